@@ -1,0 +1,65 @@
+"""Memory for AI agents that loses nothing.
+
+    from lossless import Lossless, Message
+
+    with Lossless.open("agent.db") as lcm:
+        chat = lcm.conversation("agent:main:main")
+        chat.ingest([Message.user("Where did we put the deploy key?", event_id="m1")])
+        print(chat.messages()[-1].text)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lossless.client import Conversation, Lossless
+from lossless.config import Settings
+from lossless.errors import LosslessError
+from lossless.model import (
+    Context,
+    File,
+    Ingested,
+    Message,
+    Opaque,
+    Reasoning,
+    StoredMessage,
+    Summary,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+if TYPE_CHECKING:
+    from lossless.aio import AsyncConversation, AsyncLossless
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncConversation",
+    "AsyncLossless",
+    "Context",
+    "Conversation",
+    "File",
+    "Ingested",
+    "Lossless",
+    "LosslessError",
+    "Message",
+    "Opaque",
+    "Reasoning",
+    "Settings",
+    "StoredMessage",
+    "Summary",
+    "Text",
+    "ToolCall",
+    "ToolResult",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # The asynchronous half brings anyio with it; those who do not use it do not pay for it.
+    if name in ("AsyncLossless", "AsyncConversation"):
+        from lossless import aio
+
+        return getattr(aio, name)
+    raise AttributeError(f"module 'lossless' has no attribute {name!r}")

@@ -1,0 +1,31 @@
+"""The command `lcm`: a command parses, calls one verb, prints."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from lossless import __version__
+from lossless.cli.status import status
+from lossless.errors import ConfigError, LosslessError, NotFound, StoreError
+
+_EXIT_CODES: tuple[tuple[type[LosslessError], int], ...] = ((ConfigError, 4), (StoreError, 5), (NotFound, 3))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="lcm")
+def cli() -> None:
+    """Memory for AI agents that loses nothing."""
+
+
+cli.add_command(status)
+
+
+def main() -> None:
+    """Run the command; what goes wrong becomes a sentence and an exit code, never a stack trace."""
+    try:
+        cli()
+    except LosslessError as error:
+        click.echo(f"lcm: {error}", err=True)
+        sys.exit(next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1))

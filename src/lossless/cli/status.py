@@ -1,0 +1,36 @@
+"""`lcm status`: one honest screen."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import msgspec
+
+from lossless import Lossless
+from lossless.model import Status
+
+
+@click.command()
+@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(db: str | None, as_json: bool) -> None:
+    """What is stored, where, and since when."""
+    with Lossless.open(db) as lcm:
+        found = lcm.status()
+    if as_json:
+        click.echo(json.dumps({"ok": True, "command": "status", "data": msgspec.to_builtins(found)}))
+    else:
+        click.echo("\n".join(f"{name:<15}{value}" for name, value in _lines(found)))
+
+
+def _lines(found: Status) -> list[tuple[str, str]]:
+    return [
+        ("lossless", found.version),
+        ("database", f"{found.database} ({found.bytes / 1e6:.1f} MB)"),
+        ("owner", found.owner),
+        ("conversations", f"{found.conversations:,}"),
+        ("messages", f"{found.messages:,}"),
+        ("in context", f"{found.context_tokens:,} tokens"),
+        ("last ingest", f"{found.last_ingest_at:%Y-%m-%d %H:%M:%S} UTC" if found.last_ingest_at else "never"),
+    ]

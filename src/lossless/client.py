@@ -1,0 +1,266 @@
+"""The verbs: `Lossless` opens a database, `Conversation` is one history in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from msgspec import structs
+
+from lossless import config
+from lossless.config import Settings
+from lossless.engine import payloads
+from lossless.engine.align import Canonicalize, without_tags
+from lossless.engine.files import Files
+from lossless.engine.ingest import Intake, Skip, ingest
+from lossless.errors import FileUnavailable, InvalidInput, NotFound
+from lossless.events import Event, Hook, log
+from lossless.model import Context, ConversationStatus, Ingested, Message, Status, StoredFile, StoredMessage
+from lossless.store import jsontext
+from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, Store
+from lossless.store.rows import decode, moment
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+_MAX_KEY = 500
+Clock = Callable[[], float]
+
+
+class Lossless:
+    """A database of conversations, for one owner. Threads and processes may share it freely."""
+
+    def __init__(self, store: Store, settings: Settings, *, on_event: Hook = log, clock: Clock = time.time) -> None:
+        self._store = store
+        self.settings = settings
+        self._scratch: TemporaryDirectory[str] | None = None
+        self._files = Files(self._files_dir())
+        self._on_event = on_event
+        self._clock = clock
+
+    @classmethod
+    def open(
+        cls,
+        database: str | Path | None = None,
+        *,
+        settings: Settings | None = None,
+        owner: str | None = None,
+        read_only: bool = False,
+        on_event: Hook = log,
+        clock: Clock = time.time,
+    ) -> Self:
+        """Open a database, made if it is not there: a path, a `postgresql://` URL, or what the settings say.
+
+        Without `settings` they are read from `lcm.toml` and the environment. `owner` is whose memory this is
+        ("default" if nobody says): other owners' conversations do not exist here.
+        """
+        given = {} if database is None else {"database_path": str(database)}
+        if settings is None:
+            settings = config.load(given)
+        elif given:
+            settings = structs.replace(settings, **given)
+        name = _checked("owner", "default" if owner is None else owner)
+        store = _open_store(settings.database, name, read_only, on_event)
+        return cls(store, settings, on_event=on_event, clock=clock)
+
+    def conversation(
+        self,
+        key: str,
+        session: str | None = None,
+        *,
+        canonicalize: Canonicalize | None = None,
+        skip: Skip | None = None,
+    ) -> Conversation:
+        """The conversation under a key, the host's stable name for it. It comes into being with its first message.
+
+        `session` is the host's id for the present run, remembered with it. For hosts that decorate what they
+        send, `canonicalize(role, text)` gives the text as it counts for identity; `skip(message)` keeps what is
+        no message at all (a host's own leaks) from being stored.
+        """
+        return Conversation(self, _checked("key", key), session, canonicalize, skip)
+
+    def conversations(self) -> list[ConversationStatus]:
+        """All conversations, the newest activity first."""
+        return [_conversation_status(row) for row in self._store.conversations()]
+
+    def status(self) -> Status:
+        """What is stored, where, and since when."""
+        from lossless import __version__
+
+        found = self._store.conversations()
+        return Status(
+            version=__version__,
+            database=self._store.location,
+            bytes=self._store.size(),
+            owner=self._store.owner,
+            conversations=len(found),
+            messages=sum(row.messages for row in found),
+            context_tokens=sum(row.context_tokens for row in found),
+            last_ingest_at=moment(max(row.updated_at for row in found)) if found else None,
+        )
+
+    def close(self) -> None:
+        self._store.close()
+        if self._scratch:
+            self._scratch.cleanup()
+
+    def _files_dir(self) -> Path:
+        if self._store.location != ":memory:" or self.settings.large_files_dir:
+            return self.settings.files_dir
+        from tempfile import TemporaryDirectory
+
+        self._scratch = TemporaryDirectory(prefix="lcm-files-")
+        return Path(self._scratch.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Conversation:
+    """One history: every message, and the context made of it."""
+
+    def __init__(
+        self, lcm: Lossless, key: str, session: str | None, canonicalize: Canonicalize | None, skip: Skip | None
+    ) -> None:
+        settings = lcm.settings
+        self.key = key
+        self._lcm = lcm
+        self._store = lcm._store
+        self._files = lcm._files
+        self._enabled = settings.enabled
+        self._intake = Intake(
+            key,
+            None if session is None else _checked("session", session),
+            settings.large_file_token_threshold,
+            canonicalize or without_tags(settings.strip_injected_context_tags),
+            skip,
+            lcm._on_event,
+            lambda: int(lcm._clock() * 1_000_000),
+        )
+
+    def ingest(self, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
+        """Store the messages that are new, in one transaction, in order.
+
+        A message with an `event_id` is stored once, however often it is sent. One without is always new, unless
+        `whole` says that the list is the host's entire conversation: then what was sent before is recognised
+        by its place. An error means that nothing of this call was stored.
+        """
+        if isinstance(messages, Message):
+            messages = [messages]
+        if not self._enabled:
+            skipped = len(list(messages))
+            self._intake.on_event(Event("ingest.disabled", "LCM_ENABLED is false: nothing was stored", "warning"))
+            return Ingested(skipped=skipped)
+        return ingest(self._store, self._files, self._intake, messages, whole=whole)
+
+    def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
+        """The messages behind the seq `after`, oldest first, exactly as they were ingested."""
+        if limit is not None and limit < 0:
+            raise InvalidInput(f"limit={limit} is not a number of messages.", hint="Give 0 or more, or None for all.")
+        row = self._store.conversation(self.key)
+        if row is None:
+            return []
+        return [self._exact(row.id, each) for each in self._store.messages(row.id, after=after, limit=limit)]
+
+    def context(self) -> Context:
+        """The ordered view: what a model is shown of this conversation, references standing for large content."""
+        row = self._store.conversation(self.key)
+        if row is None:
+            return Context((), 0)
+        items = tuple(_stored(row.id, each) for each in self._store.context_messages(row.id))
+        return Context(items, sum(item.tokens for item in items))
+
+    def file(self, file_id: str) -> StoredFile:
+        """What is known of a large content kept out of line."""
+        _, row = self._file(file_id)
+        return StoredFile(
+            row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at)
+        )
+
+    def read_file(self, file_id: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of a file from `start` up to `end`."""
+        return self._files.read(self._file(file_id)[1].sha256, start, end)
+
+    def read_lines(self, file_id: str, first: int = 1, last: int | None = None) -> str:
+        """Whole lines of a file, counted from 1, `last` included."""
+        return self._files.lines(self._file(file_id)[1].sha256, first, last).decode("utf-8", "replace")
+
+    def status(self) -> ConversationStatus:
+        row = self._store.conversation(self.key)
+        if row is None:
+            raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
+        return _conversation_status(row)
+
+    def _file(self, file_id: str) -> tuple[int, FileRow]:
+        conversation = self._store.conversation(self.key)
+        clean = jsontext.is_clean(file_id)
+        row = self._store.file(conversation.id, file_id) if conversation and clean else None
+        if conversation is None or row is None:
+            raise NotFound("file", repr(file_id), hint="File ids stand in the references: `LCM file: file_...`.")
+        return conversation.id, row
+
+    def _exact(self, conversation_id: int, row: MessageRow) -> StoredMessage:
+        """The message as it came in, what had left the row put back."""
+        stored = _stored(conversation_id, row)
+
+        def read(file_id: str) -> bytes:
+            found = self._store.file(conversation_id, file_id)
+            if found is None:
+                raise FileUnavailable(f"{file_id} has no row.")
+            return self._files.read(found.sha256)
+
+        try:
+            message = payloads.restore(stored.message, read)
+        except FileUnavailable as error:
+            # One lost payload must not make the history unreadable: the reference stays, and it is told.
+            self._intake.on_event(Event("file.unavailable", str(error), "error", {"seq": row.seq}))
+            return stored
+        return stored if message is stored.message else _stored(conversation_id, row, message)
+
+
+def _stored(conversation_id: int, row: MessageRow, message: Message | None = None) -> StoredMessage:
+    return StoredMessage(
+        conversation_id * SPAN + row.seq,
+        row.seq,
+        row.tokens,
+        row.digest,
+        moment(row.created_at),
+        message or decode(row.role, row.text, row.parts, row.meta, row.at, row.event_id),
+        row.outside,
+    )
+
+
+def _conversation_status(row: ConversationRow) -> ConversationStatus:
+    return ConversationStatus(
+        row.id, row.key, row.active, row.messages, row.context_tokens, moment(row.created_at), moment(row.updated_at)
+    )
+
+
+def _checked(what: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > _MAX_KEY or not jsontext.is_clean(value):
+        shown = repr(value)[:80]
+        raise InvalidInput(
+            f"{shown} is not a {what}.", hint=f"Give a text of 1 to {_MAX_KEY} characters without NUL or lone surrogates."
+        )
+    return value
+
+
+def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:
+    if database.startswith(("postgresql://", "postgres://")):
+        with suppress(ModuleNotFoundError):
+            from lossless.store.postgres import PostgresStore
+
+            return PostgresStore(database, owner=owner, read_only=read_only, on_event=on_event)
+        raise InvalidInput("PostgreSQL needs its driver.", hint="Install it with: pip install 'lossless[postgres]'")
+    from lossless.store.sqlite import SQLiteStore
+
+    return SQLiteStore(database, owner=owner, read_only=read_only, on_event=on_event)

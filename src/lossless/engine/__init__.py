@@ -1,0 +1,1 @@
+"""The work behind the verbs: ingest, compact, assemble, recall."""

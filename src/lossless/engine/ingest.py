@@ -1,0 +1,319 @@
+"""Accept messages, a turn or a whole conversation, and store what is new, exactly once.
+
+One transaction per call: rows, search index, context items, files' rows and the cursor. A message with an
+event id is known by it; one without is new, unless the host says that it resends everything (`whole`).
+Nothing is refused for its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from msgspec import Struct, structs
+
+from lossless.engine import payloads
+from lossless.engine.align import Canonicalize, digest, new_part, tool_ids
+from lossless.engine.files import Files
+from lossless.engine.payloads import Payload
+from lossless.errors import InvalidInput, StoreError
+from lossless.events import Event, Hook
+from lossless.model import Ingested, Message, Text, instant
+from lossless.store import jsontext, rows
+from lossless.store.base import ConversationRow, FileRow, NewMessage, Store
+from lossless.tokens import estimate_bytes, message_tokens
+
+Skip: TypeAlias = Callable[[Message], bool]
+
+SHOWN = frozenset({"user", "assistant", "system", "developer", "tool"})
+_WHOLE = "whole"
+_FAILED = frozenset({"error", "aborted"})
+
+
+class Intake(Struct, frozen=True):
+    """How a conversation takes messages in."""
+
+    key: str
+    session: str | None
+    threshold: int
+    canonicalize: Canonicalize
+    skip: Skip | None
+    on_event: Hook
+    now: Callable[[], int]
+
+
+class _Arrival(Struct):
+    """A delivered message on its way into a row."""
+
+    message: Message
+    digest: bytes
+    event_key: str | None
+    row: NewMessage | None = None
+    """None while large content has not left the message yet."""
+    payloads: Sequence[Payload] = ()
+
+
+class _Decision(Struct):
+    """What a delivery comes to, given what is stored."""
+
+    new: list[_Arrival]
+    copies: list[tuple[int, _Arrival]]
+    known: int = 0
+    renamed: dict[int, str] = {}
+    """The event ids of arrivals (by identity) whose own id belongs to another message."""
+    cursor: dict[str, Any] | None = None
+
+
+def ingest(store: Store, files: Files, intake: Intake, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
+    """Store what is new of the messages, in order. Raises with nothing stored, or returns with everything stored."""
+    delivered = list(messages)
+    wanted = [m for at, m in enumerate(delivered) if _is_message(m, at) and not (intake.skip and intake.skip(m))]
+    skipped = len(delivered) - len(wanted)
+    if not wanted:
+        return Ingested(skipped=skipped)
+    now = intake.now()
+    arrivals = [_arrive(message, intake, now) for message in wanted]
+    created = _lighten(store, files, intake, arrivals, whole)
+    try:
+        done = _write(store, files, intake, arrivals, whole, skipped)
+    except BaseException:
+        sweep(store, files, created)
+        raise
+    _tell(intake, done)
+    return done
+
+
+def _is_message(value: object, at: int) -> bool:
+    if not isinstance(value, Message):
+        kind = type(value).__name__
+        raise InvalidInput(
+            f"messages[{at}] is a {kind}, not a Message.",
+            hint="Wire formats are loaded with lossless.formats, e.g. openai_chat.load(...).",
+        )
+    return True
+
+
+def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
+    """The identity of a message and, if nothing of it must leave, its row."""
+    try:
+        witness, key = digest(message, intake.canonicalize), rows.event_key(message.event_id)
+        if payloads.is_heavy(message, intake.threshold):
+            return _Arrival(message, witness, key)
+        return _Arrival(message, witness, key, _row(message, witness, key, now))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"A {message.role} message (event id {message.event_id!r}) holds a value that is not JSON: {error}.",
+            hint="Put only JSON values into `extra` and `Opaque.data`.",
+        ) from error
+
+
+def _row(view: Message, witness: bytes, key: str | None, now: int) -> NewMessage:
+    text, parts, meta = rows.encode(view, key)
+    if parts is None:
+        tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD
+    else:
+        tokens = message_tokens(view)
+    role = view.role
+    at = view.at
+    return NewMessage(
+        role if role in SHOWN else jsontext.cleaned(role),
+        text,
+        parts,
+        meta,
+        tokens,
+        witness,
+        None if at is None else rows.micros(at if at.tzinfo else instant(at) or at),
+        now,
+        key,
+        None if role in SHOWN and not view.stop else _outside(view),
+    )
+
+
+_PLAIN_OVERHEAD = message_tokens(Message("user", (Text(""),)))
+
+
+def _outside(message: Message) -> str | None:
+    """Why a message is stored but not shown to a model, if so."""
+    if message.role not in SHOWN:
+        return "role"
+    if message.role == "assistant" and message.stop in _FAILED and not _says_anything(message):
+        return "errored"
+    return None
+
+
+def _says_anything(message: Message) -> bool:
+    return any(not isinstance(part, Text) or part.text for part in message.parts)
+
+
+def _lighten(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival], whole: bool) -> list[Payload]:
+    """Rows for heavy messages that are not stored yet, their payloads written first. What was created is returned.
+
+    Known messages are sorted out before any file is written, and files before any transaction: making a
+    summary of a large file takes its time.
+    """
+    if not any(arrival.row is None for arrival in arrivals):
+        return []
+    conversation = store.conversation(intake.key)
+    decision = _decide(store, conversation, arrivals, whole) if conversation else _Decision(arrivals, [])
+    created: list[Payload] = []
+    try:
+        for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
+            if arrival.row is None:
+                view, arrival.payloads = payloads.leave(arrival.message, intake.threshold)
+                arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now())
+                created += [payload for payload in arrival.payloads if files.put(payload.sha256, payload.data)]
+    except BaseException:
+        sweep(store, files, created)
+        raise
+    return created
+
+
+def _write(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival], whole: bool, skipped: int) -> Ingested:
+    with store.transaction():
+        now = intake.now()
+        conversation = store.lock_conversation(intake.key, intake.session, now)
+        decision = _decide(store, conversation, arrivals, whole)
+        fresh = [_ready(arrival, decision.renamed) for arrival in decision.new]
+        if fresh:
+            store.append(conversation, fresh, now)
+        copies = sum(store.keep_copy(conversation.id, seq, _ready(arrival, {})) for seq, arrival in decision.copies)
+        for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
+            for payload in arrival.payloads:
+                _add_file(store, files, conversation.id, payload, now)
+        if decision.cursor is not None:
+            decision.cursor["seq"] = conversation.next_seq - 1 + len(fresh)
+            store.set_cursor(conversation.id, _WHOLE, decision.cursor, now)
+        first = conversation.next_seq
+        return Ingested(tuple(range(first, first + len(fresh))), decision.known, skipped, copies, len(decision.renamed))
+
+
+def _ready(arrival: _Arrival, renamed: dict[int, str]) -> NewMessage:
+    assert arrival.row is not None  # what is known now was known before: every row that is needed was made
+    name = renamed.get(id(arrival))
+    return arrival.row if name is None else structs.replace(arrival.row, event_id=name)
+
+
+def _add_file(store: Store, files: Files, conversation_id: int, payload: Payload, now: int) -> None:
+    # Whoever failed and swept held the same lock as we do now: if the bytes went meanwhile, put them back.
+    files.put(payload.sha256, payload.data)
+    name, mime = (None if value is None else jsontext.cleaned(value) for value in (payload.name, payload.mime))
+    row = FileRow(payload.id, payload.sha256, name, mime, len(payload.data), payload.lines, payload.summary, now)
+    store.add_file(conversation_id, row)
+
+
+def sweep(store: Store, files: Files, created: Sequence[Payload]) -> None:
+    """Remove the payloads of a call that failed, unless somebody else refers to the same bytes by now."""
+    if not created:
+        return
+    # If the database does not even answer, the bytes stay behind, harmless: the next to send them uses them.
+    with suppress(StoreError), store.transaction():
+        for payload in created:
+            if not store.file_is_used(payload.sha256):
+                files.remove(payload.sha256)
+
+
+def _decide(store: Store, conversation: ConversationRow, arrivals: list[_Arrival], whole: bool) -> _Decision:
+    """Which arrivals are new, given what is stored: each is known by its event id, or by its place if it has none."""
+    decision = _Decision([], [])
+    keys = [arrival.event_key for arrival in arrivals if arrival.event_key is not None]
+    events = store.known_events(conversation.id, keys) if keys and conversation.next_seq > 1 else {}
+    nameless = [arrival for arrival in arrivals if arrival.event_key is None]
+    resent = _resent(store, conversation, nameless, decision) if whole and nameless else frozenset()
+    batch: dict[str, tuple[int, _Arrival]] = {}
+    for arrival in arrivals:
+        key = arrival.event_key
+        if key is None:
+            known = id(arrival) in resent
+        elif key in events:
+            event = events[key]
+            known = event.digest == arrival.digest or _settle(
+                store, conversation, arrival, event.seq, event.role, _calls(event.parts), decision
+            )
+        elif key in batch:
+            seq, first = batch[key]
+            known = first.digest == arrival.digest or _settle(
+                store, conversation, arrival, seq, first.message.role, tool_ids(first.message), decision
+            )
+        else:
+            batch[key] = (conversation.next_seq + len(decision.new), arrival)
+            known = False
+        if known:
+            decision.known += 1
+        else:
+            decision.new.append(arrival)
+    return decision
+
+
+def _settle(
+    store: Store,
+    conversation: ConversationRow,
+    arrival: _Arrival,
+    seq: int,
+    role: str,
+    calls: tuple[str, ...],
+    decision: _Decision,
+) -> bool:
+    """Another content under a known event id: a copy of that message, or a different one. True if it is stored.
+
+    With the same role and the same tool calls it is the same message in another dress, kept beside the first.
+    Otherwise a host has used the id twice: the message gets an id of its own, made from its content so that
+    sending it again changes nothing.
+    """
+    message = arrival.message
+    if jsontext.cleaned(message.role) == role and tool_ids(message) == calls:
+        decision.copies.append((seq, arrival))
+        return True
+    name = f"{arrival.event_key}#{arrival.digest.hex()}"
+    if name in decision.renamed.values() or store.known_events(conversation.id, [name]):
+        return True
+    decision.renamed[id(arrival)] = name
+    return False
+
+
+def _calls(parts: str | None) -> tuple[str, ...]:
+    if parts is None:
+        return ()
+    return tuple(piece["call_id"] for piece in jsontext.loads(parts) if "call_id" in piece)
+
+
+def _resent(
+    store: Store, conversation: ConversationRow, arrivals: list[_Arrival], decision: _Decision
+) -> frozenset[int]:
+    """The arrivals (by identity) that a host which always sends everything has sent before.
+
+    The cursor remembers its last delivery, so that only what came in since then is read.
+    """
+    digests = [arrival.digest[:_WITNESS] for arrival in arrivals]
+    cursor = store.cursor(conversation.id, _WHOLE) or {"sent": "", "seq": 0}
+    sent = bytes.fromhex(cursor["sent"])
+    before = [sent[at : at + _WITNESS] for at in range(0, len(sent), _WITNESS)]
+    if cursor["seq"] < conversation.next_seq - 1:
+        before += [stored[:_WITNESS] for stored in store.digests(conversation.id, after=cursor["seq"])]
+    decision.cursor = {"sent": b"".join(digests).hex()}
+    new = set(new_part(before, digests))
+    return frozenset(id(arrival) for at, arrival in enumerate(arrivals) if at not in new)
+
+
+_WITNESS = 8
+
+
+def _tell(intake: Intake, done: Ingested) -> None:
+    if done.copies:
+        intake.on_event(
+            Event(
+                "ingest.copies",
+                f"{done.copies} message(s) of {intake.key} came again under a known event id with another text",
+                "warning",
+                {"conversation": intake.key, "copies": done.copies},
+            )
+        )
+    if done.collisions:
+        intake.on_event(
+            Event(
+                "ingest.collisions",
+                f"{done.collisions} message(s) of {intake.key} carried the event id of a different message",
+                "warning",
+                {"conversation": intake.key, "collisions": done.collisions},
+            )
+        )

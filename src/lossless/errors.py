@@ -1,0 +1,85 @@
+"""What can go wrong, and the way out.
+
+    LosslessError
+      ConfigError            a setting is unknown, or its value is not one
+      InvalidInput           an argument is not what the call takes
+      NotFound               no such conversation, message, summary or file (for this owner)
+      FileUnavailable        a payload's bytes are not where they were put
+      StoreError             the database
+        StoreUnavailable       not there, not reachable, or the wrong address
+        StoreReadOnly          it cannot be written, or was opened for reading
+        StoreFull              no room left; nothing was written
+        StoreBusy              another process held it for too long
+        StoreCorrupt           it is damaged, or not a database
+        NotOurDatabase         another program's
+        SchemaTooNew           written by a newer lossless
+
+Each class has a stable `code` for programs; the message is for people and ends with what to do. A
+write that raises any of these stored nothing, and the same call may be tried again.
+"""
+
+from __future__ import annotations
+
+
+class LosslessError(Exception):
+    """Anything lossless refuses to do, with the reason and a hint."""
+
+    code = "LOSSLESS_ERROR"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(f"{message} {hint}" if hint else message)
+        self.message = message
+        self.hint = hint
+
+
+class ConfigError(LosslessError):
+    code = "CONFIG_INVALID"
+
+
+class InvalidInput(LosslessError, ValueError):
+    code = "INVALID_INPUT"
+
+
+class NotFound(LosslessError, LookupError):
+    code = "NOT_FOUND"
+
+    def __init__(self, what: str, which: object, *, hint: str = "") -> None:
+        super().__init__(f"There is no {what} {which}.", hint=hint)
+        self.what = what
+        self.which = which
+
+
+class FileUnavailable(LosslessError):
+    code = "FILE_UNAVAILABLE"
+
+
+class StoreError(LosslessError):
+    code = "STORE_ERROR"
+
+
+class StoreUnavailable(StoreError):
+    code = "STORE_UNAVAILABLE"
+
+
+class StoreReadOnly(StoreError):
+    code = "STORE_READ_ONLY"
+
+
+class StoreFull(StoreError):
+    code = "STORE_FULL"
+
+
+class StoreBusy(StoreError):
+    code = "STORE_BUSY"
+
+
+class StoreCorrupt(StoreError):
+    code = "STORE_CORRUPT"
+
+
+class NotOurDatabase(StoreError):
+    code = "NOT_OUR_DATABASE"
+
+
+class SchemaTooNew(StoreError):
+    code = "SCHEMA_TOO_NEW"

@@ -1,0 +1,60 @@
+"""Schemas move forward only: numbered files, one transaction a step, a copy first.
+
+Two processes that start together are served one after the other: the version is read again once
+the database is held.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from lossless.errors import SchemaTooNew
+
+DIRECTORY = Path(__file__).parent / "migrations"
+
+
+class Migratable(Protocol):
+    """What a dialect offers to be migrated."""
+
+    location: str
+
+    def version(self) -> int: ...
+
+    def set_version(self, version: int) -> None: ...
+
+    def script(self, sql: str) -> None: ...
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the database against every other writer, in one transaction."""
+
+    def keep_copy_before(self, version: int) -> None:
+        """A copy of what is there, before it becomes `version`."""
+
+
+def steps(dialect: str, directory: Path = DIRECTORY) -> dict[int, Path]:
+    return {int(path.name[:4]): path for path in sorted((directory / dialect).glob("[0-9]*.sql"))}
+
+
+def migrate(database: Migratable, scripts: dict[int, Path]) -> None:
+    """Bring a database to the newest version, or refuse one that is newer still."""
+    newest = max(scripts)
+    refuse_newer(database, newest)
+    while database.version() < newest:
+        with database.held():
+            version = database.version()
+            if version < newest:
+                if version:
+                    database.keep_copy_before(version + 1)
+                database.script(scripts[version + 1].read_text(encoding="utf-8"))
+                database.set_version(version + 1)
+
+
+def refuse_newer(database: Migratable, newest: int) -> None:
+    version = database.version()
+    if version > newest:
+        raise SchemaTooNew(
+            f"{database.location} has schema version {version}; this lossless knows versions up to {newest}.",
+            hint="Install the newer lossless that wrote it (nothing was changed).",
+        )

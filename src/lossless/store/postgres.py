@@ -1,0 +1,311 @@
+"""PostgreSQL through psycopg: a pool, row locks, COPY, tsvector. Everything lives in the schema `lossless`."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import errors as pg
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from lossless.config import redact_url
+from lossless.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from lossless.events import Event, Hook, log
+from lossless.search.words import segment, terms
+from lossless.store import migrate
+from lossless.store.base import SPAN, Match
+from lossless.store.sql import Row, SQLStore
+
+CONNECT_SECONDS = 10
+_START_UP_LOCK = 0x6C636D31
+_CHUNK = 100_000
+_NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
+_NOT_WORDS = re.compile(r"[\W_]+")
+
+Connection = psycopg.Connection[Row]
+
+
+class PostgresStore(SQLStore):
+    """One PostgreSQL database, for one owner; any number of machines may share it."""
+
+    for_update = " FOR UPDATE"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        owner: str = "default",
+        read_only: bool = False,
+        on_event: Hook = log,
+        scripts: dict[int, Path] | None = None,
+    ) -> None:
+        self.owner = owner
+        self.location = redact_url(url)
+        self.read_only = read_only
+        self._url = url
+        self._on_event = on_event
+        self._local = threading.local()
+        self._closed = False
+        with self._translated():
+            # One plain connection first: the pool would retry in the background and hide the reason.
+            psycopg.connect(url, connect_timeout=CONNECT_SECONDS).close()
+            self._open_pool()
+            try:
+                self._migrate(scripts or migrate.steps("postgres"))
+            except BaseException:
+                self.close()
+                raise
+
+    def _open_pool(self) -> None:
+        self._pid = os.getpid()
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            self._url,
+            min_size=0,
+            max_size=8,
+            timeout=CONNECT_SECONDS,
+            kwargs={"autocommit": True, "connect_timeout": CONNECT_SECONDS},
+            configure=self._configure,
+            check=ConnectionPool.check_connection,
+            open=True,
+        )
+
+    def _configure(self, connection: Connection) -> None:
+        connection.execute("SET search_path TO lossless, public")
+        if self.read_only:
+            connection.execute("SET default_transaction_read_only TO on")
+
+    def _migrate(self, scripts: dict[int, Path]) -> None:
+        if not self.read_only:
+            migrate.migrate(self, scripts)
+        else:
+            migrate.refuse_newer(self, max(scripts))
+            if self.version() == 0:
+                raise StoreUnavailable(f"{self.location} holds nothing yet.", hint="Write to it once, then read.")
+
+    # migrating (see migrate.Migratable)
+
+    def version(self) -> int:
+        if self.all("SELECT to_regclass('lossless.migration') IS NULL")[0][0]:
+            return 0
+        return int(self.all("SELECT coalesce(max(version), 0) FROM lossless.migration")[0][0])
+
+    def set_version(self, version: int) -> None:
+        self.run("INSERT INTO lossless.migration (version) VALUES (:version)", version=version)
+
+    def script(self, sql: str) -> None:
+        self._connection.execute(sql.encode())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        with self.transaction():
+            self.all("SELECT pg_advisory_xact_lock(:lock)", lock=_START_UP_LOCK)
+            yield
+
+    def keep_copy_before(self, version: int) -> None:
+        """Each table as it is, into a schema of its own, in the transaction of the step."""
+        schema = f"lossless_before_v{version:d}"
+        self.script(f"CREATE SCHEMA {schema}")
+        for (table,) in self.all("SELECT tablename FROM pg_tables WHERE schemaname = 'lossless' ORDER BY 1"):
+            self.script(f"CREATE TABLE {schema}.{table} AS TABLE lossless.{table}")
+        self._on_event(Event("store.copied", f"kept a copy before schema {version}: {schema}"))
+
+    # speaking
+
+    @property
+    def _connection(self) -> Connection:
+        connection: Connection = self._local.connection
+        return connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        if self.read_only:
+            raise StoreReadOnly(f"{self.location} was opened for reading.", hint="Open it without read_only to write.")
+        if getattr(self._local, "connection", None) is not None:
+            yield
+            return
+        with self._translated(), self._borrowed() as connection, connection.transaction():
+            self._local.connection = connection
+            try:
+                yield
+            finally:
+                self._local.connection = None
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[Connection]:
+        if self._closed:
+            raise StoreUnavailable(f"{self.location} was closed.", hint="Open it again.")
+        if os.getpid() != self._pid:
+            # A child process shares its parent's sockets and must not speak on them.
+            self._local = threading.local()
+            self._open_pool()
+        with self._pool.connection() as connection:
+            yield connection
+
+    def all(self, sql: str, **parameters: Any) -> list[Row]:
+        current = getattr(self._local, "connection", None)
+        if current is not None:
+            return current.execute(_translated_sql(sql), parameters).fetchall()  # type: ignore[no-any-return]  # thread-local
+        with self._translated(), self._borrowed() as connection:
+            return connection.execute(_translated_sql(sql), parameters).fetchall()
+
+    def run(self, sql: str, **parameters: Any) -> int:
+        return self._connection.execute(_translated_sql(sql), parameters).rowcount
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        with (
+            self._connection.cursor() as cursor,
+            cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN".encode()) as copy,
+        ):
+            for row in rows:
+                copy.write_row(row)
+
+    def each_of(self, name: str, kind: str) -> str:
+        return f"SELECT unnest(CAST(:{name} AS {kind}[])) AS value"  # noqa: S608 - our names
+
+    def listing(self, values: Sequence[Any]) -> list[Any]:
+        return list(values)
+
+    # search
+
+    def index(self, texts: Sequence[tuple[int, str]]) -> None:
+        self._index("search_message", texts)
+
+    def _index(self, table: str, texts: Sequence[tuple[int, str]]) -> None:
+        chunks = [(identity, number, words) for identity, text in texts for number, words in enumerate(_chunks(text))]
+        self.run(
+            f"INSERT INTO {table} SELECT i, n, to_tsvector('words', w) FROM"  # noqa: S608 - our names
+            " unnest(CAST(:ids AS bigint[]), CAST(:numbers AS int[]), CAST(:words AS text[])) AS t (i, n, w)",
+            ids=[chunk[0] for chunk in chunks],
+            numbers=[chunk[1] for chunk in chunks],
+            words=[chunk[2] for chunk in chunks],
+        )
+
+    def search(self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20) -> list[Match]:
+        wanted = [words for term in terms(question) if (words := _NOT_WORDS.sub(" ", term.words).strip())]
+        if not wanted or (conversation_ids is not None and not conversation_ids):
+            return []
+        among = "" if conversation_ids is None else f"AND c.id IN ({self.each_of('ids', 'bigint')})"
+        either = " || ".join(f"phraseto_tsquery('words', :t_{_letters(n)})" for n in range(len(wanted)))
+        rows = self.all(
+            "SELECT s.message_id, max(ts_rank_cd(s.words, q.query, 1))::float8"  # noqa: S608 - our names, values as parameters
+            f" FROM (SELECT {either} AS query) AS q, search_message s"
+            " JOIN conversation c ON c.id = s.message_id / 1000000000"
+            f" WHERE s.words @@ q.query AND c.owner = :owner {among}"
+            " GROUP BY s.message_id ORDER BY 2 DESC, 1 DESC LIMIT :limit",
+            owner=self.owner,
+            ids=list(conversation_ids or ()),
+            limit=limit,
+            **{f"t_{_letters(n)}": words for n, words in enumerate(wanted)},
+        )
+        return [Match(identity // SPAN, identity % SPAN, score) for identity, score in rows]
+
+    def check_search(self) -> list[str]:
+        """Compares the whole index, word by word, with one made anew from the messages."""
+        problems = []
+        with self.transaction():
+            for index, source, what in _INDEXES:
+                self.script(f"CREATE TEMP TABLE fresh (LIKE {index}) ON COMMIT DROP")
+                self._fill("fresh", source)
+                for few, many, problem in (("fresh", index, "missing from"), (index, "fresh", "left over in")):
+                    count = self.all(
+                        "SELECT count(DISTINCT t.id) FROM"  # noqa: S608 - our names
+                        f" (SELECT * FROM {few} EXCEPT SELECT * FROM {many}) AS t (id, chunk, words)"
+                    )[0][0]
+                    if count:
+                        problems.append(f"Words of {count} {what} are {problem} the index.")
+                self.script("DROP TABLE fresh")
+        return problems
+
+    def rebuild_search(self) -> int:
+        with self.transaction():
+            for index, source, _ in _INDEXES:
+                self.script(f"TRUNCATE {index}")
+                self._fill(index, source)
+            return int(self.all("SELECT count(*) FROM message")[0][0])
+
+    def _fill(self, index: str, source: str) -> None:
+        last = 0
+        while texts := self.all(
+            f"SELECT id, text FROM {source} WHERE id > :last ORDER BY id LIMIT 1000",  # noqa: S608 - our names
+            last=last,
+        ):
+            self._index(index, [(identity, text) for identity, text in texts])
+            last = texts[-1][0]
+
+    # the whole
+
+    def size(self) -> int:
+        return int(
+            self.all(
+                "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c"
+                " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'lossless' AND c.relkind = 'r'"
+            )[0][0]
+        )
+
+    def integrity(self) -> list[str]:
+        # Pages and indexes are the server's own to check (pg_amcheck); what we can say is that it answers.
+        self.all("SELECT 1")
+        return []
+
+    def close(self) -> None:
+        if not self._closed and os.getpid() == self._pid:
+            self._closed = True
+            self._pool.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (psycopg.Error, PoolTimeout) as error:
+            raise _translate(error, self.location) from error
+
+
+_INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """The words of a text, as PostgreSQL's parser should see them: nothing that it takes for a path or an address."""
+    words = _NOT_WORDS.sub(" ", segment(text))
+    while len(words) > _CHUNK:
+        end = words.rfind(" ", 1, _CHUNK)
+        end = _CHUNK if end < 0 else end
+        yield words[:end]
+        words = words[end:]
+    yield words
+
+
+def _letters(number: int) -> str:
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+@cache
+def _translated_sql(sql: str) -> bytes:
+    return _NAMED.sub(r"%(\1)s", sql.replace("%", "%%")).encode()
+
+
+_AGAIN = "Nothing of this call was stored; it can be tried again."
+_KINDS: list[tuple[type[Exception], type[StoreError], str, str]] = [
+    (pg.DiskFull, StoreFull, "has no room left", f"Free some disk space on the server. {_AGAIN}"),
+    (pg.ReadOnlySqlTransaction, StoreReadOnly, "cannot be written", "It is a standby, or was set read-only."),
+    (pg.InsufficientPrivilege, StoreUnavailable, "does not let this user in", "Ask for the rights on schema lossless."),
+    (pg.LockNotAvailable, StoreBusy, "was held by another session for too long", _AGAIN),
+    (pg.DeadlockDetected, StoreBusy, "was held by another session", _AGAIN),
+    (pg.QueryCanceled, StoreBusy, "took too long to answer", _AGAIN),
+    (psycopg.OperationalError, StoreUnavailable, "cannot be reached", f"Check that the server runs and the URL is right. {_AGAIN}"),
+    (PoolTimeout, StoreUnavailable, "cannot be reached", f"Check that the server runs. {_AGAIN}"),
+]
+
+
+def _translate(error: Exception, location: str) -> StoreError:
+    reason = " ".join(str(error).split())
+    for kind, ours, what, hint in _KINDS:
+        if isinstance(error, kind):
+            return ours(f"{location} {what} ({reason}).", hint=hint)
+    return StoreError(f"{location}: {reason}.", hint="This is a fault in lossless; please report it.")

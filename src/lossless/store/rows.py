@@ -1,0 +1,220 @@
+"""How a message lies in a row.
+
+Its words are stored once, in `text`, where searches read them. `parts` is NULL for one plain text; else
+it is JSON in which each piece says where its words stand (`span`: start and length in characters).
+Words that a text column cannot hold (NUL, lone surrogates) are written whole into `parts` instead,
+escaped, and `text` gets a cleaned copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, cast
+
+from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.store import jsontext
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_MAX_EVENT_ID = 200
+
+
+class Words(NamedTuple):
+    """The three columns that hold what a message says."""
+
+    text: str
+    parts: str | None
+    meta: str | None
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def event_key(event_id: str | None) -> str | None:
+    """The event id as the index holds it: itself, or its hash when no index could hold it."""
+    if event_id is None or (len(event_id) <= _MAX_EVENT_ID and jsontext.is_clean(event_id)):
+        return event_id
+    import hashlib
+
+    return "sha256:" + hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def encode(message: Message, key: str | None = None) -> Words:
+    """The columns of a message. `decode` gives an equal message back. `key` is the event id as its column holds it."""
+    meta = None
+    if message.name is not None or message.stop is not None or message.extra or key != message.event_id:
+        meta = jsontext.dumps(_meta(message, key))
+    parts = message.parts
+    if len(parts) == 1:
+        only = parts[0]
+        if type(only) is Text and not only.extra and jsontext.is_clean(only.text):
+            return Words(only.text, None, meta)
+    writer = _Writer()
+    pieces = [writer.piece(part) for part in parts]
+    text = "\n".join(writer.words)
+    if not jsontext.is_clean(text):
+        writer = _Writer(whole=True)
+        pieces = [writer.piece(part) for part in parts]
+        text = jsontext.cleaned(text)
+    dumps = jsontext.dumps if writer.free else jsontext.dumps_plain
+    return Words(text, dumps(pieces), meta)
+
+
+def _meta(message: Message, key: str | None) -> dict[str, Any]:
+    meta: dict[str, Any] = {}
+    if message.name is not None:
+        meta["name"] = message.name
+    if message.stop is not None:
+        meta["stop"] = message.stop
+    if message.extra:
+        meta["extra"] = message.extra
+    if key != message.event_id:
+        meta["event_id"] = message.event_id
+    if not jsontext.is_clean(message.role):
+        meta["role"] = message.role
+    return meta
+
+
+class _Writer:
+    """Collects the words of the parts and what the row must remember of each."""
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self.words: list[str] = []
+        self.free = whole
+        self._whole = whole
+        self._at = 0
+
+    def piece(self, part: Part) -> dict[str, Any]:
+        piece = self._result(part) if isinstance(part, ToolResult) else self._bare(part)
+        if part.extra:
+            self.free = True
+            piece["extra"] = part.extra
+        return piece
+
+    def _bare(self, part: Text | Reasoning | ToolCall | File | Opaque) -> dict[str, Any]:
+        match part:
+            case Text(text):
+                return self._span({"type": "text"}, "text", text)
+            case ToolCall(call_id, name, arguments):
+                return self._span({"type": "tool_call", "call_id": call_id, "name": name}, "arguments", arguments)
+            case Reasoning(text, signature):
+                return {"type": "reasoning", "text": text, "signature": signature}
+            case File(mime, name, data, url):
+                return {"type": "file", "mime": mime, "name": name, "data": data, "url": url}
+            case Opaque(kind, data):
+                self.free = True
+                self._add(plain_text(data))
+                return {"type": "opaque", "kind": kind, "data": data}
+
+    def _result(self, part: ToolResult) -> dict[str, Any]:
+        piece: dict[str, Any] = {"type": "tool_result", "call_id": part.call_id}
+        if part.name is not None:
+            piece["name"] = part.name
+        if part.is_error:
+            piece["is_error"] = True
+        inner = part.parts
+        if len(inner) == 1 and type(inner[0]) is Text and not inner[0].extra:
+            return self._span(piece, "text", inner[0].text)
+        start = self._at
+        piece["parts"] = [self.piece(each) for each in inner]
+        piece["span"] = [start, max(0, self._at - 1 - start)]
+        return piece
+
+    def _span(self, piece: dict[str, Any], name: str, words: str) -> dict[str, Any]:
+        if self._whole:
+            piece[name] = words
+        else:
+            piece["span"] = [self._at, len(words)]
+        self._add(words)
+        return piece
+
+    def _add(self, words: str) -> None:
+        self.words.append(words)
+        self._at += len(words) + 1
+
+
+def decode(
+    role: str, text: str, parts: str | None, meta: str | None, at: int | None, event_id: str | None
+) -> Message:
+    """The message that `encode` put into these columns."""
+    found = (Text(text),) if parts is None else tuple(_part(piece, text) for piece in jsontext.loads(parts))
+    when = None if at is None else moment(at)
+    if meta is None:
+        return Message(role, found, when, None, event_id)
+    more = jsontext.loads(meta)
+    return Message(
+        more.get("role", role),
+        found,
+        when,
+        more.get("name"),
+        more.get("event_id", event_id),
+        more.get("stop"),
+        more.get("extra", {}),
+    )
+
+
+def _part(piece: dict[str, Any], text: str) -> Part:
+    extra = piece.get("extra", {})
+    match piece["type"]:
+        case "text":
+            return Text(_words(piece, "text", text), extra)
+        case "tool_result":
+            return ToolResult(
+                piece["call_id"], _inner(piece, text), piece.get("name"), piece.get("is_error", False), extra
+            )
+        case "tool_call":
+            return ToolCall(piece["call_id"], piece["name"], _words(piece, "arguments", text), extra)
+        case "reasoning":
+            return Reasoning(piece["text"], piece["signature"], extra)
+        case "file":
+            return File(piece["mime"], piece["name"], piece["data"], piece["url"], extra)
+        case "opaque":
+            return Opaque(piece["kind"], piece["data"], extra)
+        case unknown:
+            # A newer version wrote it; the schema check refuses such a database, so this is damage worth showing.
+            return Opaque(str(unknown), piece)
+
+
+def _inner(piece: dict[str, Any], text: str) -> tuple[Text | File | Opaque, ...]:
+    if "parts" in piece:
+        return cast(tuple[Text | File | Opaque, ...], tuple(_part(each, text) for each in piece["parts"]))
+    return (Text(_words(piece, "text", text)),)
+
+
+def _words(piece: dict[str, Any], name: str, text: str) -> str:
+    span = piece.get("span")
+    if span is None:
+        return cast(str, piece[name])
+    start, length = span
+    return text[start : start + length]
+
+
+_FIRST = ("text", "transcript", "transcription", "message", "summary")
+_LISTS = ("segments", "utterances", "paragraphs", "alternatives", "words", "items", "results")
+_NESTED = ("content", "output", "result", "payload", "data", "value")
+_DEPTH = 6
+
+
+def plain_text(data: Any, depth: int = _DEPTH) -> str:
+    """The human text inside a value of unknown shape, so that a search can find it; "" if there is none."""
+    match data:
+        case str():
+            return data
+        case list() if depth:
+            return "\n".join(filter(None, (plain_text(each, depth - 1) for each in data)))
+        case {"command": str(command), **rest} if "content" not in rest:
+            return f"$ {command}\n{plain_text(rest.get('output'), depth - 1)}"
+        case dict() if depth:
+            return _first(data, _FIRST, depth) or _first(data, _LISTS, depth) or _first(data, _NESTED, depth)
+        case _:
+            return ""
+
+
+def _first(data: dict[str, Any], keys: Sequence[str], depth: int) -> str:
+    return next(filter(None, (plain_text(data[key], depth - 1) for key in keys if key in data)), "")

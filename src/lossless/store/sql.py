@@ -1,0 +1,290 @@
+"""Every query that both databases share, beside the row it becomes.
+
+Written in the subset both speak, with `:name` parameters. A dialect adds connecting, transactions,
+bulk writing, search and its own care; nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from msgspec.structs import astuple
+
+from lossless.store import jsontext
+from lossless.store.base import SPAN, ConversationRow, FileRow, ItemRow, KnownEvent, Match, MessageRow, NewMessage
+
+_CONVERSATION = "id, key, active, session, next_seq, context_tokens, created_at, updated_at"
+_MESSAGE = "m.id, m.role, m.text, m.parts, m.meta, m.tokens, m.digest, m.at, m.created_at, m.event_id, m.outside"
+# Ownership is asked of the database in every statement, not remembered by its callers.
+_OWNED = "EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)"
+_NO_LIMIT = 9_223_372_036_854_775_807
+
+Row = tuple[Any, ...]
+
+
+class SQLStore(ABC):
+    """The shared half of a store; see `lossless.store.base.Store` for what each method promises."""
+
+    owner: str
+    location: str
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def all(self, sql: str, **parameters: Any) -> list[Row]:
+        """The rows of a query, in this thread's transaction if there is one."""
+
+    @abstractmethod
+    def run(self, sql: str, **parameters: Any) -> int:
+        """A write inside the transaction; how many rows it changed."""
+
+    @abstractmethod
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """Many rows into one table, in the fastest way the database has."""
+
+    @abstractmethod
+    def index(self, texts: Sequence[tuple[int, str]]) -> None:
+        """The words of new messages into the search index."""
+
+    def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
+        """Event ids of new messages, where the database keeps them apart from the messages."""
+
+    @abstractmethod
+    def search(
+        self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
+    ) -> list[Match]: ...
+
+    for_update = ""
+
+    def conversation(self, key: str) -> ConversationRow | None:
+        rows = self.all(
+            f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key AND active = 1",  # noqa: S608 - constants
+            owner=self.owner,
+            key=key,
+        )
+        return _conversation(rows[0]) if rows else None
+
+    def conversations(self) -> list[ConversationRow]:
+        rows = self.all(
+            f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner ORDER BY updated_at DESC, id DESC",  # noqa: S608 - constants
+            owner=self.owner,
+        )
+        return [_conversation(row) for row in rows]
+
+    def lock_conversation(self, key: str, session: str | None, now: int) -> ConversationRow:
+        find = (
+            f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
+            + self.for_update
+        )
+        rows = self.all(find, owner=self.owner, key=key)
+        if not rows:
+            # Whoever loses the race to create it finds the winner's row.
+            self.run(
+                "INSERT INTO conversation (owner, key, session, created_at, updated_at)"
+                " VALUES (:owner, :key, :session, :now, :now) ON CONFLICT DO NOTHING",
+                owner=self.owner,
+                key=key,
+                session=session,
+                now=now,
+            )
+            rows = self.all(find, owner=self.owner, key=key)
+        found = _conversation(rows[0])
+        if session is not None and found.session != session:
+            self.run("UPDATE conversation SET session = :session WHERE id = :id", session=session, id=found.id)
+        return found
+
+    def append(self, conversation: ConversationRow, rows: Sequence[NewMessage], now: int) -> None:
+        first = conversation.next_seq
+        start = conversation.id * SPAN + first
+        self.insert(
+            "message",
+            ("id", *NewMessage.__struct_fields__),
+            [(at, *astuple(row)) for at, row in enumerate(rows, start)],
+        )
+        self.index([(at, r.text) for at, r in enumerate(rows, start)])
+        self.remember_events(conversation.id, [(r.event_id, seq) for seq, r in enumerate(rows, first) if r.event_id is not None])
+        seen = [(conversation.id, seq, None, r.tokens, -1) for seq, r in enumerate(rows, first) if r.outside is None]
+        self.insert("item", ("conversation_id", "ordinal", "summary_id", "tokens", "depth"), seen)
+        self.run(
+            "UPDATE conversation SET next_seq = next_seq + :count, context_tokens = context_tokens + :tokens,"
+            " updated_at = :now WHERE id = :id",
+            count=len(rows),
+            tokens=sum(item[3] for item in seen),
+            now=now,
+            id=conversation.id,
+        )
+
+    def keep_copy(self, conversation_id: int, seq: int, row: NewMessage) -> bool:
+        added = self.run(
+            "INSERT INTO copy (message_id, digest, text, parts, meta, at, created_at)"
+            " VALUES (:message, :digest, :text, :parts, :meta, :at, :created_at) ON CONFLICT DO NOTHING",
+            message=conversation_id * SPAN + seq,
+            digest=row.digest,
+            text=row.text,
+            parts=row.parts,
+            meta=row.meta,
+            at=row.at,
+            created_at=row.created_at,
+        )
+        return added > 0
+
+    def copies(self, conversation_id: int, seq: int) -> list[bytes]:
+        """The digests of the other texts kept under a message's event id."""
+        rows = self.all(
+            f"SELECT digest FROM copy WHERE message_id = :message AND {_OWNED} ORDER BY created_at, digest",  # noqa: S608 - constants
+            message=conversation_id * SPAN + seq,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [bytes(row[0]) for row in rows]
+
+    def messages(self, conversation_id: int, *, after: int = 0, limit: int | None = None) -> list[MessageRow]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT {_MESSAGE} FROM message m WHERE m.id > :first AND m.id < :last AND {_OWNED}"  # noqa: S608 - constants
+            " ORDER BY m.id LIMIT :limit",
+            first=base + max(0, min(after, SPAN - 1)),
+            last=base + SPAN,
+            limit=_NO_LIMIT if limit is None else limit,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [_message(row, base) for row in rows]
+
+    def messages_at(self, conversation_id: int, seqs: Sequence[int]) -> list[MessageRow]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT {_MESSAGE} FROM message m WHERE m.id IN ({self.each_of('ids', 'bigint')}) AND {_OWNED} ORDER BY m.id",  # noqa: S608 - constants
+            ids=self.listing([base + seq for seq in seqs]),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [_message(row, base) for row in rows]
+
+    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
+        if not event_ids:
+            return {}
+        rows = self.all(
+            f"SELECT m.event_id, m.id, m.role, m.parts, m.digest FROM ({self.each_of('ids', 'text')}) AS wanted"  # noqa: S608 - constants
+            f" CROSS JOIN message m WHERE m.conversation_id = :conversation AND m.event_id = wanted.value AND {_OWNED}",
+            ids=self.listing(event_ids),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        base = conversation_id * SPAN
+        return {row[0]: KnownEvent(row[1] - base, row[2], row[3], bytes(row[4])) for row in rows}
+
+    @abstractmethod
+    def each_of(self, name: str, kind: str) -> str:
+        """A query giving the column `value`, of an SQL type, for each element of a list parameter."""
+
+    @abstractmethod
+    def listing(self, values: Sequence[Any]) -> Any:
+        """A list as the parameter that `each_of` reads."""
+
+    def digests(self, conversation_id: int, *, after: int = 0) -> list[bytes]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT digest FROM message m WHERE m.id > :first AND m.id < :last AND {_OWNED} ORDER BY m.id",  # noqa: S608 - constants
+            first=base + after,
+            last=base + SPAN,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [bytes(row[0]) for row in rows]
+
+    def items(self, conversation_id: int) -> list[ItemRow]:
+        rows = self.all(
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
+            f" WHERE i.conversation_id = :conversation AND {_OWNED} ORDER BY i.ordinal",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [ItemRow(*row) for row in rows]
+
+    def context_messages(self, conversation_id: int) -> list[MessageRow]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT {_MESSAGE} FROM item i JOIN message m ON m.id = :base + i.ordinal"  # noqa: S608 - constants
+            f" WHERE i.conversation_id = :conversation AND i.summary_id IS NULL AND {_OWNED} ORDER BY i.ordinal",
+            base=base,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [_message(row, base) for row in rows]
+
+    def cursor(self, conversation_id: int, source: str) -> Any | None:
+        rows = self.all(
+            f"SELECT state FROM cursor WHERE conversation_id = :conversation AND source = :source AND {_OWNED}",  # noqa: S608 - constants
+            conversation=conversation_id,
+            source=source,
+            owner=self.owner,
+        )
+        return jsontext.loads(rows[0][0]) if rows else None
+
+    def set_cursor(self, conversation_id: int, source: str, state: Any, now: int) -> None:
+        self.run(
+            "INSERT INTO cursor (conversation_id, source, state, updated_at) VALUES (:conversation, :source, :state, :now)"
+            " ON CONFLICT (conversation_id, source) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
+            conversation=conversation_id,
+            source=source,
+            state=jsontext.dumps(state),
+            now=now,
+        )
+
+    def add_file(self, conversation_id: int, row: FileRow) -> None:
+        self.run(
+            "INSERT INTO file (conversation_id, id, sha256, name, mime, bytes, lines, summary, created_at) VALUES"
+            " (:conversation, :id, :sha256, :name, :mime, :bytes, :lines, :summary, :created_at) ON CONFLICT DO NOTHING",
+            conversation=conversation_id,
+            id=row.id,
+            sha256=row.sha256,
+            name=row.name,
+            mime=row.mime,
+            bytes=row.bytes,
+            lines=row.lines,
+            summary=row.summary,
+            created_at=row.created_at,
+        )
+
+    def file(self, conversation_id: int, file_id: str) -> FileRow | None:
+        rows = self.all(
+            "SELECT id, sha256, name, mime, bytes, lines, summary, created_at FROM file"  # noqa: S608 - constants
+            f" WHERE conversation_id = :conversation AND id = :id AND {_OWNED}",
+            conversation=conversation_id,
+            id=file_id,
+            owner=self.owner,
+        )
+        return FileRow(*rows[0]) if rows else None
+
+    def file_is_used(self, sha256: str) -> bool:
+        # The one question that is not asked for one owner: equal bytes are kept once for all of them.
+        return bool(self.all("SELECT 1 FROM file WHERE sha256 = :sha256 LIMIT 1", sha256=sha256))
+
+    def counts(self) -> dict[str, int]:
+        """How much this owner has stored."""
+        row = self.all(
+            "SELECT count(*), coalesce(sum(next_seq - 1), 0), coalesce(sum(context_tokens), 0), max(updated_at)"
+            " FROM conversation WHERE owner = :owner",
+            owner=self.owner,
+        )[0]
+        return {"conversations": row[0], "messages": int(row[1]), "context_tokens": int(row[2]), "updated_at": row[3] or 0}
+
+
+def _conversation(row: Row) -> ConversationRow:
+    identity, key, active, *rest = row
+    return ConversationRow(identity, key, bool(active), *rest)
+
+
+def _message(row: Row, base: int) -> MessageRow:
+    identity, role, text, parts, meta, tokens, digest, at, created_at, event_id, outside = row
+    return MessageRow(
+        identity - base, role, text, parts, meta, tokens, bytes(digest), at, created_at, event_id, outside
+    )

@@ -1,0 +1,472 @@
+"""SQLite through apsw: one writer, readers apart, WAL, every write transaction IMMEDIATE.
+
+The database file itself is never opened, copied or hashed by us while connected: on POSIX, closing any
+handle of a file drops the locks SQLite holds on it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import apsw
+
+from lossless.errors import (
+    NotOurDatabase,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from lossless.events import Event, Hook, log
+from lossless.search.words import segment, terms
+from lossless.store import jsontext, migrate
+from lossless.store.base import SPAN, KnownEvent, Match
+from lossless.store.sql import Row, SQLStore
+
+APPLICATION_ID = 0x4C434D31
+BUSY_MS = 30_000
+_DERIVED = ("item", "event", "search_message", "search_summary")
+_TABLES = ("conversation", "message", *_DERIVED)
+_abandoned: list[apsw.Connection] = []
+
+
+class SQLiteStore(SQLStore):
+    """One database file (or `:memory:`), for one owner."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        owner: str = "default",
+        read_only: bool = False,
+        on_event: Hook = log,
+        vfs: str | None = None,
+        scripts: dict[int, Path] | None = None,
+    ) -> None:
+        self.owner = owner
+        self.location = str(path)
+        self.read_only = read_only
+        self._on_event = on_event
+        self._vfs = vfs
+        self._memory = self.location == ":memory:"
+        self._scripts = scripts or migrate.steps("sqlite")
+        self._mutex = threading.RLock()
+        self._writing = threading.local()
+        self._idle: list[apsw.Connection] = []
+        self._pid = os.getpid()
+        self._closed = False
+        if read_only:
+            self._open_to_read()
+        else:
+            self._open_to_write()
+
+    # opening
+
+    def _open_to_write(self) -> None:
+        if not self._memory:
+            _prepare(Path(self.location))
+        self._writer = self._connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        try:
+            with self._translated():
+                self._set_up()
+                self._refuse_foreign()
+                migrate.migrate(self, self._scripts)
+                self._mend()
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def _open_to_read(self) -> None:
+        if not Path(self.location).is_file():
+            raise StoreUnavailable(f"There is no database at {self.location}.", hint="Check LCM_DATABASE_PATH.")
+        reader = self._reader()
+        self._idle.append(reader)
+        with self._translated():
+            self._refuse_foreign()
+            migrate.refuse_newer(self, max(self._scripts))
+            if self.version() == 0:
+                raise StoreUnavailable(f"{self.location} holds nothing yet.", hint="Write to it once, then read.")
+
+    def _connect(self, flags: int) -> apsw.Connection:
+        with self._translated():
+            connection = apsw.Connection(self.location, flags=flags, vfs=self._vfs)
+            connection.set_busy_timeout(BUSY_MS)
+            return connection
+
+    def _set_up(self) -> None:
+        """The page size and vacuum mode only take before the first table; WAL needs the file for itself."""
+        deadline = time.monotonic() + BUSY_MS / 1000
+        while True:
+            try:
+                for pragma in (
+                    "page_size = 8192",
+                    "auto_vacuum = INCREMENTAL",
+                    "journal_mode = WAL",
+                    "synchronous = FULL",
+                    "foreign_keys = ON",
+                    "cache_size = -65536",
+                    "journal_size_limit = 67108864",
+                    "temp_store = MEMORY",
+                    "trusted_schema = OFF",
+                ):
+                    self._writer.execute(f"PRAGMA {pragma}").fetchall()
+                return
+            except apsw.BusyError:
+                # Switching to WAL does not wait for the busy timeout when two processes create the file together.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def _reader(self) -> apsw.Connection:
+        connection = self._connect(apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE)
+        with self._translated():
+            for pragma in ("query_only = ON", "cache_size = -16384", "temp_store = MEMORY", "trusted_schema = OFF"):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+        return connection
+
+    def _refuse_foreign(self) -> None:
+        ours = self.all("PRAGMA application_id")[0][0] == APPLICATION_ID
+        if not ours and self.all("SELECT 1 FROM sqlite_schema LIMIT 1"):
+            raise NotOurDatabase(
+                f"{self.location} is a database of another program.",
+                hint="Choose another LCM_DATABASE_PATH; nothing was changed.",
+            )
+
+    def _mend(self) -> None:
+        """Derived tables that are missing or broken are made anew; raw ones that are missing are told."""
+        rows = self._writer.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        missing = set(_TABLES) - {row[0] for row in rows}
+        if missing & {"conversation", "message"}:
+            raise StoreCorrupt(f"{self.location} has lost its table(s) {', '.join(sorted(missing))}.", hint="Restore a backup.")
+        broken = [name for name in ("search_message", "search_summary") if name not in missing and not self._answers(name)]
+        if not missing and not broken:
+            return
+        self._on_event(Event("store.mended", f"made anew: {', '.join([*sorted(missing), *broken])}", "warning"))
+        for name in broken:
+            self._drop_search(name)
+        with self.transaction():
+            self.script(self._scripts[1].read_text(encoding="utf-8"))
+            if "item" in missing:
+                self.run(_ITEMS_FROM_HISTORY)
+            if "event" in missing:
+                for conversation_id, name, seq in self._writer.execute(_EVENTS_FROM_HISTORY):
+                    self.remember_events(conversation_id, [(name, seq)])
+            if missing & {"search_message", "search_summary"} or broken:
+                self.rebuild_search()
+
+    def _answers(self, name: str) -> bool:
+        try:
+            self._writer.execute(f"SELECT rowid FROM {name} WHERE {name} MATCH 'lossless' LIMIT 1").fetchall()  # noqa: S608 - our names
+        except (apsw.SQLError, apsw.CorruptError):
+            return False
+        return True
+
+    def _drop_search(self, name: str) -> None:
+        try:
+            self._writer.execute(f"DROP TABLE {name}")
+        except (apsw.SQLError, apsw.CorruptError):
+            # A virtual table that cannot be opened cannot be dropped either: take its entry out by hand.
+            self._writer.execute("PRAGMA writable_schema = ON")
+            self._writer.execute("DELETE FROM sqlite_schema WHERE name = ?", (name,))
+            self._writer.execute("PRAGMA writable_schema = RESET").fetchall()
+            for shadow in ("data", "idx", "docsize", "config", "content"):
+                self._writer.execute(f"DROP TABLE IF EXISTS {name}_{shadow}")
+
+    # migrating (see migrate.Migratable)
+
+    def version(self) -> int:
+        return int(self.all("PRAGMA user_version")[0][0])
+
+    def set_version(self, version: int) -> None:
+        self._writer.execute(f"PRAGMA user_version = {version:d}")
+        self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+
+    def script(self, sql: str) -> None:
+        for _ in self._writer.execute(sql):
+            pass
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        with self.transaction():
+            yield
+
+    def keep_copy_before(self, version: int) -> None:
+        if self._memory:
+            return
+        target = Path(f"{self.location}.before-v{version}")
+        self._copy(target)
+        self._on_event(Event("store.copied", f"kept a copy before schema {version}: {target.name}"))
+
+    def _copy(self, target: Path) -> None:
+        with suppress(FileExistsError):
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        source, copy = self._reader(), apsw.Connection(str(target))
+        try:
+            with copy.backup("main", source, "main") as backup:
+                backup.step(-1)
+        finally:
+            copy.close()
+            source.close()
+
+    # speaking
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._check_open()
+        if self.read_only:
+            raise StoreReadOnly(f"{self.location} was opened for reading.", hint="Open it without read_only to write.")
+        if getattr(self._writing, "now", False):
+            yield
+            return
+        with self._mutex, self._translated():
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._writing.now = True
+            try:
+                yield
+                self._writer.execute("COMMIT")
+            finally:
+                self._writing.now = False
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        self._check_open()
+        if getattr(self._writing, "now", False):
+            yield self._writer
+        elif self._memory:
+            with self._mutex:
+                yield self._writer
+        else:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._reader()
+            try:
+                yield connection
+            finally:
+                self._idle.append(connection)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(f"{self.location} was closed.", hint="Open it again.")
+        if os.getpid() != self._pid:
+            self._after_fork()
+
+    def _after_fork(self) -> None:
+        """A child process must neither use nor close its parent's connections: it opens its own."""
+        _abandoned.extend(self._idle)
+        self._idle, self._mutex, self._writing, self._pid = [], threading.RLock(), threading.local(), os.getpid()
+        if not self.read_only:
+            _abandoned.append(self._writer)
+            self._writer = self._connect(apsw.SQLITE_OPEN_READWRITE)
+            self._set_up()
+
+    def all(self, sql: str, **parameters: Any) -> list[Row]:
+        with self._translated(), self._reading() as connection:
+            return connection.execute(sql, parameters).fetchall()
+
+    def run(self, sql: str, **parameters: Any) -> int:
+        self._writer.execute(sql, parameters)
+        return self._writer.changes()
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        places = ", ".join("?" * len(columns))
+        self._writer.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)  # noqa: S608 - our names
+
+    def each_of(self, name: str, kind: str) -> str:
+        return f"SELECT value FROM json_each(:{name})"  # noqa: S608 - our names
+
+    def listing(self, values: Sequence[Any]) -> str:
+        return jsontext.dumps_plain(values)
+
+    # events
+
+    def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
+        self._writer.executemany(
+            "INSERT INTO event VALUES (?, ?, ?)", [(conversation_id, _hash(name), seq) for name, seq in events]
+        )
+
+    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
+        rows = self.all(
+            "SELECT m.event_id, e.seq, m.role, m.parts, m.digest FROM json_each(:hashes) AS h"
+            " CROSS JOIN event e ON e.conversation_id = :conversation AND e.hash = h.value"
+            " CROSS JOIN message m ON m.id = :base + e.seq"
+            " WHERE EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)",
+            hashes=self.listing([_hash(name) for name in event_ids]),
+            conversation=conversation_id,
+            base=conversation_id * SPAN,
+            owner=self.owner,
+        )
+        # Two ids may share a hash, so what is found is a superset: only the ids that were asked for count.
+        wanted = set(event_ids)
+        return {row[0]: KnownEvent(*row[1:4], bytes(row[4])) for row in rows if row[0] in wanted}
+
+    # search
+
+    def index(self, texts: Sequence[tuple[int, str]]) -> None:
+        self._writer.executemany(
+            "INSERT INTO search_message (rowid, text) VALUES (?, ?)", [(at, segment(text)) for at, text in texts]
+        )
+
+    def search(self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20) -> list[Match]:
+        wanted = terms(question)
+        if not wanted or (conversation_ids is not None and not conversation_ids):
+            return []
+        among = "" if conversation_ids is None else f"AND c.id IN ({self.each_of('ids', 'bigint')})"
+        first, last = (min(conversation_ids), max(conversation_ids)) if conversation_ids else (0, _MOST)
+        rows = self.all(
+            "SELECT s.rowid, s.rank FROM search_message s JOIN conversation c ON c.id = s.rowid / 1000000000"  # noqa: S608 - our names
+            " WHERE s.search_message MATCH :match AND s.rowid >= :first AND s.rowid < :last"
+            f" AND c.owner = :owner {among} ORDER BY s.rank LIMIT :limit",
+            match=" OR ".join(f'"{term.words}"' for term in wanted),
+            first=first * SPAN,
+            last=(last + 1) * SPAN,
+            owner=self.owner,
+            ids=self.listing(conversation_ids or ()),
+            limit=limit,
+        )
+        return [Match(rowid // SPAN, rowid % SPAN, -rank) for rowid, rank in rows]
+
+    def check_search(self) -> list[str]:
+        """Compares the whole index, word by word, with one made anew from the messages."""
+        with self.transaction():
+            try:
+                return [problem for index in _INDEXES for problem in self._compare(*index)]
+            finally:
+                for table in ("fresh_words", "stored_words", "fresh"):
+                    self._writer.execute(f"DROP TABLE IF EXISTS temp.{table}")
+
+    def _compare(self, index: str, source: str, what: str) -> Iterator[str]:
+        db = self._writer
+        try:
+            db.execute(f"INSERT INTO {index} ({index}) VALUES ('integrity-check')")  # noqa: S608 - our names
+        except apsw.CorruptError:
+            yield f"The index of {what} is damaged."
+            return
+        db.execute("CREATE VIRTUAL TABLE temp.fresh USING fts5 (text, content = '', tokenize = 'porter unicode61')")
+        db.executemany("INSERT INTO temp.fresh (rowid, text) VALUES (?, ?)", _words(db, source))
+        db.execute("CREATE VIRTUAL TABLE temp.fresh_words USING fts5vocab (temp, fresh, instance)")
+        db.execute(f"CREATE VIRTUAL TABLE temp.stored_words USING fts5vocab (main, {index}, instance)")
+        for few, many, problem in (("fresh", "stored", "missing from"), ("stored", "fresh", "left over in")):
+            count = db.execute(
+                f"SELECT count(DISTINCT doc) FROM (SELECT doc, term, offset FROM temp.{few}_words"  # noqa: S608 - our names
+                f" EXCEPT SELECT doc, term, offset FROM temp.{many}_words)"
+            ).fetchall()[0][0]
+            if count:
+                yield f"Words of {count} {what} are {problem} the index."
+        for table in ("fresh_words", "stored_words", "fresh"):
+            db.execute(f"DROP TABLE temp.{table}")
+
+    def rebuild_search(self) -> int:
+        with self.transaction():
+            for index, source, _ in _INDEXES:
+                self._writer.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")  # noqa: S608 - our names
+                self._writer.executemany(
+                    f"INSERT INTO {index} (rowid, text) VALUES (?, ?)",  # noqa: S608 - our names
+                    _words(self._writer, source),
+                )
+            return int(self.all("SELECT count(*) FROM message")[0][0])
+
+    # the whole
+
+    def size(self) -> int:
+        if self._memory:
+            return int(self.all("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")[0][0])
+        found = 0
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                found += os.stat(self.location + suffix).st_size
+        return found
+
+    def integrity(self) -> list[str]:
+        found = [row[0] for row in self.all("PRAGMA integrity_check")]
+        return [] if found == ["ok"] else found
+
+    def close(self) -> None:
+        with self._mutex:
+            if self._closed or os.getpid() != self._pid:
+                return
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            if not self.read_only:
+                with suppress(apsw.Error):  # tidying is a courtesy; everything acknowledged is on disk already
+                    self._writer.execute("PRAGMA optimize").fetchall()
+                    self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+                self._writer.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise _translate(error, self.location) from error
+
+
+_MOST = 9_000_000_000
+_INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
+_ITEMS_FROM_HISTORY = """
+INSERT INTO item (conversation_id, ordinal, summary_id, tokens, depth)
+SELECT m.conversation_id, m.seq, NULL, m.tokens, -1 FROM message m
+ WHERE m.outside IS NULL AND m.id NOT IN (SELECT message_id FROM summary_message)
+"""
+
+_EVENTS_FROM_HISTORY = "SELECT conversation_id, event_id, seq FROM message WHERE event_id IS NOT NULL"
+
+
+def _hash(event_id: str) -> int:
+    return crc32(event_id.encode())
+
+
+def _words(connection: apsw.Connection, table: str) -> Iterator[tuple[int, str]]:
+    for rowid, text in connection.execute(f"SELECT id, text FROM {table} ORDER BY id"):  # noqa: S608 - our names
+        yield rowid, segment(text)
+
+
+def _prepare(path: Path) -> None:
+    """The directory and the empty file, for the owner's eyes only, before SQLite opens it."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if path.is_dir():
+            raise StoreUnavailable(f"{path} is a directory.", hint="Name a file in it.") from None
+        with suppress(PermissionError):
+            os.chmod(path, 0o600)
+    except PermissionError as error:
+        raise StoreReadOnly(f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH.") from error
+    except OSError as error:
+        kind = StoreFull if error.errno in _NO_ROOM else StoreUnavailable
+        raise kind(f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH.") from error
+
+
+_NO_ROOM = (28, 122)  # ENOSPC, EDQUOT
+_AGAIN = "Nothing of this call was stored; it can be tried again."
+_KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
+    (apsw.FullError, StoreFull, "has no room left", f"Free some disk space. {_AGAIN}"),
+    (apsw.ReadOnlyError, StoreReadOnly, "cannot be written", f"Check the permissions of the file and its directory. {_AGAIN}"),
+    (apsw.PermissionsError, StoreReadOnly, "may not be opened", "Check the permissions of the file."),
+    (apsw.CantOpenError, StoreUnavailable, "cannot be opened", "Check that the path exists, is a file."),
+    (apsw.NotADBError, StoreCorrupt, "is not a database", "Move that file away, or choose another LCM_DATABASE_PATH."),
+    (apsw.CorruptError, StoreCorrupt, "is damaged", "Restore a backup; reading may still work with read_only=True."),
+    (apsw.BusyError, StoreBusy, "was held by another process for too long", _AGAIN),
+    (apsw.LockedError, StoreBusy, "was held by another process for too long", _AGAIN),
+    (apsw.IOError, StoreUnavailable, "could not be read or written by the operating system", _AGAIN),
+]
+
+
+def _translate(error: apsw.Error, location: str) -> StoreError:
+    for kind, ours, what, hint in _KINDS:
+        if isinstance(error, kind):
+            return ours(f"{location} {what} ({error}).", hint=hint)
+    return StoreError(f"{location}: {error}.", hint="This is a fault in lossless; please report it.")

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, settings
+
+from lossless.store.postgres import PostgresStore
+from lossless.store.sql import SQLStore
+from lossless.store.sqlite import SQLiteStore
+from tests import postgres
+
+settings.register_profile("ci", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("slow", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("LCM_TEST_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    try:
+        with postgres.server() as url:
+            yield url
+    except (LookupError, ImportError, OSError) as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"NO POSTGRESQL: {reason}")
+
+
+def new_database(server: str) -> str:
+    """A fresh, empty database on the server; its URL."""
+    name = f"lcm_{uuid.uuid4().hex[:16]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    url = new_database(postgres_server)
+    yield url
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {urlsplit(url).path[1:]} WITH (FORCE)".encode())
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a database is: a new one of either kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "lcm.db")
+    return str(request.getfixturevalue("postgres_url"))
+
+
+OpenStore = Callable[..., SQLStore]
+
+
+@pytest.fixture
+def open_store(database: str) -> Iterator[OpenStore]:
+    """Opens the database as often as a test likes, and closes what it left open."""
+    opened: list[SQLStore] = []
+
+    def open_(**options: object) -> SQLStore:
+        kind = PostgresStore if database.startswith("postgresql") else SQLiteStore
+        store = kind(database, **options)  # type: ignore[arg-type]  # either takes the options a test passes
+        opened.append(store)
+        return store
+
+    yield open_
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> SQLStore:
+    return open_store()
