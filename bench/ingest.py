@@ -94,7 +94,11 @@ def ours(database: str, messages: list[Made]) -> Reading:
     def message(m: Made) -> Message:
         if m.role == "tool":
             return Message.tool(m.text, call_id=m.call_id, event_id=m.event_id)
-        return Message.user(m.text, event_id=m.event_id) if m.role == "user" else Message.assistant(m.text, event_id=m.event_id)
+        return (
+            Message.user(m.text, event_id=m.event_id)
+            if m.role == "user"
+            else Message.assistant(m.text, event_id=m.event_id)
+        )
 
     def write(batch: list[Made]) -> None:
         chat.ingest([message(m) for m in batch])
@@ -126,13 +130,26 @@ def _measured(
     text = sum(len(m.text.encode()) for m in messages)
     micro = 1e6
     return Reading(
-        cpu / len(bulk) * micro, wall / len(bulk) * micro, size(), text, single_cpu / singles * micro, single_wall / singles * micro
+        cpu / len(bulk) * micro,
+        wall / len(bulk) * micro,
+        size(),
+        text,
+        single_cpu / singles * micro,
+        single_wall / singles * micro,
     )
 
 
 def one(kind: str, count: int, database: str | None) -> Reading:
     """One measurement in a process of its own."""
-    command = [sys.executable, __file__, "--one", kind, "--sizes", str(count), *(["--postgres", database] if database else [])]
+    command = [
+        sys.executable,
+        __file__,
+        "--one",
+        kind,
+        "--sizes",
+        str(count),
+        *(["--postgres", database] if database else []),
+    ]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return Reading(*json.loads(printed))
 
@@ -143,7 +160,7 @@ def pairs(count: int, number: int) -> list[tuple[Reading, Reading]]:
 
 def report(count: int, found: list[tuple[Reading, Reading]]) -> str:
     def ratio(field: str) -> float:
-        return statistics.median(getattr(mine, field) / getattr(base, field) for base, mine in found)
+        return float(statistics.median(getattr(mine, field) / getattr(base, field) for base, mine in found))
 
     base, mine = (statistics.median(pair[side].cpu for pair in found) for side in (0, 1))
     single_base, single_mine = (statistics.median(pair[side].single_cpu for pair in found) for side in (0, 1))
@@ -174,8 +191,10 @@ def main() -> None:
         print(report(count, pairs(count, given.pairs)), flush=True)
     if given.postgres:
         found = one("ours", given.sizes[0], given.postgres)
-        print(f"PostgreSQL, {given.sizes[0]:,}: client CPU {found.cpu:.0f} us, wall {found.wall:.0f} us a message in batches;"
-              f" single: wall {found.single_wall / 1000:.1f} ms; {found.bytes / found.text:.2f} bytes per byte of text")
+        print(
+            f"PostgreSQL, {given.sizes[0]:,}: client CPU {found.cpu:.0f} us, wall {found.wall:.0f} us a message in batches;"
+            f" single: wall {found.single_wall / 1000:.1f} ms; {found.bytes / found.text:.2f} bytes per byte of text"
+        )
 
 
 if __name__ == "__main__":

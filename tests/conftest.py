@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lossless import Conversation, Lossless, Settings
 from lossless.store.postgres import PostgresStore
 from lossless.store.sql import SQLStore
 from lossless.store.sqlite import SQLiteStore
@@ -77,3 +78,15 @@ def open_store(database: str) -> Iterator[OpenStore]:
 @pytest.fixture
 def store(open_store: OpenStore) -> SQLStore:
     return open_store()
+
+
+@pytest.fixture
+def lcm(database: str, tmp_path: Path) -> Iterator[Lossless]:
+    """The library over a new database of either kind."""
+    with Lossless.open(database, settings=Settings(large_files_dir=str(tmp_path / "files"))) as lcm:
+        yield lcm
+
+
+@pytest.fixture
+def chat(lcm: Lossless) -> Conversation:
+    return lcm.conversation("agent:main:main")

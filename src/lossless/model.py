@@ -87,21 +87,15 @@ class Message(Struct, frozen=True, omit_defaults=True):
     extra: Extra = field(default_factory=dict)
 
     @classmethod
-    def user(
-        cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None
-    ) -> Self:
+    def user(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
         return cls("user", (Text(text),), None if at is None else instant(at), name, event_id)
 
     @classmethod
-    def assistant(
-        cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None
-    ) -> Self:
+    def assistant(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
         return cls("assistant", (Text(text),), None if at is None else instant(at), name, event_id)
 
     @classmethod
-    def system(
-        cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None
-    ) -> Self:
+    def system(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
         return cls("system", (Text(text),), None if at is None else instant(at), name, event_id)
 
     @classmethod

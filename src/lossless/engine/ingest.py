@@ -110,10 +110,7 @@ def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
 
 def _row(view: Message, witness: bytes, key: str | None, now: int) -> NewMessage:
     text, parts, meta = rows.encode(view, key)
-    if parts is None:
-        tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD
-    else:
-        tokens = message_tokens(view)
+    tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD if parts is None else message_tokens(view)
     role = view.role
     at = view.at
     return NewMessage(

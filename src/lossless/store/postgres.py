@@ -23,10 +23,10 @@ from lossless.store import migrate
 from lossless.store.base import SPAN, Match
 from lossless.store.sql import Row, SQLStore
 
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 5
 _START_UP_LOCK = 0x6C636D31
 _CHUNK = 100_000
-_NAMED = re.compile(r"(?<![:\w]):([a-z_]+)")
+_NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 _NOT_WORDS = re.compile(r"[\W_]+")
 
 Connection = psycopg.Connection[Row]
@@ -92,7 +92,8 @@ class PostgresStore(SQLStore):
     # migrating (see migrate.Migratable)
 
     def version(self) -> int:
-        if self.all("SELECT to_regclass('lossless.migration') IS NULL")[0][0]:
+        # Asked of the catalogue's rows: a name look-up may be answered from a cache older than the lock we waited for.
+        if not self.all("SELECT 1 FROM pg_tables WHERE schemaname = 'lossless' AND tablename = 'migration'"):
             return 0
         return int(self.all("SELECT coalesce(max(version), 0) FROM lossless.migration")[0][0])
 
@@ -167,10 +168,13 @@ class PostgresStore(SQLStore):
                 copy.write_row(row)
 
     def each_of(self, name: str, kind: str) -> str:
-        return f"SELECT unnest(CAST(:{name} AS {kind}[])) AS value"  # noqa: S608 - our names
+        return f"SELECT unnest(CAST(:{name} AS {kind}[])) AS value"
 
     def listing(self, values: Sequence[Any]) -> list[Any]:
         return list(values)
+
+    def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
+        pass  # the unique index over the messages' own column serves here
 
     # search
 
@@ -192,9 +196,9 @@ class PostgresStore(SQLStore):
         if not wanted or (conversation_ids is not None and not conversation_ids):
             return []
         among = "" if conversation_ids is None else f"AND c.id IN ({self.each_of('ids', 'bigint')})"
-        either = " || ".join(f"phraseto_tsquery('words', :t_{_letters(n)})" for n in range(len(wanted)))
+        either = " || ".join(f"phraseto_tsquery('words', :t{n})" for n in range(len(wanted)))
         rows = self.all(
-            "SELECT s.message_id, max(ts_rank_cd(s.words, q.query, 1))::float8"  # noqa: S608 - our names, values as parameters
+            "SELECT s.message_id, max(ts_rank(s.words, q.query))::float8"  # noqa: S608 - our names, values as parameters
             f" FROM (SELECT {either} AS query) AS q, search_message s"
             " JOIN conversation c ON c.id = s.message_id / 1000000000"
             f" WHERE s.words @@ q.query AND c.owner = :owner {among}"
@@ -202,7 +206,7 @@ class PostgresStore(SQLStore):
             owner=self.owner,
             ids=list(conversation_ids or ()),
             limit=limit,
-            **{f"t_{_letters(n)}": words for n, words in enumerate(wanted)},
+            **{f"t{n}": words for n, words in enumerate(wanted)},
         )
         return [Match(identity // SPAN, identity % SPAN, score) for identity, score in rows]
 
@@ -281,10 +285,6 @@ def _chunks(text: str) -> Iterator[str]:
     yield words
 
 
-def _letters(number: int) -> str:
-    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
-
-
 @cache
 def _translated_sql(sql: str) -> bytes:
     return _NAMED.sub(r"%(\1)s", sql.replace("%", "%%")).encode()
@@ -298,7 +298,12 @@ _KINDS: list[tuple[type[Exception], type[StoreError], str, str]] = [
     (pg.LockNotAvailable, StoreBusy, "was held by another session for too long", _AGAIN),
     (pg.DeadlockDetected, StoreBusy, "was held by another session", _AGAIN),
     (pg.QueryCanceled, StoreBusy, "took too long to answer", _AGAIN),
-    (psycopg.OperationalError, StoreUnavailable, "cannot be reached", f"Check that the server runs and the URL is right. {_AGAIN}"),
+    (
+        psycopg.OperationalError,
+        StoreUnavailable,
+        "cannot be reached",
+        f"Check that the server runs and the URL is right. {_AGAIN}",
+    ),
     (PoolTimeout, StoreUnavailable, "cannot be reached", f"Check that the server runs. {_AGAIN}"),
 ]
 

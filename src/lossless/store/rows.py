@@ -18,6 +18,7 @@ from lossless.store import jsontext
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MAX_EVENT_ID = 200
+_COMMON_ROLES = frozenset({"user", "assistant", "tool", "system"})
 
 
 class Words(NamedTuple):
@@ -48,7 +49,8 @@ def event_key(event_id: str | None) -> str | None:
 def encode(message: Message, key: str | None = None) -> Words:
     """The columns of a message. `decode` gives an equal message back. `key` is the event id as its column holds it."""
     meta = None
-    if message.name is not None or message.stop is not None or message.extra or key != message.event_id:
+    told = message.name is not None or message.stop is not None or message.extra or key != message.event_id
+    if told or not (message.role in _COMMON_ROLES or jsontext.is_clean(message.role)):
         meta = jsontext.dumps(_meta(message, key))
     parts = message.parts
     if len(parts) == 1:
@@ -139,9 +141,7 @@ class _Writer:
         self._at += len(words) + 1
 
 
-def decode(
-    role: str, text: str, parts: str | None, meta: str | None, at: int | None, event_id: str | None
-) -> Message:
+def decode(role: str, text: str, parts: str | None, meta: str | None, at: int | None, event_id: str | None) -> Message:
     """The message that `encode` put into these columns."""
     found = (Text(text),) if parts is None else tuple(_part(piece, text) for piece in jsontext.loads(parts))
     when = None if at is None else moment(at)

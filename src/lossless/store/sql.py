@@ -53,6 +53,7 @@ class SQLStore(ABC):
     def index(self, texts: Sequence[tuple[int, str]]) -> None:
         """The words of new messages into the search index."""
 
+    @abstractmethod
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
         """Event ids of new messages, where the database keeps them apart from the messages."""
 
@@ -60,6 +61,18 @@ class SQLStore(ABC):
     def search(
         self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
     ) -> list[Match]: ...
+
+    @abstractmethod
+    def check_search(self) -> list[str]: ...
+
+    @abstractmethod
+    def rebuild_search(self) -> int: ...
+
+    @abstractmethod
+    def size(self) -> int: ...
+
+    @abstractmethod
+    def integrity(self) -> list[str]: ...
 
     for_update = ""
 
@@ -109,7 +122,9 @@ class SQLStore(ABC):
             [(at, *astuple(row)) for at, row in enumerate(rows, start)],
         )
         self.index([(at, r.text) for at, r in enumerate(rows, start)])
-        self.remember_events(conversation.id, [(r.event_id, seq) for seq, r in enumerate(rows, first) if r.event_id is not None])
+        self.remember_events(
+            conversation.id, [(r.event_id, seq) for seq, r in enumerate(rows, first) if r.event_id is not None]
+        )
         seen = [(conversation.id, seq, None, r.tokens, -1) for seq, r in enumerate(rows, first) if r.outside is None]
         self.insert("item", ("conversation_id", "ordinal", "summary_id", "tokens", "depth"), seen)
         self.run(
@@ -275,7 +290,12 @@ class SQLStore(ABC):
             " FROM conversation WHERE owner = :owner",
             owner=self.owner,
         )[0]
-        return {"conversations": row[0], "messages": int(row[1]), "context_tokens": int(row[2]), "updated_at": row[3] or 0}
+        return {
+            "conversations": row[0],
+            "messages": int(row[1]),
+            "context_tokens": int(row[2]),
+            "updated_at": row[3] or 0,
+        }
 
 
 def _conversation(row: Row) -> ConversationRow:

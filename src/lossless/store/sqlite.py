@@ -7,6 +7,7 @@ handle of a file drops the locks SQLite holds on it.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +37,8 @@ APPLICATION_ID = 0x4C434D31
 BUSY_MS = 30_000
 _DERIVED = ("item", "event", "search_message", "search_summary")
 _TABLES = ("conversation", "message", *_DERIVED)
+_SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
+"""A word that the index holds as it is, whatever its tokenizer makes of the rest."""
 _abandoned: list[apsw.Connection] = []
 
 
@@ -64,6 +67,7 @@ class SQLiteStore(SQLStore):
         self._idle: list[apsw.Connection] = []
         self._pid = os.getpid()
         self._closed = False
+        self._immutable = False
         if read_only:
             self._open_to_read()
         else:
@@ -88,9 +92,15 @@ class SQLiteStore(SQLStore):
     def _open_to_read(self) -> None:
         if not Path(self.location).is_file():
             raise StoreUnavailable(f"There is no database at {self.location}.", hint="Check LCM_DATABASE_PATH.")
-        reader = self._reader()
-        self._idle.append(reader)
         with self._translated():
+            try:
+                self.version()
+            except (StoreUnavailable, StoreReadOnly):
+                # In a directory that cannot be written SQLite finds no place for its shared memory. With no writer
+                # about and nothing left in a WAL, the file alone is the whole truth.
+                if os.path.exists(self.location + "-wal"):
+                    raise
+                self._immutable = True
             self._refuse_foreign()
             migrate.refuse_newer(self, max(self._scripts))
             if self.version() == 0:
@@ -98,7 +108,9 @@ class SQLiteStore(SQLStore):
 
     def _connect(self, flags: int) -> apsw.Connection:
         with self._translated():
-            connection = apsw.Connection(self.location, flags=flags, vfs=self._vfs)
+            name = f"{Path(self.location).absolute().as_uri()}?immutable=1" if self._immutable else self.location
+            flags |= apsw.SQLITE_OPEN_URI if self._immutable else 0
+            connection = apsw.Connection(name, flags=flags, vfs=self._vfs)
             connection.set_busy_timeout(BUSY_MS)
             return connection
 
@@ -146,8 +158,10 @@ class SQLiteStore(SQLStore):
         rows = self._writer.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
         missing = set(_TABLES) - {row[0] for row in rows}
         if missing & {"conversation", "message"}:
-            raise StoreCorrupt(f"{self.location} has lost its table(s) {', '.join(sorted(missing))}.", hint="Restore a backup.")
-        broken = [name for name in ("search_message", "search_summary") if name not in missing and not self._answers(name)]
+            raise StoreCorrupt(
+                f"{self.location} has lost its table(s) {', '.join(sorted(missing))}.", hint="Restore a backup."
+            )
+        broken = [index for index, source, _ in _INDEXES if index not in missing and not self._answers(index, source)]
         if not missing and not broken:
             return
         self._on_event(Event("store.mended", f"made anew: {', '.join([*sorted(missing), *broken])}", "warning"))
@@ -163,12 +177,23 @@ class SQLiteStore(SQLStore):
             if missing & {"search_message", "search_summary"} or broken:
                 self.rebuild_search()
 
-    def _answers(self, name: str) -> bool:
+    def _answers(self, name: str, source: str) -> bool:
+        """Whether an index is whole as far as a glance can tell: its tables are there, and it finds the newest words."""
+        shadows = [f"{name}_{shadow}" for shadow in ("data", "idx", "docsize", "config")]
+        there = self.all(
+            "SELECT count(*) FROM sqlite_schema WHERE name IN (SELECT value FROM json_each(:names))",
+            names=self.listing(shadows),
+        )
+        if there[0][0] < len(shadows):
+            return False
+        newest = self.all(f"SELECT id, text FROM {source} ORDER BY id DESC LIMIT 1")  # noqa: S608 - our names
+        sure = [(at, word[0]) for at, text in newest if (word := _SURE_WORD.search(text[:2000]))]
+        find = f"SELECT 1 FROM {name} WHERE {name} MATCH ? AND rowid >= ? LIMIT 1"  # noqa: S608 - our names
         try:
-            self._writer.execute(f"SELECT rowid FROM {name} WHERE {name} MATCH 'lossless' LIMIT 1").fetchall()  # noqa: S608 - our names
+            found = [self._writer.execute(find, (f'"{word}"', at)).fetchall() for at, word in sure or [(0, "lossless")]]
+            return bool(found[0]) or not sure
         except (apsw.SQLError, apsw.CorruptError):
             return False
-        return True
 
     def _drop_search(self, name: str) -> None:
         try:
@@ -253,8 +278,10 @@ class SQLiteStore(SQLStore):
                 connection = self._reader()
             try:
                 yield connection
-            finally:
-                self._idle.append(connection)
+            except apsw.Error:
+                connection.close()
+                raise
+            self._idle.append(connection)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -309,7 +336,7 @@ class SQLiteStore(SQLStore):
         )
         # Two ids may share a hash, so what is found is a superset: only the ids that were asked for count.
         wanted = set(event_ids)
-        return {row[0]: KnownEvent(*row[1:4], bytes(row[4])) for row in rows if row[0] in wanted}
+        return {row[0]: KnownEvent(row[1], row[2], row[3], bytes(row[4])) for row in rows if row[0] in wanted}
 
     # search
 
@@ -436,15 +463,18 @@ def _words(connection: apsw.Connection, table: str) -> Iterator[tuple[int, str]]
 def _prepare(path: Path) -> None:
     """The directory and the empty file, for the owner's eyes only, before SQLite opens it."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
+        if not path.parent.is_dir():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.is_dir():
-            raise StoreUnavailable(f"{path} is a directory.", hint="Name a file in it.") from None
-        with suppress(PermissionError):
+            raise StoreUnavailable(f"{path} is a directory.", hint="Name a file in it.")
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with suppress(PermissionError):  # somebody else's file, which its owner may well share
             os.chmod(path, 0o600)
     except PermissionError as error:
-        raise StoreReadOnly(f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH.") from error
+        raise StoreReadOnly(
+            f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH."
+        ) from error
     except OSError as error:
         kind = StoreFull if error.errno in _NO_ROOM else StoreUnavailable
         raise kind(f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH.") from error
@@ -454,7 +484,12 @@ _NO_ROOM = (28, 122)  # ENOSPC, EDQUOT
 _AGAIN = "Nothing of this call was stored; it can be tried again."
 _KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
     (apsw.FullError, StoreFull, "has no room left", f"Free some disk space. {_AGAIN}"),
-    (apsw.ReadOnlyError, StoreReadOnly, "cannot be written", f"Check the permissions of the file and its directory. {_AGAIN}"),
+    (
+        apsw.ReadOnlyError,
+        StoreReadOnly,
+        "cannot be written",
+        f"Check the permissions of the file and its directory. {_AGAIN}",
+    ),
     (apsw.PermissionsError, StoreReadOnly, "may not be opened", "Check the permissions of the file."),
     (apsw.CantOpenError, StoreUnavailable, "cannot be opened", "Check that the path exists, is a file."),
     (apsw.NotADBError, StoreCorrupt, "is not a database", "Move that file away, or choose another LCM_DATABASE_PATH."),

@@ -1,0 +1,246 @@
+"""The messages of pi, which OpenClaw keeps in its transcripts.
+
+A `toolResult` is a message of role `tool`. Messages without content of the other roles (`bashExecution`,
+`branchSummary`, ...) hold one Opaque part with the whole of them; a `bashExecution` counts as the user's.
+A timestamp in milliseconds becomes `at`. The transcript entry's id is the reader's to give: `responseId`
+is not the event id. What an assistant message of pi has beside its words (api, provider, model, usage) is
+kept in `extra["openclaw"]` and is not invented for messages of other formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, overload
+
+from msgspec.structs import replace
+
+from lossless.errors import InvalidInput
+from lossless.formats.wire import (
+    ABSENT,
+    Content,
+    Odd,
+    Readers,
+    Record,
+    SdkObject,
+    Wire,
+    asked,
+    media,
+    messages_of,
+    read_record,
+    result_parts,
+    role_in,
+    split,
+    text_in,
+    text_or_none,
+    to_object,
+    to_text,
+)
+from lossless.model import Context, Extra, File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+
+WIRE = Wire(
+    "openclaw",
+    "role toolCallId toolName type id call_id name arguments input text textSignature thinking thinkingSignature"
+    " redacted data mimeType customType content display api provider model usage stopReason details isError timestamp"
+    " errorMessage responseId",
+)
+CONTENT = Content(empty="list", single="list")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+CALLS = {
+    "toolCall": ("id", "arguments"),
+    "functionCall": ("id", "arguments"),
+    "function_call": ("call_id", "arguments"),
+    "toolUse": ("id", "input"),
+    "tool_use": ("id", "input"),
+}
+"""How a call is spelled: pi's way first, then those OpenClaw takes over from providers."""
+
+STOPS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "completed": "stop",
+    "max_tokens": "length",
+    "incomplete": "length",
+    "tool_use": "toolUse",
+    "tool_calls": "toolUse",
+}
+
+
+@overload
+def load(value: list[Any] | tuple[Any, ...]) -> list[Message]: ...
+@overload
+def load(value: Mapping[str, Any] | SdkObject) -> Message: ...
+def load(value: Any) -> Message | list[Message]:
+    """A message of pi as a Message; a list of them as a list."""
+    if isinstance(value, (list, tuple)):
+        return [_load(item, f"messages[{place}]") for place, item in enumerate(value)]
+    return _load(value, "The message")
+
+
+def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
+    """The `messages` of a context of pi, its `systemPrompt` first."""
+    written: list[Any] = asked(kwargs, "messages", list, tuple)
+    messages = load(written)
+    prompt = kwargs.get("systemPrompt")
+    return [Message.system(prompt), *messages] if isinstance(prompt, str) else messages
+
+
+def dump(messages: Context | Sequence[Message]) -> dict[str, Any]:
+    """The `messages` as pi writes them.
+
+    System text of other formats becomes a user's, as pi has no such message. A message of which pi can
+    express nothing is left out.
+    """
+    alone = [one for message in messages_of(messages) for one in split(message)]
+    return {"messages": [_dump(message) for message in alone if _says_something(message)]}
+
+
+def dump_message(message: Message) -> Record:
+    """One message as it came."""
+    if len(split(message)) > 1:
+        raise InvalidInput("This message becomes several in pi's format.", hint="Use dump().")
+    return _dump(message)
+
+
+def _dump(message: Message) -> Record:
+    if message.parts and "$whole" in WIRE.notes(message.parts[0]):
+        whole: Record = _emit(message.parts[0])
+        return whole
+    return WIRE.restore(_bare_message(message), WIRE.notes(message))
+
+
+def _load(value: Any, where: str) -> Message:
+    record = read_record(value, where, WIRE.arrange)
+    role = role_in(record, where)
+    at = _moment(record.get("timestamp"))
+    try:
+        message = _read(record, role, at)
+        kept = message and WIRE.settle(message, record, _bare_message)
+    except Odd:
+        kept = None
+    return kept or Message(_neutral(role), (replace(WIRE.opaque(record, whole=True), kind=role),), at)
+
+
+def _read(record: Record, role: str, at: datetime | None) -> Message | None:
+    content = record.get("content", ABSENT)
+    if content is ABSENT and role not in ("user", "assistant", "toolResult"):
+        return None
+    parts = WIRE.unfold(content, _part)
+    extra: Extra = WIRE.extra(
+        role=None if _role(_neutral(role)) == role else role,
+        shape=WIRE.shape(content, parts, _emit, CONTENT),
+        timestamp=None if at is None or type(record["timestamp"]) is int else record["timestamp"],
+    )
+    if role == "toolResult":
+        parts = (_result(record, result_parts(parts)),)
+    stop = text_or_none(record, "stopReason")
+    return Message(_neutral(role), parts, at, None, None, stop, extra if extra[WIRE.name] or stop in STOPS else {})
+
+
+def _result(record: Record, parts: tuple[Any, ...]) -> ToolResult:
+    name = text_or_none(record, "toolName")
+    failed = record.get("isError") is True
+    # A result of pi without a name must not get one on the way out.
+    return ToolResult(text_in(record, "toolCallId", ""), parts, name, failed, WIRE.extra() if name is None else {})
+
+
+def _neutral(role: str) -> str:
+    return {"toolResult": "tool", "bashExecution": "user"}.get(role, role)
+
+
+def _role(neutral: str) -> str:
+    return {"tool": "toolResult", "system": "user", "developer": "user"}.get(neutral, neutral)
+
+
+def _moment(timestamp: Any) -> datetime | None:
+    """The moment of a timestamp in milliseconds, if it is one."""
+    if type(timestamp) not in (int, float) or not 0 < timestamp < 253_402_300_800_000:
+        return None
+    return EPOCH + timedelta(milliseconds=timestamp)
+
+
+def _timestamp(message: Message) -> Any:
+    written = WIRE.notes(message).get("$timestamp")
+    if written is not None and _moment(written) == message.at:
+        return written
+    return message.at and (message.at - EPOCH) // timedelta(milliseconds=1)
+
+
+def _says_something(message: Message) -> bool:
+    return not message.parts or any(isinstance(part, ToolResult) or _emit(part) is not ABSENT for part in message.parts)
+
+
+def _bare_message(message: Message) -> Record:
+    notes = WIRE.notes(message)
+    bare: Record = {"role": notes.get("$role") or _role(message.role)}
+    inner: Sequence[Part] = message.parts
+    if message.role == "tool" and inner and isinstance(result := inner[0], ToolResult):
+        inner = result.parts
+        unnamed = "" if WIRE.native(result) else "unknown"
+        bare |= {"toolCallId": result.call_id, "toolName": result.name or unnamed, "isError": result.is_error}
+    elif message.role == "tool":
+        bare["role"] = notes.get("$role") or "user"
+    content = WIRE.fold(inner, _emit, CONTENT, notes.get("$shape"))
+    if content is not ABSENT:
+        bare["content"] = content
+    if message.stop is not None:
+        bare["stopReason"] = message.stop if WIRE.native(message) else STOPS.get(message.stop, message.stop)
+    if (timestamp := _timestamp(message)) is not None:
+        bare["timestamp"] = timestamp
+    return bare
+
+
+def _emit(part: Part) -> Any:
+    return WIRE.emit(part, _bare)
+
+
+def _bare(part: Part) -> Record | None:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Reasoning(text, signature) if WIRE.native(part):
+            bare = {"type": "thinking", "thinking": text}
+            return bare if signature is None else bare | {"thinkingSignature": signature}
+        case ToolCall():
+            return _bare_call(part)
+        case File(mime, _, str(data)) if media(part) == "image" or WIRE.native(part):
+            return {"type": "image", "data": data, "mimeType": mime}
+        case _:
+            return None
+
+
+def _bare_call(part: ToolCall) -> Record:
+    notes = WIRE.notes(part)
+    kind = notes.get("$type", "toolCall")
+    key, arguments = CALLS[kind]
+    written = part.arguments if "$text" in notes else to_object(part.arguments)
+    return {"type": kind, key: part.call_id, "name": part.name, arguments: written}
+
+
+def _part(block: Record) -> Part:
+    return WIRE.part(block, _READERS, _bare)
+
+
+def _load_call(block: Record) -> ToolCall:
+    kind = block["type"]
+    key, arguments = CALLS[kind]
+    written = block.get(arguments)
+    extra = WIRE.extra(type=None if kind == "toolCall" else kind, text=isinstance(written, str) or None)
+    text = written if isinstance(written, str) else to_text(written)
+    return ToolCall(text_in(block, key, ""), text_in(block, "name", ""), text, extra if extra[WIRE.name] else {})
+
+
+def _load_image(block: Record) -> File:
+    file = File(text_or_none(block, "mimeType"), None, text_in(block, "data"))
+    return file if media(file) == "image" else replace(file, extra=WIRE.extra())
+
+
+_READERS: Readers = {
+    **dict.fromkeys(CALLS, _load_call),
+    "text": lambda block: Text(text_in(block, "text")),
+    "thinking": lambda block: Reasoning(
+        text_in(block, "thinking"), text_or_none(block, "thinkingSignature"), WIRE.extra()
+    ),
+    "image": _load_image,
+}

@@ -1,0 +1,317 @@
+"""What is particular to SQLite: the file, its modes, its locks, its search speed, and every fault of a write."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from lossless import File, Lossless, Message, Settings, Text
+from lossless.errors import LosslessError, NotOurDatabase, StoreCorrupt, StoreFull, StoreUnavailable
+from lossless.store.sqlite import SQLiteStore
+
+BATCH = [
+    Message.user("first of the batch", event_id="b1"),
+    Message.tool("output " * 200, call_id="c", event_id="b2"),
+    Message("user", (File("image/png", "a.png", "iVBORw0KGgo="),), event_id="b3"),
+    Message.assistant("last of the batch", event_id="b4"),
+]
+
+
+def test_the_linked_sqlite_is_past_the_wal_reset_bug() -> None:
+    assert apsw.sqlite_lib_version() >= "3.51.3"
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_files_are_for_their_owner_only_under_any_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with Lossless.open(tmp_path / "new" / "lcm.db") as lcm:
+            lcm.conversation("k").ingest(BATCH)
+            modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"lcm.db": 0o600, "lcm.db-wal": 0o600, "lcm.db-shm": 0o600, "lcm-files": 0o700}
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def locks_of(path: Path) -> list[str]:
+    inode = f":{path.stat().st_ino} "
+    return sorted(line.split(":", 1)[1] for line in Path("/proc/locks").read_text().splitlines() if inode in line)
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs Linux's list of locks")
+def test_nothing_we_do_while_connected_drops_sqlites_locks(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    with Lossless.open(path) as lcm:
+        lcm.conversation("k").ingest(BATCH)
+        shm = Path(f"{path}-shm")
+        before = locks_of(path), locks_of(shm)
+        assert before[1]
+        lcm.status()
+        lcm._store.integrity()
+        lcm._store.check_search()
+        with Lossless.open(path, read_only=True) as reader, Lossless.open(path) as second:
+            reader.conversation("k").messages()
+            second.conversation("k").ingest([Message.user("x")])
+        assert (locks_of(path), locks_of(shm)) == before
+
+
+def test_a_text_file_is_no_database_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    path.write_text("shopping list: milk, bread, and a good deal more than a hundred bytes of it " * 4)
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(StoreCorrupt, match="is not a database") as error:
+            Lossless.open(path, read_only=read_only)
+        assert "LCM_DATABASE_PATH" in str(error.value)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    apsw.Connection(str(path)).execute("CREATE TABLE messages (x); INSERT INTO messages VALUES (1)")
+    with pytest.raises(NotOurDatabase) as error:
+        Lossless.open(path)
+    assert error.value.code == "NOT_OUR_DATABASE"
+    assert apsw.Connection(str(path)).execute("SELECT x FROM messages").fetchall() == [(1,)]
+
+
+def test_a_directory_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="is a directory"):
+        Lossless.open(tmp_path)
+
+
+def test_a_path_below_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreUnavailable):
+        Lossless.open(tmp_path / "file" / "lcm.db")
+
+
+def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python without root's rights, which no permission would stop. What it imports is loaded before."""
+    drop = "import os, tempfile, platformdirs, tomllib, encodings.idna, lossless.store.sqlite; os.geteuid() or (os.setgid(65534), os.setuid(65534))"
+    home = {**os.environ, "HOME": arguments[0] + ".home", "XDG_CONFIG_HOME": ""}
+    return subprocess.run(
+        [sys.executable, "-c", f"{drop}\n{code}", *arguments], capture_output=True, text=True, check=False, env=home
+    )
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> Iterator[Path]:
+    """A directory that others can reach."""
+    import tempfile
+
+    directory = Path(tempfile.mkdtemp(prefix="lcm-public-"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory)
+
+
+TRY = """
+import sys
+from lossless import Lossless, Message
+from lossless.errors import LosslessError
+try:
+    with Lossless.open(sys.argv[1], read_only=len(sys.argv) > 2) as lcm:
+        chat = lcm.conversation("k")
+        print([m.text for m in chat.messages()])
+        if len(sys.argv) == 2:
+            chat.ingest([Message.user("no")])
+except LosslessError as error:
+    print(error.code, error)
+"""
+
+
+def test_a_read_only_directory_is_told_and_can_still_be_read(public: Path) -> None:
+    path = public / "lcm.db"
+    new = as_nobody(TRY, str(path))
+    assert new.stdout.startswith("STORE_READ_ONLY"), new.stderr
+    with Lossless.open(path) as lcm:
+        lcm.conversation("k").ingest([Message.user("kept")])
+    path.chmod(0o444)
+    assert (
+        as_nobody(TRY, str(path)).stdout.strip().splitlines()[-1].startswith(("STORE_READ_ONLY", "STORE_UNAVAILABLE"))
+    )
+    assert as_nobody(TRY, str(path), "read only").stdout.strip() == "['kept']"
+    with Lossless.open(path) as lcm:
+        assert [m.text for m in lcm.conversation("k").messages()] == ["kept"]
+
+
+class Failing(apsw.VFS):
+    """A disk that fails at the n-th write, as when it is full."""
+
+    name = "failing"
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.error: type[apsw.Error] = apsw.FullError
+        self.failed = 0
+        super().__init__(self.name, "")
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> FailingFile:
+        return FailingFile(self, name, flags)
+
+    def spend(self) -> None:
+        if self.left is None:
+            return
+        if self.left == 0:
+            self.failed += 1
+            raise self.error("injected")
+        self.left -= 1
+
+
+class FailingFile(apsw.VFSFile):
+    def __init__(self, vfs: Failing, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        self.vfs = vfs
+        super().__init__("", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        self.vfs.spend()
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:
+        self.vfs.spend()
+        super().xSync(flags)
+
+
+@contextmanager
+def failing_disk() -> Iterator[Failing]:
+    vfs = Failing()
+    try:
+        yield vfs
+    finally:
+        vfs.unregister()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(apsw.FullError, StoreFull), (apsw.IOError, StoreUnavailable)], ids=["full disk", "i/o error"]
+)
+def test_a_fault_at_every_write_of_an_ingest_stores_all_or_nothing(
+    tmp_path: Path, error: type[apsw.Error], told: type[LosslessError]
+) -> None:
+    """The batch fails at write 0, 1, 2 ... until there is no write left to fail at."""
+    with failing_disk() as vfs:
+        vfs.error = error
+        for number in range(1000):
+            home = tmp_path / str(number)
+            store = SQLiteStore(home / "lcm.db", vfs="failing")
+            lcm = Lossless(store, Settings(database_path=str(home / "lcm.db")))
+            chat = lcm.conversation("k")
+            chat.ingest([Message.user("before", event_id="a")])
+            files = home / "lcm-files"
+            vfs.left = number
+            failed = None
+            try:
+                chat.ingest(BATCH)
+            except LosslessError as caught:
+                failed = caught
+            hit, vfs.left, vfs.failed = vfs.failed, None, 0
+            assert len(chat.messages()) == (1 if failed else 5)
+            if failed:
+                assert isinstance(failed, told)
+                assert [path for path in files.rglob("*") if path.is_file()] == []
+            assert store.check_search() == []
+            assert store.integrity() == []
+            assert len(chat.ingest(BATCH).stored) == (4 if failed else 0)
+            assert [m.message for m in chat.messages()[1:]] == BATCH
+            lcm.close()
+            shutil.rmtree(home)
+            if not hit:
+                break
+        else:
+            pytest.fail("the writes of one ingest never ended")
+    assert number > 5
+
+
+def test_a_full_files_directory_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        chat = lcm.conversation("k")
+
+        def full(handle: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(StoreFull, match="No space left"):
+            chat.ingest(BATCH)
+        monkeypatch.undo()
+        assert chat.messages() == []
+        assert [path for path in (tmp_path / "lcm-files").rglob("*") if path.is_file()] == []
+        assert len(chat.ingest(BATCH).stored) == 4
+
+
+def test_a_file_that_somebody_else_refers_to_survives_our_failure(tmp_path: Path) -> None:
+    image = Message("user", (File("image/png", None, "iVBORw0KGgo="),))
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        lcm.conversation("other").ingest([image])
+        store = lcm._store
+        with pytest.raises(RuntimeError), store.transaction():
+            lcm.conversation("k").ingest([image])
+            raise RuntimeError
+        assert lcm.conversation("other").messages()[0].message == image
+
+
+def test_a_child_process_made_by_fork_has_connections_of_its_own(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user("parent")])
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                chat.ingest([Message.user("child")])
+                status = 0 if [m.text for m in chat.messages()] == ["parent", "child"] else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        chat.ingest([Message.user("parent again")])
+        assert [m.text for m in chat.messages()] == ["parent", "child", "parent again"]
+        assert lcm._store.integrity() == []
+
+
+def test_memory_is_a_database_too() -> None:
+    with Lossless.open(":memory:") as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([*BATCH, Message("user", (Text("x"),))])
+        assert [m.message for m in chat.messages()][:4] == BATCH
+        assert not Path("lcm-files").exists()
+
+
+def test_a_search_in_a_new_database_is_as_fast_as_after_reopening(tmp_path: Path) -> None:
+    words = [f"w{n}" for n in range(500)]
+    texts = [" ".join(words[(n * 7 + k * k) % 500] for k in range(50)) for n in range(10_000)]
+    questions = [f"{words[n]} {words[n * 3 % 500]}" for n in range(0, 500, 10)]
+
+    def p50(store: SQLiteStore) -> float:
+        spent = []
+        for question in questions * 2:
+            start = time.perf_counter()
+            store.search(question, limit=20)
+            spent.append(time.perf_counter() - start)
+        return statistics.median(spent)
+
+    with Lossless.open(tmp_path / "lcm.db") as new:
+        chat = new.conversation("k")
+        for start in range(0, 10_000, 20):
+            chat.ingest([Message.user(text) for text in texts[start : start + 20]])
+        assert isinstance(new._store, SQLiteStore)
+        ratios = []
+        for _ in range(5):  # interleaved, so that a busy machine slows both
+            with Lossless.open(tmp_path / "lcm.db") as again:
+                assert isinstance(again._store, SQLiteStore)
+                ratios.append(p50(new._store) / p50(again._store))
+        # The reopened one above shares the file with the open one; this one comes after a real close.
+        fresh = p50(new._store)
+    with Lossless.open(tmp_path / "lcm.db") as reopened:
+        assert isinstance(reopened._store, SQLiteStore)
+        ratios.append(fresh / min(p50(reopened._store) for _ in range(3)))
+    assert statistics.median(ratios) <= 1.2

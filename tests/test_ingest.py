@@ -1,0 +1,193 @@
+"""What goes in comes out: once, in order, unchanged."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from lossless import Conversation, Lossless, Message, Opaque, Reasoning, Settings, Text, ToolCall, ToolResult
+from lossless.errors import InvalidInput, NotFound
+from lossless.events import Event
+from lossless.formats import openclaw
+
+FIXTURE = Path(__file__).parents[2] / "shared" / "fixtures" / "transcripts" / "pi-large-session.jsonl"
+
+
+def texts(chat: Conversation) -> list[str]:
+    return [message.text for message in chat.messages()]
+
+
+def test_a_real_session_comes_back_byte_for_byte(chat: Conversation) -> None:
+    entries = [json.loads(line) for line in FIXTURE.read_text(encoding="utf-8").splitlines()]
+    wire = [entry["message"] for entry in entries if entry["type"] == "message"]
+    done = chat.ingest(openclaw.load(wire))
+    assert len(done.stored) == len(wire) == 914
+    back = [openclaw.dump_message(stored.message) for stored in chat.messages()]
+    assert [json.dumps(each) for each in back] == [json.dumps(each) for each in wire]
+    assert chat.ingest(openclaw.load(wire), whole=True).stored == ()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message.user("lone \ud800 surrogate"),
+        Message.user("\udfff"),
+        Message.user("a\0b"),
+        Message.user(""),
+        Message.user("x" * 5_000_000),
+        Message.tool("y\n" * 2_500_000, call_id="c"),
+        Message("user", tuple(Text(f"part {n}") for n in range(10_000))),
+        Message("assistant", (ToolCall("c", "n", '{"a": NaN, "b": %s}' % ("9" * 300)),)),
+        Message("assistant", (ToolCall("c", "n", "not json at all {"),)),
+        Message("user", (Opaque("x", {"big": 10**300, "inf": math.inf}),)),
+        Message.user("future", at=datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)),
+        Message.user("ancient", at=datetime(1, 1, 1, tzinfo=UTC)),
+        Message.user("before 1970", at=datetime(1969, 12, 31, 23, 59, 59, 1, tzinfo=UTC)),
+        Message.user("micro", at=datetime(2026, 11, 15, 12, 0, 0, 123_457, tzinfo=UTC)),
+        Message("narrator", (Text("unknown role"),)),
+        Message("r\ud800le\0", (Text("hostile role"),)),
+        Message("assistant", (), stop="error"),
+        Message("user", (), extra={"openclaw": {"nested": [None, True, 1.5, "x"]}}),
+        Message.user("named", name="Zoë \ud83d"),
+        Message("assistant", (Reasoning("thinking", "sig"), Text("said"))),
+        Message("tool", (ToolResult("a", (Text("1"),)), ToolResult("b", (Text("2"),), is_error=True))),
+    ],
+    ids=lambda message: message.text[:12].encode("ascii", "replace").decode() or message.role[:4],
+)
+def test_hostile_content_comes_back_unchanged(chat: Conversation, message: Message) -> None:
+    assert len(chat.ingest([message]).stored) == 1
+    assert chat.messages()[0].message == message
+
+
+def test_times_are_told_in_utc_whatever_zone_they_came_in(chat: Conversation) -> None:
+    zone = timezone(timedelta(hours=5, minutes=30))
+    chat.ingest(
+        [
+            Message.user("a", at=datetime(2026, 1, 1, 12, tzinfo=zone)),
+            Message.user("b", at="2026-01-01 06:30:00"),
+            Message.user("c", at=1767249000.0),
+            Message("user", (Text("d"),), datetime(2026, 1, 1, 6, 30)),
+        ]
+    )
+    assert {str(m.at) for m in chat.messages()} == {"2026-01-01 06:30:00+00:00"}
+
+
+def test_an_empty_call_stores_nothing_and_creates_nothing(lcm: Lossless) -> None:
+    assert lcm.conversation("k").ingest([]).stored == ()
+    assert lcm.conversations() == []
+    assert lcm.conversation("k").messages() == []
+    assert lcm.conversation("k").context().items == ()
+
+
+def test_one_message_need_not_be_a_list(chat: Conversation) -> None:
+    assert chat.ingest(Message.user("hi")).stored == (1,)  # type: ignore[arg-type]  # a kindness, not in the signature
+
+
+def test_what_is_no_message_is_refused_by_its_place(chat: Conversation) -> None:
+    with pytest.raises(InvalidInput, match=r"messages\[1\] is a dict") as refused:
+        chat.ingest([Message.user("a"), {"role": "user"}])  # type: ignore[list-item]  # that is the point
+    assert refused.value.code == "INVALID_INPUT"
+    assert chat.messages() == []
+
+
+def test_what_is_no_json_is_refused_and_the_batch_can_be_sent_again(chat: Conversation) -> None:
+    with pytest.raises(InvalidInput, match="not JSON"):
+        chat.ingest([Message.user("a", event_id="1"), Message("user", (Opaque("x", {1, 2}),), event_id="2")])
+    assert chat.messages() == []
+    assert chat.ingest(
+        [Message.user("a", event_id="1"), Message("user", (Opaque("x", [1, 2]),), event_id="2")]
+    ).stored == (1, 2)
+
+
+@pytest.mark.parametrize("key", ["", "  ", "a\0b", "\ud800", "k" * 501, None, 7])
+def test_a_key_that_is_none_is_refused(lcm: Lossless, key: object) -> None:
+    with pytest.raises(InvalidInput, match="is not a key"):
+        lcm.conversation(key)  # type: ignore[arg-type]  # that is the point
+
+
+def test_messages_after_a_seq(chat: Conversation) -> None:
+    chat.ingest([Message.user(str(n)) for n in range(10)])
+    assert [m.text for m in chat.messages(after=7)] == ["7", "8", "9"]
+    assert [m.seq for m in chat.messages(limit=2)] == [1, 2]
+    assert chat.messages(limit=0) == []
+    with pytest.raises(InvalidInput):
+        chat.messages(limit=-1)
+
+
+def test_the_context_is_every_message_that_a_model_may_see(chat: Conversation) -> None:
+    chat.ingest([Message.user("a"), Message("ghost", (Text("b"),)), Message.assistant("c")])
+    context = chat.context()
+    assert [m.text for m in context.messages] == ["a", "c"]
+    assert context.tokens == sum(item.tokens for item in context.items) > 0
+    assert texts(chat) == ["a", "b", "c"]
+
+
+def test_a_whole_conversation_sent_each_turn_is_stored_once(chat: Conversation) -> None:
+    history: list[Message] = []
+    for turn in range(30):
+        history += [Message.user("ok"), Message.assistant(f"done {turn % 3}")]
+        done = chat.ingest(history, whole=True)
+        assert (len(done.stored), done.known) == (2, len(history) - 2)
+    assert texts(chat) == [m.text for m in history]
+
+
+def test_a_host_that_changes_its_system_prompt_each_turn_floods_nothing(chat: Conversation) -> None:
+    history: list[Message] = []
+    for turn in range(30):
+        history += [Message.user(f"question {turn}"), Message.assistant("ok")]
+        done = chat.ingest([Message.system(f"It is day {turn}."), *history], whole=True)
+        assert len(done.stored) == 3
+    assert [text for text in texts(chat) if "day" not in text] == [m.text for m in history]
+
+
+def test_live_messages_and_a_later_whole_conversation_agree(chat: Conversation) -> None:
+    chat.ingest([Message.user("a"), Message.assistant("b")])
+    chat.ingest([Message.user("c")])
+    assert chat.ingest([Message.user(t) if t != "b" else Message.assistant(t) for t in "abcd"], whole=True).stored == (
+        4,
+    )
+    chat.ingest([Message.assistant("e")])
+    whole = [Message.assistant(t) if t in "be" else Message.user(t) for t in "abcdef"]
+    assert chat.ingest(whole, whole=True).stored == (6,)
+    assert texts(chat) == list("abcdef")
+
+
+def test_switched_off_it_stores_nothing_and_says_so(database: str) -> None:
+    told: list[Event] = []
+    with Lossless.open(database, settings=Settings(enabled=False), on_event=told.append) as lcm:
+        assert lcm.conversation("k").ingest([Message.user("a")]).skipped == 1
+        assert lcm.conversation("k").messages() == []
+    assert [event.name for event in told] == ["ingest.disabled"]
+
+
+def test_status_counts_what_is_there(lcm: Lossless) -> None:
+    assert lcm.status().last_ingest_at is None
+    with pytest.raises(NotFound):
+        lcm.conversation("k").status()
+    lcm.conversation("k").ingest([Message.user("a"), Message("ghost", (Text("b"),))])
+    lcm.conversation("l").ingest([Message.user("c")])
+    status = lcm.status()
+    assert (status.conversations, status.messages) == (2, 3)
+    assert status.bytes > 0
+    assert status.last_ingest_at is not None
+    assert [c.key for c in lcm.conversations()] == ["l", "k"]
+    assert lcm.conversation("k").status().messages == 2
+
+
+def test_owners_share_a_database_and_nothing_else(database: str, lcm: Lossless) -> None:
+    lcm.conversation("k").ingest([Message.user("mine", event_id="e")])
+    with Lossless.open(database, owner="them") as other:
+        assert other.conversation("k").messages() == []
+        assert other.conversation("k").ingest([Message.user("theirs", event_id="e")]).stored == (1,)
+        assert other.status().messages == 1
+    assert texts(lcm.conversation("k")) == ["mine"]
+
+
+def test_the_clock_can_be_given(database: str) -> None:
+    with Lossless.open(database, clock=lambda: 1_000_000_000.5) as lcm:
+        lcm.conversation("k").ingest([Message.user("a")])
+        assert str(lcm.conversation("k").messages()[0].created_at) == "2001-09-09 01:46:40.500000+00:00"
