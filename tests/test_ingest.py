@@ -191,3 +191,8 @@ def test_the_clock_can_be_given(database: str) -> None:
     with Lossless.open(database, clock=lambda: 1_000_000_000.5) as lcm:
         lcm.conversation("k").ingest([Message.user("a")])
         assert str(lcm.conversation("k").messages()[0].created_at) == "2001-09-09 01:46:40.500000+00:00"
+
+
+def test_an_empty_event_id_is_none(chat: Conversation) -> None:
+    chat.ingest([Message.user("a", event_id=""), Message.user("b", event_id="")])
+    assert [(m.text, m.event_id) for m in chat.messages()] == [("a", ""), ("b", "")]

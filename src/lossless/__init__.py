@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lossless.client import Conversation, Lossless
-from lossless.config import Settings
 from lossless.errors import LosslessError
 from lossless.model import (
     Context,
@@ -32,6 +30,8 @@ from lossless.version import __version__
 
 if TYPE_CHECKING:
     from lossless.aio import AsyncConversation, AsyncLossless
+    from lossless.client import Conversation, Lossless
+    from lossless.config import Settings
 
 __all__ = [
     "AsyncConversation",
@@ -54,11 +54,20 @@ __all__ = [
     "__version__",
 ]
 
+# Values are here at once; who opens a database loads the engine with it, and who awaits it loads anyio.
+_LATER = {
+    "AsyncConversation": "aio",
+    "AsyncLossless": "aio",
+    "Conversation": "client",
+    "Lossless": "client",
+    "Settings": "config",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # The asynchronous half brings anyio with it; those who do not use it do not pay for it.
-    if name in ("AsyncLossless", "AsyncConversation"):
-        from lossless import aio
+    if name not in _LATER:
+        raise AttributeError(f"module 'lossless' has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(aio, name)
-    raise AttributeError(f"module 'lossless' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"lossless.{_LATER[name]}"), name)
+    return value

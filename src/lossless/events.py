@@ -7,7 +7,6 @@ gets them as values instead.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -27,10 +26,10 @@ class Event(Struct, frozen=True):
 
 Hook: TypeAlias = Callable[[Event], None]
 
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_LOGGER = logging.getLogger("lossless")
-
 
 def log(event: Event) -> None:
     """The default hook: the standard logger `lossless`, the facts in the record's `lossless` attribute."""
-    _LOGGER.log(_LEVELS[event.level], "%s: %s", event.name, event.message, extra={"lossless": event.facts})
+    import logging
+
+    level = logging.getLevelNamesMapping()[event.level.upper()]
+    logging.getLogger("lossless").log(level, "%s: %s", event.name, event.message, extra={"lossless": event.facts})

@@ -2,6 +2,7 @@
 
 Everything here is frozen, compares by value and imports nothing of ours. A value has no identity:
 only a stored one (`StoredMessage`, `Summary`) has an id, so nobody asks whether an id is there yet.
+They cannot form cycles, so the garbage collector is told not to walk them (`gc=False`).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from msgspec import Struct, field
 Extra: TypeAlias = dict[str, Any]
 
 
-class Text(Struct, frozen=True, tag="text", omit_defaults=True):
+class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
     """Words somebody wrote."""
 
     text: str
     extra: Extra = field(default_factory=dict)
 
 
-class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
+class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True, gc=False):
     """A model's thinking. It goes back to the model that wrote it, and never into a summary."""
 
     text: str = ""
@@ -30,7 +31,7 @@ class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True):
     extra: Extra = field(default_factory=dict)
 
 
-class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
+class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=False):
     """A model asking for a tool. `arguments` is JSON text, kept exactly as it was written."""
 
     call_id: str
@@ -39,7 +40,7 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True):
     extra: Extra = field(default_factory=dict)
 
 
-class File(Struct, frozen=True, tag="file", omit_defaults=True):
+class File(Struct, frozen=True, tag="file", omit_defaults=True, gc=False):
     """An image, document or other file: its `data` (base64, as it came over the wire) or where it is."""
 
     mime: str | None = None
@@ -49,7 +50,7 @@ class File(Struct, frozen=True, tag="file", omit_defaults=True):
     extra: Extra = field(default_factory=dict)
 
 
-class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True):
+class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True, gc=False):
     """A piece we do not model (patch, step, snapshot, the unknown), kept verbatim as JSON `data`."""
 
     kind: str
@@ -57,7 +58,7 @@ class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True):
     extra: Extra = field(default_factory=dict)
 
 
-class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
+class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True, gc=False):
     """What a tool answered to the call with the same `call_id`."""
 
     call_id: str
@@ -70,7 +71,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True):
 Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Opaque
 
 
-class Message(Struct, frozen=True, omit_defaults=True):
+class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of a conversation.
 
     `event_id` is the host's own name for it: the same event delivered twice is one message.
@@ -147,7 +148,7 @@ def _words(parts: Sequence[Part]) -> Iterator[str]:
                 pass
 
 
-class StoredMessage(Struct, frozen=True):
+class StoredMessage(Struct, frozen=True, gc=False):
     """A message as the store keeps it: the same message, with its place."""
 
     id: int

@@ -7,7 +7,6 @@ be told apart for sure is kept, because a duplicate can be repaired and a drop c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
 from hashlib import sha256
 from itertools import takewhile
 from typing import TypeAlias
@@ -131,6 +130,8 @@ def _unmoved(old: Sequence[bytes], new: Sequence[bytes]) -> set[int]:
     """The positions of `new` whose messages stand in the same order in `old`, in runs or in their old place."""
     if not old or not new:
         return set()
+    from difflib import SequenceMatcher  # only hosts that edit what they resend need it
+
     # Only the near part is compared: the search is quadratic where everything repeats.
     blocks = SequenceMatcher(None, old[-_NEAR:], new[:_NEAR], autojunk=False).get_matching_blocks()
     skipped = max(0, len(old) - _NEAR)

@@ -43,7 +43,7 @@ class Intake(Struct, frozen=True):
     now: Callable[[], int]
 
 
-class _Arrival(Struct):
+class _Arrival(Struct, gc=False):
     """A delivered message on its way into a row."""
 
     message: Message

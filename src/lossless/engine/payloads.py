@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from lossless.engine.explore import describe_bytes, explore
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.tokens import estimate
 
@@ -249,6 +248,8 @@ def _with_cuts(part: Text, cuts: list[Cut], taken: list[Payload]) -> Text:
 def _payload(
     data: bytes, name: str | None, mime: str | None, *, text: str | None = None, binary: bool = False
 ) -> Payload:
+    from lossless.engine.explore import describe_bytes, explore  # a room of its own, entered when something leaves
+
     digest = sha256(data).hexdigest()
     words = data.decode("utf-8", "surrogatepass") if text is None and not binary else text
     summary = describe_bytes(data, name=name, mime=mime) if words is None else explore(words, name=name, mime=mime)

@@ -32,7 +32,7 @@ class ConversationRow(Struct, frozen=True):
         return self.next_seq - 1
 
 
-class NewMessage(Struct, frozen=True):
+class NewMessage(Struct, frozen=True, gc=False):
     """A message as its columns, before it has a place."""
 
     role: str
@@ -47,7 +47,7 @@ class NewMessage(Struct, frozen=True):
     outside: str | None = None
 
 
-class MessageRow(Struct, frozen=True):
+class MessageRow(Struct, frozen=True, gc=False):
     """A message as its columns, with its place."""
 
     seq: int

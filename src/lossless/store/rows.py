@@ -38,8 +38,10 @@ def moment(micros: int) -> datetime:
 
 
 def event_key(event_id: str | None) -> str | None:
-    """The event id as the index holds it: itself, or its hash when no index could hold it."""
-    if event_id is None or (len(event_id) <= _MAX_EVENT_ID and jsontext.is_clean(event_id)):
+    """The event id as the index holds it: itself, or its hash when no index could hold it. An empty one is none."""
+    if not event_id:
+        return None
+    if len(event_id) <= _MAX_EVENT_ID and jsontext.is_clean(event_id):
         return event_id
     import hashlib
 

@@ -121,9 +121,9 @@ class SQLStore(ABC):
             ("id", *NewMessage.__struct_fields__),
             [(at, *astuple(row)) for at, row in enumerate(rows, start)],
         )
-        self.index([(at, r.text) for at, r in enumerate(rows, start)])
+        self.index([(at, row.text) for at, row in enumerate(rows, start)])
         self.remember_events(
-            conversation.id, [(r.event_id, seq) for seq, r in enumerate(rows, first) if r.event_id is not None]
+            conversation.id, [(row.event_id, seq) for seq, row in enumerate(rows, first) if row.event_id is not None]
         )
         seen = [(conversation.id, seq, None, r.tokens, -1) for seq, r in enumerate(rows, first) if r.outside is None]
         self.insert("item", ("conversation_id", "ordinal", "summary_id", "tokens", "depth"), seen)
