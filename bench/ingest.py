@@ -158,16 +158,17 @@ def pairs(count: int, number: int) -> list[tuple[Reading, Reading]]:
     return [(one("floor", count, None), one("ours", count, None)) for _ in range(number)]
 
 
-def report(count: int, found: list[tuple[Reading, Reading]]) -> str:
-    def ratio(field: str) -> float:
-        return float(statistics.median(getattr(mine, field) / getattr(base, field) for base, mine in found))
+def ratio(found: list[tuple[Reading, Reading]], field: str) -> float:
+    return float(statistics.median(getattr(mine, field) / getattr(base, field) for base, mine in found))
 
+
+def report(count: int, found: list[tuple[Reading, Reading]]) -> str:
     base, mine = (statistics.median(pair[side].cpu for pair in found) for side in (0, 1))
     single_base, single_mine = (statistics.median(pair[side].single_cpu for pair in found) for side in (0, 1))
     density = found[0][1].bytes / found[0][1].text
     return (
-        f"{count:>8,}  {base:7.1f} {mine:7.1f} {ratio('cpu'):6.2f}x   "
-        f"{single_base:7.0f} {single_mine:7.0f} {ratio('single_cpu'):6.2f}x   {density:5.2f}"
+        f"{count:>8,}  {base:7.1f} {mine:7.1f} {ratio(found, 'cpu'):6.2f}x   "
+        f"{single_base:7.0f} {single_mine:7.0f} {ratio(found, 'single_cpu'):6.2f}x   {density:5.2f}"
     )
 
 
@@ -176,25 +177,31 @@ def main() -> None:
     options.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     options.add_argument("--pairs", type=int, default=5)
     options.add_argument("--postgres", metavar="URL", help="an empty database to measure as well")
+    options.add_argument("--fail-above", type=float, metavar="RATIO", help="exit with 1 when a batch costs more")
     options.add_argument("--one", choices=["floor", "ours"], help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.one:
         messages = list(made(given.sizes[0]))
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "bench.db"
-            found = floor(path, messages) if given.one == "floor" else ours(given.postgres or str(path), messages)
-        print(json.dumps(found))
+            one_reading = floor(path, messages) if given.one == "floor" else ours(given.postgres or str(path), messages)
+        print(json.dumps(one_reading))
         return
     print("messages   batch CPU us/message        single CPU us/message       bytes per")
     print("             floor    ours   ratio       floor    ours   ratio      byte of text")
+    worst = 0.0
     for count in given.sizes:
-        print(report(count, pairs(count, given.pairs)), flush=True)
+        found = pairs(count, given.pairs)
+        worst = max(worst, ratio(found, "cpu"))
+        print(report(count, found), flush=True)
     if given.postgres:
-        found = one("ours", given.sizes[0], given.postgres)
+        server = one("ours", given.sizes[0], given.postgres)
         print(
-            f"PostgreSQL, {given.sizes[0]:,}: client CPU {found.cpu:.0f} us, wall {found.wall:.0f} us a message in batches;"
-            f" single: wall {found.single_wall / 1000:.1f} ms; {found.bytes / found.text:.2f} bytes per byte of text"
+            f"PostgreSQL, {given.sizes[0]:,}: client CPU {server.cpu:.0f} us, wall {server.wall:.0f} us a message in batches;"
+            f" single: wall {server.single_wall / 1000:.1f} ms; {server.bytes / server.text:.2f} bytes per byte of text"
         )
+    if given.fail_above and worst > given.fail_above:
+        sys.exit(f"a batch costs {worst:.2f} times the floor, more than {given.fail_above}")
 
 
 if __name__ == "__main__":

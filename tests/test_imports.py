@@ -10,9 +10,24 @@ from pathlib import Path
 
 import lossless
 
-OPTIONAL = (
-    "anthropic openai psycopg psycopg_pool textual mcp fastapi numpy wordllama jinja2 rich anyio apsw re2 click httpx2"
-).split()
+OPTIONAL = [
+    "anthropic",
+    "openai",
+    "psycopg",
+    "psycopg_pool",
+    "textual",
+    "mcp",
+    "fastapi",
+    "numpy",
+    "wordllama",
+    "jinja2",
+    "rich",
+    "anyio",
+    "apsw",
+    "re2",
+    "click",
+    "httpx2",
+]
 LIMIT_MS = 60
 
 

@@ -99,7 +99,7 @@ def test_a_path_below_a_file_is_told(tmp_path: Path) -> None:
 
 def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python without root's rights, which no permission would stop. What it imports is loaded before."""
-    drop = "import os, tempfile, platformdirs, tomllib, encodings.idna, lossless.store.sqlite; os.geteuid() or (os.setgid(65534), os.setuid(65534))"
+    drop = "import os, tempfile, platformdirs, tomllib, encodings.idna, lossless.client, lossless.store.sqlite; os.geteuid() or (os.setgid(65534), os.setuid(65534))"
     home = {**os.environ, "HOME": arguments[0] + ".home", "XDG_CONFIG_HOME": ""}
     return subprocess.run(
         [sys.executable, "-c", f"{drop}\n{code}", *arguments], capture_output=True, text=True, check=False, env=home

@@ -8,9 +8,14 @@ import click
 
 from lossless import __version__
 from lossless.cli.status import status
-from lossless.errors import ConfigError, LosslessError, NotFound, StoreError
+from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError
 
-_EXIT_CODES: tuple[tuple[type[LosslessError], int], ...] = ((ConfigError, 4), (StoreError, 5), (NotFound, 3))
+_EXIT_CODES: tuple[tuple[type[LosslessError], int], ...] = (
+    (InvalidInput, 2),
+    (NotFound, 3),
+    (ConfigError, 4),
+    (StoreError, 5),
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,0 +1,60 @@
+"""The command, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lossless import Lossless, Message
+
+
+def lcm(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lossless", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def test_status_tells_what_is_stored(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    with Lossless.open(path) as opened:
+        opened.conversation("k").ingest([Message.user("hello")])
+    ran = lcm("status", LCM_DATABASE_PATH=str(path))
+    assert ran.returncode == 0, ran.stderr
+    assert str(path) in ran.stdout
+    assert "messages       1\n" in ran.stdout
+    data = json.loads(lcm("status", "--db", str(path), "--json").stdout)
+    assert data["ok"] is True
+    assert data["data"]["messages"] == 1
+
+
+def test_a_new_machine_has_an_empty_status(tmp_path: Path) -> None:
+    ran = lcm("status", HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path / "data"), XDG_CONFIG_HOME=str(tmp_path))
+    assert ran.returncode == 0, ran.stderr
+    assert "last ingest    never" in ran.stdout
+    assert (tmp_path / "data" / "lossless" / "lcm.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "sentence"),
+    [
+        ({"LCM_FRESH_TIAL_COUNT": "3"}, 4, "Did you mean LCM_FRESH_TAIL_COUNT?"),
+        ({"LCM_DATABASE_PATH": "postgresql://u:secret@127.0.0.1:1/x"}, 5, "cannot be reached"),
+        ({"LCM_DATABASE_PATH": "/proc/nowhere/lcm.db"}, 5, "cannot be created"),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence_and_an_exit_code(environment: dict[str, str], code: int, sentence: str) -> None:
+    ran = lcm("status", **environment)
+    assert ran.returncode == code
+    assert sentence in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "secret" not in ran.stderr
+
+
+def test_help_and_version() -> None:
+    assert "status" in lcm("--help").stdout
+    assert lcm("--version").stdout.startswith("lcm, version ")
+    assert lcm("nonsense").returncode == 2
