@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,30 @@ def texts(chat: Conversation) -> list[str]:
     return [message.text for message in chat.messages()]
 
 
+def as_javascript(value: object) -> str:
+    """JSON as the program that wrote the session writes it: small numbers without an exponent."""
+    match value:
+        case dict():
+            return "{" + ",".join(f"{as_javascript(key)}:{as_javascript(each)}" for key, each in value.items()) + "}"
+        case list():
+            return "[" + ",".join(map(as_javascript, value)) + "]"
+        case float() if abs(value) >= 1e-6:
+            return f"{Decimal(repr(value)):f}"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
 def test_a_real_session_comes_back_byte_for_byte(chat: Conversation) -> None:
-    entries = [json.loads(line) for line in FIXTURE.read_text(encoding="utf-8").splitlines()]
+    lines = FIXTURE.read_text(encoding="utf-8").split("\n")
+    entries = [json.loads(line) for line in lines if line]
     wire = [entry["message"] for entry in entries if entry["type"] == "message"]
     done = chat.ingest(openclaw.load(wire))
     assert len(done.stored) == len(wire) == 914
-    back = [openclaw.dump_message(stored.message) for stored in chat.messages()]
-    assert [json.dumps(each) for each in back] == [json.dumps(each) for each in wire]
+    back = iter(openclaw.dump_message(stored.message) for stored in chat.messages())
+    written = [
+        as_javascript({**entry, "message": next(back)} if entry["type"] == "message" else entry) for entry in entries
+    ]
+    assert written == [line for line in lines if line]
     assert chat.ingest(openclaw.load(wire), whole=True).stored == ()
 
 
@@ -196,3 +214,18 @@ def test_the_clock_can_be_given(database: str) -> None:
 def test_an_empty_event_id_is_none(chat: Conversation) -> None:
     chat.ingest([Message.user("a", event_id=""), Message.user("b", event_id="")])
     assert [(m.text, m.event_id) for m in chat.messages()] == [("a", ""), ("b", "")]
+
+
+def test_a_tool_result_before_its_call_is_stored_where_it_came(chat: Conversation) -> None:
+    late = Message("assistant", (ToolCall("c1", "read", "{}"),))
+    chat.ingest([Message.tool("early", call_id="c1"), late])
+    assert [m.role for m in chat.messages()] == ["tool", "assistant"]
+    assert len(chat.context().items) == 2
+
+
+def test_a_setting_that_does_nothing_here_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told: list[Event] = []
+    monkeypatch.setenv("LCM_TRANSCRIPT_GC_ENABLED", "true")
+    Lossless.open(tmp_path / "lcm.db", on_event=told.append).close()
+    assert [event.name for event in told] == ["config.ignored"]
+    assert "LCM_TRANSCRIPT_GC_ENABLED" in told[0].message

@@ -61,7 +61,10 @@ class Lossless:
         """
         given = {} if database is None else {"database_path": str(database)}
         if settings is None:
-            settings = config.load(given)
+            loaded = config.resolve(given)
+            settings = loaded.settings
+            for warning in loaded.warnings:
+                on_event(Event("config.ignored", warning, "warning"))
         elif given:
             settings = structs.replace(settings, **given)
         name = _checked("owner", "default" if owner is None else owner)

@@ -61,7 +61,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     skip_stateless_sessions: Annotated[bool, "Whether `stateless_session_patterns` is honoured."] = True
     strip_injected_context_tags: Annotated[
         tuple[TagName, ...],
-        "Blocks in these tags, put into messages by other memory plugins, are kept out of summaries; none when empty.",
+        "Blocks in these tags, put into messages by other memory plugins, count neither for recognising a message nor for summaries; none when empty.",
     ] = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
     timezone: Annotated[
         str | None,

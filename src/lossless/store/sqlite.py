@@ -253,9 +253,9 @@ class SQLiteStore(SQLStore):
             yield
             return
         with self._mutex, self._translated():
-            self._writer.execute("BEGIN IMMEDIATE")
-            self._writing.now = True
             try:
+                self._writing.now = True
+                self._writer.execute("BEGIN IMMEDIATE")
                 yield
                 self._writer.execute("COMMIT")
             finally:
@@ -281,7 +281,10 @@ class SQLiteStore(SQLStore):
             except apsw.Error:
                 connection.close()
                 raise
-            self._idle.append(connection)
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
 
     def _check_open(self) -> None:
         if self._closed:
