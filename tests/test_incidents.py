@@ -329,6 +329,11 @@ def test_ic121_a_broken_search_index_is_made_anew_at_start(old_database: Path, d
     store.close()
 
 
+def test_ic122_full_text_search_is_part_of_the_sqlite_we_ship() -> None:
+    """Not applicable: the SQLite in the apsw wheel always has it."""
+    assert "ENABLE_FTS5" in apsw.compile_options
+
+
 @pytest.mark.parametrize("query", ["数据库 migration", "migration 数据库", "数据库migration"])
 def test_ic123_mixed_queries_put_first_what_has_every_part(lcm: Lossless, query: str) -> None:
     chat = lcm.conversation("k")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from lossless import Conversation, Lossless, Message, Opaque, Reasoning, Settings, Text, ToolCall, ToolResult
+from lossless import Conversation, File, Lossless, Message, Opaque, Reasoning, Settings, Text, ToolCall, ToolResult
 from lossless.errors import InvalidInput, NotFound
 from lossless.events import Event
 from lossless.formats import openclaw
@@ -209,6 +210,44 @@ def test_the_clock_can_be_given(database: str) -> None:
     with Lossless.open(database, clock=lambda: 1_000_000_000.5) as lcm:
         lcm.conversation("k").ingest([Message.user("a")])
         assert str(lcm.conversation("k").messages()[0].created_at) == "2001-09-09 01:46:40.500000+00:00"
+
+
+class Fault(Exception):
+    """Injected."""
+
+
+def test_a_fault_at_every_statement_stores_all_or_nothing(lcm: Lossless, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = [Message.user("a", event_id="1"), Message("user", (File(None, None, "QUJD"),)), Message.user("c")]
+    store = lcm._store
+    for number in range(100):
+        chat = lcm.conversation(f"k{number}")
+        chat.ingest([Message.user("before")])
+        left = number
+
+        def failing(verb: Callable[..., object]) -> Callable[..., object]:
+            def fails(*arguments: object, **named: object) -> object:
+                nonlocal left
+                left -= 1
+                if left == -1:
+                    raise Fault
+                return verb(*arguments, **named)
+
+            return fails
+
+        with monkeypatch.context() as patch:
+            for name in ("run", "insert", "index", "remember_events", "all"):
+                patch.setattr(store, name, failing(getattr(store, name)))
+            try:
+                chat.ingest(batch, whole=True)
+                failed = False
+            except Fault:
+                failed = True
+        assert [m.message for m in chat.messages()] == [Message.user("before"), *([] if failed else batch)]
+        assert len(chat.ingest(batch).stored) == (3 if failed else 2)
+        if not failed:
+            break
+    assert number > 8
+    assert store.check_search() == []
 
 
 def test_an_empty_event_id_is_none(chat: Conversation) -> None:
