@@ -34,8 +34,9 @@ def test_status_tells_what_is_stored(tmp_path: Path) -> None:
 def test_a_new_machine_has_an_empty_status(tmp_path: Path) -> None:
     ran = lcm("status", HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path / "data"), XDG_CONFIG_HOME=str(tmp_path))
     assert ran.returncode == 0, ran.stderr
+    assert "lcm.db (not there yet)" in ran.stdout
     assert "last ingest    never" in ran.stdout
-    assert (tmp_path / "data" / "lossless" / "lcm.db").exists()
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,6 @@ def test_a_new_machine_has_an_empty_status(tmp_path: Path) -> None:
     [
         ({"LCM_FRESH_TIAL_COUNT": "3"}, 4, "Did you mean LCM_FRESH_TAIL_COUNT?"),
         ({"LCM_DATABASE_PATH": "postgresql://u:secret@127.0.0.1:1/x"}, 5, "cannot be reached"),
-        ({"LCM_DATABASE_PATH": "/proc/nowhere/lcm.db"}, 5, "cannot be created"),
     ],
 )
 def test_what_goes_wrong_is_a_sentence_and_an_exit_code(environment: dict[str, str], code: int, sentence: str) -> None:
@@ -52,6 +52,16 @@ def test_what_goes_wrong_is_a_sentence_and_an_exit_code(environment: dict[str, s
     assert sentence in ran.stderr
     assert "Traceback" not in ran.stderr
     assert "secret" not in ran.stderr
+
+
+def test_a_named_database_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+    ran = lcm("status", "--db", str(tmp_path / "typo.db"))
+    assert ran.returncode == 5
+    assert "There is no database at" in ran.stderr
+    assert list(tmp_path.iterdir()) == []
+    told = json.loads(lcm("status", "--json", "--db", str(tmp_path / "typo.db")).stderr)
+    assert told["ok"] is False
+    assert told["error"]["code"] == "STORE_UNAVAILABLE"
 
 
 def test_help_and_version() -> None:

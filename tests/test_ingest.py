@@ -114,7 +114,7 @@ def test_what_is_no_message_is_refused_by_its_place(chat: Conversation) -> None:
 
 
 def test_what_is_no_json_is_refused_and_the_batch_can_be_sent_again(chat: Conversation) -> None:
-    with pytest.raises(InvalidInput, match="not JSON"):
+    with pytest.raises(InvalidInput, match="is not one"):
         chat.ingest([Message.user("a", event_id="1"), Message("user", (Opaque("x", {1, 2}),), event_id="2")])
     assert chat.messages() == []
     assert chat.ingest(
@@ -124,7 +124,7 @@ def test_what_is_no_json_is_refused_and_the_batch_can_be_sent_again(chat: Conver
 
 @pytest.mark.parametrize("key", ["", "  ", "a\0b", "\ud800", "k" * 501, None, 7])
 def test_a_key_that_is_none_is_refused(lcm: Lossless, key: object) -> None:
-    with pytest.raises(InvalidInput, match="is not a key"):
+    with pytest.raises(InvalidInput, match="cannot be the key"):
         lcm.conversation(key)  # type: ignore[arg-type]  # that is the point
 
 
@@ -175,12 +175,58 @@ def test_live_messages_and_a_later_whole_conversation_agree(chat: Conversation) 
     assert texts(chat) == list("abcdef")
 
 
-def test_switched_off_it_stores_nothing_and_says_so(database: str) -> None:
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        (Settings(enabled=False), "k"),
+        (Settings(ignore_session_patterns=("agent:*:cron:**",)), "agent:main:cron:nightly"),
+        (Settings(stateless_session_patterns=("sub:**",)), "sub:x"),
+    ],
+)
+def test_switched_off_it_stores_nothing_and_says_so(database: str, settings: Settings, key: str) -> None:
     told: list[Event] = []
-    with Lossless.open(database, settings=Settings(enabled=False), on_event=told.append) as lcm:
-        assert lcm.conversation("k").ingest([Message.user("a")]).skipped == 1
-        assert lcm.conversation("k").messages() == []
+    with Lossless.open(database, settings=settings, on_event=told.append) as lcm:
+        assert lcm.conversation(key).ingest([Message.user("a")]).skipped == 1
+        assert lcm.conversations() == []
     assert [event.name for event in told] == ["ingest.disabled"]
+
+
+def test_patterns_leave_other_conversations_alone(database: str) -> None:
+    settings = Settings(stateless_session_patterns=("sub:**",), skip_stateless_sessions=False)
+    with Lossless.open(database, settings=settings) as lcm:
+        assert lcm.conversation("sub:x").ingest([Message.user("a")]).stored == (1,)
+
+
+def test_a_hook_that_fails_does_not_make_a_stored_call_fail(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    def hook(event: Event) -> None:
+        raise ZeroDivisionError
+
+    with Lossless.open(database, on_event=hook) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user("a", event_id="1")])
+        assert chat.ingest([Message.user("b", event_id="1"), Message.user("c")]).stored == (2,)
+    assert "the on_event hook failed on ingest.copies" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (Message("user", "hi"), "Expected `array`, got `str`"),  # type: ignore[arg-type]  # that is the point
+        (Message.user(None), "Expected `str`, got `null`"),  # type: ignore[arg-type]
+        (Message.user("x", event_id=5), r"at `\$.event_id`"),  # type: ignore[arg-type]
+        (Message("user", (Text("x"),), "today"), r"at `\$.at`"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_message_of_the_wrong_types_is_refused_by_name(chat: Conversation, message: Message, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        chat.ingest([message])
+    assert chat.messages() == []
+
+
+@pytest.mark.parametrize("argument", [5, b"x", object()])
+def test_a_database_that_is_no_path_is_refused(argument: object) -> None:
+    with pytest.raises(InvalidInput, match="is not a database"):
+        Lossless.open(argument)  # type: ignore[arg-type]  # that is the point
 
 
 def test_status_counts_what_is_there(lcm: Lossless) -> None:

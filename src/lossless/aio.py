@@ -108,6 +108,9 @@ class AsyncConversation:
     async def context(self) -> Context:
         return await _run(self._chat.context)
 
+    async def files(self) -> list[StoredFile]:
+        return await _run(self._chat.files)
+
     async def file(self, file_id: str) -> StoredFile:
         return await _run(self._chat.file, file_id)
 

@@ -18,8 +18,9 @@ from lossless.engine.align import Canonicalize, without_tags
 from lossless.engine.files import Files
 from lossless.engine.ingest import Intake, Skip, ingest
 from lossless.errors import FileUnavailable, InvalidInput, NotFound
-from lossless.events import Event, Hook, log
+from lossless.events import Event, Hook, guarded, log
 from lossless.model import Context, ConversationStatus, Ingested, Message, Status, StoredFile, StoredMessage
+from lossless.patterns import any_match
 from lossless.store import jsontext
 from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, Store
 from lossless.store.rows import decode, moment
@@ -40,7 +41,7 @@ class Lossless:
         self.settings = settings
         self._scratch: TemporaryDirectory[str] | None = None
         self._files = Files(self._files_dir())
-        self._on_event = on_event
+        self._on_event = guarded(on_event)
         self._clock = clock
 
     @classmethod
@@ -59,12 +60,18 @@ class Lossless:
         Without `settings` they are read from `lcm.toml` and the environment. `owner` is whose memory this is
         ("default" if nobody says): other owners' conversations do not exist here.
         """
+        if not isinstance(database, str | Path | None):
+            raise InvalidInput(f"{database!r} is not a database.", hint="Give a path or a postgresql:// URL.")
+        if not isinstance(settings, Settings | None):
+            raise InvalidInput(
+                f"settings={type(settings).__name__} is not Settings.", hint="Use lossless.Settings(...)."
+            )
         given = {} if database is None else {"database_path": str(database)}
         if settings is None:
             loaded = config.resolve(given)
             settings = loaded.settings
             for warning in loaded.warnings:
-                on_event(Event("config.ignored", warning, "warning"))
+                guarded(on_event)(Event("config.ignored", warning, "warning"))
         elif given:
             settings = structs.replace(settings, **given)
         name = _checked("owner", "default" if owner is None else owner)
@@ -105,7 +112,11 @@ class Lossless:
             last_ingest_at=moment(max(row.updated_at for row in found)) if found else None,
         )
 
+    def __repr__(self) -> str:
+        return f"Lossless({self._store.location!r}, owner={self._store.owner!r})"
+
     def close(self) -> None:
+        """Close the database. Everything acknowledged is on disk already."""
         self._store.close()
         if self._scratch:
             self._scratch.cleanup()
@@ -138,7 +149,7 @@ class Conversation:
         self._lcm = lcm
         self._store = lcm._store
         self._files = lcm._files
-        self._enabled = settings.enabled
+        self._closed_to = _closed_to(settings, key)
         self._intake = Intake(
             key,
             None if session is None else _checked("session", session),
@@ -149,6 +160,9 @@ class Conversation:
             lambda: int(lcm._clock() * 1_000_000),
         )
 
+    def __repr__(self) -> str:
+        return f"Conversation({self.key!r})"
+
     def ingest(self, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
         """Store the messages that are new, in one transaction, in order.
 
@@ -158,10 +172,14 @@ class Conversation:
         """
         if isinstance(messages, Message):
             messages = [messages]
-        if not self._enabled:
-            skipped = len(list(messages))
-            self._intake.on_event(Event("ingest.disabled", "LCM_ENABLED is false: nothing was stored", "warning"))
-            return Ingested(skipped=skipped)
+        if not isinstance(messages, Iterable):
+            raise InvalidInput(f"messages is a {type(messages).__name__}.", hint="Give a list of Messages.")
+        if self._closed_to:
+            event = Event(
+                "ingest.disabled", f"{self._closed_to}: nothing was stored", "warning", {"conversation": self.key}
+            )
+            self._intake.on_event(event)
+            return Ingested(skipped=len(list(messages)))
         return ingest(self._store, self._files, self._intake, messages, whole=whole)
 
     def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
@@ -181,20 +199,22 @@ class Conversation:
         items = tuple(_stored(row.id, each) for each in self._store.context_messages(row.id))
         return Context(items, sum(item.tokens for item in items))
 
+    def files(self) -> list[StoredFile]:
+        """The large contents of this conversation, oldest first."""
+        row = self._store.conversation(self.key)
+        return [] if row is None else [_stored_file(each) for each in self._store.files(row.id)]
+
     def file(self, file_id: str) -> StoredFile:
         """What is known of a large content kept out of line."""
-        _, row = self._file(file_id)
-        return StoredFile(
-            row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at)
-        )
+        return _stored_file(self._file(file_id))
 
     def read_file(self, file_id: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of a file from `start` up to `end`."""
-        return self._files.read(self._file(file_id)[1].sha256, start, end)
+        return self._files.read(self._file(file_id).sha256, start, end)
 
     def read_lines(self, file_id: str, first: int = 1, last: int | None = None) -> str:
         """Whole lines of a file, counted from 1, `last` included."""
-        return self._files.lines(self._file(file_id)[1].sha256, first, last).decode("utf-8", "replace")
+        return self._files.lines(self._file(file_id).sha256, first, last).decode("utf-8", "replace")
 
     def status(self) -> ConversationStatus:
         row = self._store.conversation(self.key)
@@ -202,13 +222,13 @@ class Conversation:
             raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
         return _conversation_status(row)
 
-    def _file(self, file_id: str) -> tuple[int, FileRow]:
+    def _file(self, file_id: object) -> FileRow:
         conversation = self._store.conversation(self.key)
-        clean = jsontext.is_clean(file_id)
-        row = self._store.file(conversation.id, file_id) if conversation and clean else None
-        if conversation is None or row is None:
-            raise NotFound("file", repr(file_id), hint="File ids stand in the references: `LCM file: file_...`.")
-        return conversation.id, row
+        known = isinstance(file_id, str) and jsontext.is_clean(file_id)
+        row = self._store.file(conversation.id, str(file_id)) if conversation and known else None
+        if row is None:
+            raise NotFound("file", repr(file_id), hint="`files()` lists those of this conversation.")
+        return row
 
     def _exact(self, conversation_id: int, row: MessageRow) -> StoredMessage:
         """The message as it came in, what had left the row put back."""
@@ -224,7 +244,8 @@ class Conversation:
             message = payloads.restore(stored.message, read)
         except FileUnavailable as error:
             # One lost payload must not make the history unreadable: the reference stays, and it is told.
-            self._intake.on_event(Event("file.unavailable", str(error), "error", {"seq": row.seq}))
+            facts = {"conversation": self.key, "seq": row.seq}
+            self._intake.on_event(Event("file.unavailable", str(error), "error", facts))
             return stored
         return stored if message is stored.message else _stored(conversation_id, row, message)
 
@@ -247,11 +268,26 @@ def _conversation_status(row: ConversationRow) -> ConversationStatus:
     )
 
 
+def _stored_file(row: FileRow) -> StoredFile:
+    return StoredFile(row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at))
+
+
+def _closed_to(settings: Settings, key: str) -> str:
+    """Why nothing of a conversation is to be stored, if so."""
+    if not settings.enabled:
+        return "LCM_ENABLED is false"
+    if any_match(settings.ignore_session_patterns, key):
+        return f"{key} matches ignore_session_patterns"
+    if settings.skip_stateless_sessions and any_match(settings.stateless_session_patterns, key):
+        return f"{key} matches stateless_session_patterns"
+    return ""
+
+
 def _checked(what: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > _MAX_KEY or not jsontext.is_clean(value):
         shown = repr(value)[:80]
         raise InvalidInput(
-            f"{shown} is not a {what}.",
+            f"{shown} cannot be the {what}.",
             hint=f"Give a text of 1 to {_MAX_KEY} characters without NUL or lone surrogates.",
         )
     return value

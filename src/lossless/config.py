@@ -175,7 +175,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         """Where large content is kept: as set, else beside the database."""
         if self.large_files_dir:
             return Path(self.large_files_dir)
-        return (Path(self.database).parent if _is_file(self.database) else data_dir()) / "lcm-files"
+        return (Path(self.database).parent if is_file(self.database) else data_dir()) / "lcm-files"
 
     @property
     def bootstrap_budget(self) -> int:
@@ -211,7 +211,7 @@ class Setting(Struct, frozen=True):
     def accept(self, value: object, *, base: str = "") -> Any:
         """The value as `Settings` keeps it, a relative path taken from `base`; a ValueError tells why it is none."""
         value = _accept(self.schema, value)
-        if isinstance(value, str) and self.name in _PATHS and _is_file(value):
+        if isinstance(value, str) and self.name in _PATHS and is_file(value):
             return os.path.join(base, os.path.expanduser(value))
         if isinstance(value, str) and self.name == "timezone":
             _zone(value)
@@ -540,7 +540,8 @@ class _SystemZone(tzinfo):
 _SYSTEM_ZONE = _SystemZone()
 
 
-def _is_file(database: str) -> bool:
+def is_file(database: str) -> bool:
+    """Whether a database is a file, and not a server or memory."""
     return database != ":memory:" and not database.startswith(("postgres://", "postgresql://"))
 
 

@@ -27,6 +27,20 @@ class Event(Struct, frozen=True):
 Hook: TypeAlias = Callable[[Event], None]
 
 
+def guarded(hook: Hook) -> Hook:
+    """The hook, its own failures logged instead of raised: telling must not make a call fail that has succeeded."""
+
+    def tell(event: Event) -> None:
+        try:
+            hook(event)
+        except Exception:
+            import logging
+
+            logging.getLogger("lossless").exception("the on_event hook failed on %s", event.name)
+
+    return tell
+
+
 def log(event: Event) -> None:
     """The default hook: the standard logger `lossless`, the facts in the record's `lossless` attribute."""
     import logging

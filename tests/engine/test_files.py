@@ -163,6 +163,23 @@ def test_our_own_recall_is_not_put_away_again(chat: Conversation) -> None:
     assert view(chat) == lines(4000)
 
 
+def test_a_result_that_does_not_name_its_tool_gets_it_from_the_call(chat: Conversation) -> None:
+    chat.ingest([Message("assistant", (ToolCall("c1", "read_log", "{}"),))])
+    chat.ingest([Message.tool(lines(4000), call_id="c1")])
+    assert "tool=read_log" in view(chat)
+    chat.ingest(
+        [Message("assistant", (ToolCall("c2", "lcm_describe", "{}"),)), Message.tool(lines(4000), call_id="c2")]
+    )
+    assert view(chat) == lines(4000)
+
+
+def test_the_files_of_a_conversation_are_listed(chat: Conversation) -> None:
+    assert chat.files() == []
+    chat.ingest([Message.user(lines(4000)), Message("user", (File("image/png", "a.png", PNG),))])
+    assert {found.mime for found in chat.files()} == {None, "image/png"}
+    assert chat.file(chat.files()[0].id) == chat.files()[0]
+
+
 def test_many_texts_leave_until_the_rest_is_small(chat: Conversation) -> None:
     message = Message("tool", (ToolResult("c", tuple(Text(text_of(600)) for _ in range(4))),))
     chat.ingest([message])
@@ -288,7 +305,7 @@ heavy_parts: st.SearchStrategy[Part] = st.one_of(
 @given(st.sampled_from(["user", "assistant", "tool"]), st.lists(heavy_parts, max_size=4).map(tuple))
 def test_whatever_left_comes_back(role: str, parts: tuple[Part, ...]) -> None:
     message = Message(role, parts)
-    shown, taken = payloads.leave(message, 500)
+    shown, taken = payloads.leave(message, 500, {})
     kept = {payload.id: payload.data for payload in taken}
     assert payloads.restore(shown, kept.__getitem__) == message
     assert taken == [] or payloads.is_heavy(message, 500)

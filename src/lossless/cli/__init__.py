@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import click
@@ -32,5 +33,9 @@ def main() -> None:
     try:
         cli()
     except LosslessError as error:
-        click.echo(f"lcm: {error}", err=True)
+        if "--json" in sys.argv:
+            told = {"ok": False, "error": {"code": error.code, "message": error.message, "hint": error.hint}}
+            click.echo(json.dumps(told), err=True)
+        else:
+            click.echo(f"lcm: {error}", err=True)
         sys.exit(next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1))

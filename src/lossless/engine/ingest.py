@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from lossless.engine import payloads
 from lossless.engine.align import Canonicalize, digest, new_part, tool_ids
@@ -19,7 +19,7 @@ from lossless.engine.files import Files
 from lossless.engine.payloads import Payload
 from lossless.errors import InvalidInput, StoreError
 from lossless.events import Event, Hook
-from lossless.model import Ingested, Message, Text, instant
+from lossless.model import Ingested, Message, Text, ToolCall, instant
 from lossless.store import jsontext, rows
 from lossless.store.base import ConversationRow, FileRow, NewMessage, Store
 from lossless.tokens import estimate_bytes, message_tokens
@@ -101,11 +101,20 @@ def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
         if payloads.is_heavy(message, intake.threshold):
             return _Arrival(message, witness, key)
         return _Arrival(message, witness, key, _row(message, witness, key, now))
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InvalidInput(
-            f"A {message.role} message (event id {message.event_id!r}) holds a value that is not JSON: {error}.",
-            hint="Put only JSON values into `extra` and `Opaque.data`.",
+            f"A {message.role!r} message (event id {message.event_id!r}) is not one: {_why(message, error)}.",
+            hint="Texts and ids are str, parts a tuple of parts, and `extra` and `Opaque.data` hold only JSON values.",
         ) from error
+
+
+def _why(message: Message, error: Exception) -> str:
+    """What is wrong with a message, by its path, where its types tell."""
+    try:
+        convert(to_builtins(message), type=Message)
+    except (ValidationError, TypeError, RecursionError) as found:
+        return str(found)
+    return str(error)
 
 
 def _row(view: Message, witness: bytes, key: str | None, now: int) -> NewMessage:
@@ -153,17 +162,29 @@ def _lighten(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival
         return []
     conversation = store.conversation(intake.key)
     decision = _decide(store, conversation, arrivals, whole) if conversation else _Decision(arrivals, [])
+    tools = _tools(store, conversation, arrivals)
     created: list[Payload] = []
     try:
         for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
             if arrival.row is None:
-                view, arrival.payloads = payloads.leave(arrival.message, intake.threshold)
+                view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools)
                 arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now())
                 created += [payload for payload in arrival.payloads if files.put(payload.sha256, payload.data)]
     except BaseException:
         sweep(store, files, created)
         raise
     return created
+
+
+def _tools(store: Store, conversation: ConversationRow | None, arrivals: list[_Arrival]) -> dict[str, str]:
+    """Which tool each recent call was for: most formats name it in the call and not in the result."""
+    recent = store.messages(conversation.id, after=max(0, conversation.next_seq - 1 - _RECENT)) if conversation else []
+    messages = [rows.decode(r.role, r.text, r.parts, r.meta, r.at, r.event_id) for r in recent if r.parts]
+    messages += [arrival.message for arrival in arrivals]
+    return {part.call_id: part.name for m in messages for part in m.parts if isinstance(part, ToolCall)}
+
+
+_RECENT = 20
 
 
 def _write(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival], whole: bool, skipped: int) -> Ingested:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -87,23 +87,23 @@ def _has_long_word(text: str) -> bool:
     return False
 
 
-def leave(message: Message, threshold: int) -> tuple[Message, list[Payload]]:
-    """The message as its row keeps it, and what left it."""
+def leave(message: Message, threshold: int, tools: Mapping[str, str]) -> tuple[Message, list[Payload]]:
+    """The message as its row keeps it, and what left it. `tools` names the tool of a call, where a result does not."""
     taken: list[Payload] = []
-    parts = tuple(_lighter(part, message.role, threshold, taken) for part in message.parts)
+    parts = tuple(_lighter(part, message.role, threshold, taken, tools) for part in message.parts)
     if not any(isinstance(part, (ToolCall, Reasoning)) for part in parts):
         parts = _raw(parts, message.role, threshold, taken)
     return (structs.replace(message, parts=parts), taken) if taken else (message, [])
 
 
-def _lighter(part: Part, role: str, threshold: int, taken: list[Payload]) -> Part:
+def _lighter(part: Part, role: str, threshold: int, taken: list[Payload], tools: Mapping[str, str]) -> Part:
     match part:
         case File(data=str()):
             return _image(part, role, taken)
         case Text():
             return _without_base64(_without_files(part, threshold, taken) if role == "user" else part, role, taken)
-        case ToolResult(name=name) if not (name or "").startswith(_OWN_TOOLS):
-            return _lighter_result(part, threshold, taken)
+        case ToolResult(call_id, name=name) if not (tool := name or tools.get(call_id, "")).startswith(_OWN_TOOLS):
+            return _lighter_result(part, tool, threshold, taken)
         case _:
             return part
 
@@ -118,13 +118,13 @@ def _image(part: File, role: str, taken: list[Payload]) -> Text:
     return Text(words, {_MARK: {"file": payload.id, "encoding": encoding, "part": rest}})
 
 
-def _lighter_result(part: ToolResult, threshold: int, taken: list[Payload]) -> ToolResult:
-    inner = tuple(_lighter(each, "tool", threshold, taken) for each in part.parts)
+def _lighter_result(part: ToolResult, tool: str, threshold: int, taken: list[Payload]) -> ToolResult:
+    inner = tuple(_lighter(each, "tool", threshold, taken, {}) for each in part.parts)
     texts = [each for each in inner if isinstance(each, Text)]
     leaving = _leaving(texts, threshold)
 
     def label(payload: Payload) -> str:
-        return f"[LCM Tool Output: {payload.id} | tool={_named(part.name)} | {len(payload.data):,} bytes]"
+        return f"[LCM Tool Output: {payload.id} | tool={_named(tool)} | {len(payload.data):,} bytes]"
 
     swapped = tuple(
         _whole(each, label, taken) if isinstance(each, Text) and id(each) in leaving else each for each in inner

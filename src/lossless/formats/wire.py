@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lossless.errors import InvalidInput
-from lossless.model import Context, Extra, File, Message, Opaque, Part, Text, ToolResult
+from lossless.model import Context, Extra, File, Message, Opaque, Part, StoredMessage, Text, ToolResult
 
 Record: TypeAlias = dict[str, Any]
 Kept = TypeVar("Kept", bound="Message | Part")
@@ -287,6 +287,8 @@ def asked(kwargs: Any, key: str, *kinds: type) -> Any:
 def messages_of(value: Any) -> Sequence[Message]:
     """The messages to write, of a context or of a sequence."""
     messages = value.messages if isinstance(value, Context) else value
+    if isinstance(messages, (list, tuple)):
+        messages = [each.message if isinstance(each, StoredMessage) else each for each in messages]
     if isinstance(messages, Sequence) and all(isinstance(message, Message) for message in messages):
         return messages
     raise InvalidInput("dump() takes a Context or a sequence of Message.", hint="load() makes them of wire messages.")

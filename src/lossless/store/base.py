@@ -157,6 +157,9 @@ class Store(Protocol):
 
     def file(self, conversation_id: int, file_id: str) -> FileRow | None: ...
 
+    def files(self, conversation_id: int) -> list[FileRow]:
+        """The payloads of a conversation, oldest first."""
+
     def file_is_used(self, sha256: str) -> bool:
         """Whether any row, of any owner, refers to these bytes."""
 

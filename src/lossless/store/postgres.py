@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -24,6 +25,8 @@ from lossless.store.base import SPAN, Match
 from lossless.store.sql import Row, SQLStore
 
 CONNECT_SECONDS = 5
+# What the pool would print while it retries in the background, we raise with the way out.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 _START_UP_LOCK = 0x6C636D31
 _CHUNK = 100_000
 _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")

@@ -18,6 +18,7 @@ from lossless.store.base import SPAN, ConversationRow, FileRow, ItemRow, KnownEv
 
 _CONVERSATION = "id, key, active, session, next_seq, context_tokens, created_at, updated_at"
 _MESSAGE = "m.id, m.role, m.text, m.parts, m.meta, m.tokens, m.digest, m.at, m.created_at, m.event_id, m.outside"
+_FILE = "id, sha256, name, mime, bytes, lines, summary, created_at"
 # Ownership is asked of the database in every statement, not remembered by its callers.
 _OWNED = "EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)"
 _NO_LIMIT = 9_223_372_036_854_775_807
@@ -271,13 +272,21 @@ class SQLStore(ABC):
 
     def file(self, conversation_id: int, file_id: str) -> FileRow | None:
         rows = self.all(
-            "SELECT id, sha256, name, mime, bytes, lines, summary, created_at FROM file"  # noqa: S608 - constants
+            f"SELECT {_FILE} FROM file"  # noqa: S608 - constants
             f" WHERE conversation_id = :conversation AND id = :id AND {_OWNED}",
             conversation=conversation_id,
             id=file_id,
             owner=self.owner,
         )
         return FileRow(*rows[0]) if rows else None
+
+    def files(self, conversation_id: int) -> list[FileRow]:
+        rows = self.all(
+            f"SELECT {_FILE} FROM file WHERE conversation_id = :conversation AND {_OWNED} ORDER BY created_at, id",  # noqa: S608 - constants
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [FileRow(*row) for row in rows]
 
     def file_is_used(self, sha256: str) -> bool:
         # The one question that is not asked for one owner: equal bytes are kept once for all of them.
