@@ -267,7 +267,7 @@ def test_the_database_and_its_files_have_a_place_of_their_own() -> None:
     assert config.default_database() == config.data_dir() / "lcm.db"
     assert config.data_dir().name == "lossless"
     assert Settings().files_dir == config.data_dir() / "lcm-files"
-    assert Settings(database_path="/x/y.db").files_dir == Path("/x/lcm-files")
+    assert Settings(database_path="/x/y.db").files_dir == Path("/x/y-files")
     assert Settings(database_path="postgresql://h/d").files_dir == config.data_dir() / "lcm-files"
     assert Settings(database_path=":memory:").files_dir == config.data_dir() / "lcm-files"
 

@@ -1,6 +1,7 @@
 """The same verbs, awaited: each runs on a worker thread, so the event loop never waits for a disk or a server.
 
-A call that is cancelled still finishes in its thread: what it stores is whole, and sending it again changes nothing.
+A call that is cancelled may still finish in its thread, and is stored whole or not at all: give messages their event
+ids, and sending them again changes nothing.
 """
 
 from __future__ import annotations

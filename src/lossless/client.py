@@ -29,7 +29,8 @@ from lossless.version import __version__
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-_MAX_KEY = 500
+# Together they fit into one entry of a PostgreSQL index.
+_MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
 Clock = Callable[[], float]
 
 
@@ -75,7 +76,7 @@ class Lossless:
         elif given:
             settings = structs.replace(settings, **given)
         name = _checked("owner", "default" if owner is None else owner)
-        store = _open_store(settings.database, name, read_only, on_event)
+        store = _open_store(settings.database, name, read_only, guarded(on_event))
         return cls(store, settings, on_event=on_event, clock=clock)
 
     def conversation(
@@ -238,7 +239,7 @@ class Conversation:
             found = self._store.file(conversation_id, file_id)
             if found is None:
                 raise FileUnavailable(f"{file_id} has no row.")
-            return self._files.read(found.sha256)
+            return self._files.whole(found.sha256)
 
         try:
             message = payloads.restore(stored.message, read)
@@ -284,11 +285,12 @@ def _closed_to(settings: Settings, key: str) -> str:
 
 
 def _checked(what: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > _MAX_KEY or not jsontext.is_clean(value):
+    most = _MOST_BYTES[what]
+    if not isinstance(value, str) or not value.strip() or not jsontext.is_clean(value) or len(value.encode()) > most:
         shown = repr(value)[:80]
         raise InvalidInput(
             f"{shown} cannot be the {what}.",
-            hint=f"Give a text of 1 to {_MAX_KEY} characters without NUL or lone surrogates.",
+            hint=f"Give a text of 1 to {most} bytes without NUL or lone surrogates.",
         )
     return value
 

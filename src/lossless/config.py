@@ -46,7 +46,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         "The SQLite file or `postgresql://` address; when not set, `lcm.db` in the platform's data directory.",
     ] = None
     large_files_dir: Annotated[
-        File | None, "Where large content is kept out of line; when not set, `lcm-files` beside the database."
+        File | None,
+        "Where large content is kept out of line; when not set, beside the database (`lcm-files` for `lcm.db`).",
     ] = None
     large_file_token_threshold: Annotated[
         Annotated[int, Meta(ge=1000)],
@@ -175,7 +176,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         """Where large content is kept: as set, else beside the database."""
         if self.large_files_dir:
             return Path(self.large_files_dir)
-        return (Path(self.database).parent if is_file(self.database) else data_dir()) / "lcm-files"
+        if not is_file(self.database):
+            return data_dir() / "lcm-files"
+        path = Path(self.database)
+        return path.with_name(f"{path.stem}-files")
 
     @property
     def bootstrap_budget(self) -> int:

@@ -5,6 +5,9 @@
       InvalidInput           an argument is not what the call takes
       NotFound               no such conversation, message, summary or file (for this owner)
       FileUnavailable        a payload's bytes are not where they were put
+      SummarizerError        a summariser gave no text
+        SummarizerAuth         the provider refuses the credentials: nothing is written until they are right
+        SummarizerUnavailable  it could not be reached, timed out, or failed (retry_after tells when to ask again)
       StoreError             the database
         StoreUnavailable       not there, not reachable, or the wrong address
         StoreReadOnly          it cannot be written, or was opened for reading
@@ -51,6 +54,23 @@ class NotFound(LosslessError, LookupError):
 
 class FileUnavailable(LosslessError):
     code = "FILE_UNAVAILABLE"
+
+
+class SummarizerError(LosslessError):
+    code = "SUMMARIZER_ERROR"
+
+
+class SummarizerAuth(SummarizerError):
+    code = "SUMMARIZER_AUTH"
+
+
+class SummarizerUnavailable(SummarizerError):
+    code = "SUMMARIZER_UNAVAILABLE"
+
+    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+        """Seconds the provider asked us to wait, if it did."""
 
 
 class StoreError(LosslessError):

@@ -198,6 +198,23 @@ class Summary(Struct, frozen=True):
         return "leaf" if self.depth == 0 else "condensed"
 
 
+class SummaryRequest(Struct, frozen=True):
+    """What a summariser is asked: one text to be shortened, and how.
+
+    `system` and `prompt` are complete and ready to be sent; `source` is the segment inside the prompt, for
+    summarisers that need no prompt. `target_tokens` is the length wanted, `max_tokens` the most to be paid for.
+    """
+
+    system: str
+    prompt: str
+    source: str
+    depth: int
+    target_tokens: int
+    max_tokens: int
+    previous: str | None = None
+    aggressive: bool = False
+
+
 Item: TypeAlias = StoredMessage | Summary
 
 

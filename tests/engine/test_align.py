@@ -39,6 +39,10 @@ def letters(text: str) -> list[bytes]:
         ("abcdefgh", "xdy", "xdy"),
         ("abc", "Zabcd", "Zd"),  # a summary put in front
         ("abc", "xyz", "xyz"),
+        ("sqd", "sQd", "Qd"),  # an edited question and a short, equal answer: it may well be a new answer
+        ("abk", "kn", "kn"),
+        ("a1b2c3d4", "X1Y2Z3W4", "X1Y2Z3W4"),  # every second one alike proves nothing
+        ("b", "ab", "ab"),
         ("a", "a", ""),
         ("a", "b", "b"),
     ],
@@ -70,6 +74,16 @@ def test_no_more_is_known_than_was_stored(stored: list[bytes], incoming: list[by
     assert all(known.count(each) <= stored.count(each) for each in known)
 
 
+@pytest.mark.parametrize("edited", [[0], [0, 999], [0, 900], [0, 1, 2, 500, 501, 998], list(range(0, 1000, 50))])
+def test_a_few_edits_in_a_long_conversation_flood_nothing(edited: list[int]) -> None:
+    known = [str(n).encode() for n in range(1000)]
+    incoming = [b"edited " + each if at in edited else each for at, each in enumerate(known)] + [b"new"]
+    fresh = new_part(known, incoming)
+    assert set(edited) <= set(fresh)
+    assert fresh[-1] == 1000
+    assert len(fresh) <= 2 * len(edited) + 2
+
+
 def test_ten_thousand_equal_messages_are_aligned_at_once() -> None:
     start = time.process_time()
     assert new_part([b"ok"] * 10_000, [b"date"] + [b"ok"] * 10_001) == [0, 10_001]
@@ -84,6 +98,13 @@ def identity(role: str, text: str) -> str:
 def test_the_digest_looks_at_what_is_said_and_nothing_else(message: Message) -> None:
     other = Message(message.role, message.parts, None, "someone", "another id", "stop", {"openclaw": 1})
     assert digest(message, identity) == digest(other, identity)
+
+
+def test_a_reply_with_its_thinking_stripped_is_the_same_reply() -> None:
+    said = Message("assistant", (Text("a"),))
+    assert digest(said, identity) == digest(Message("assistant", (Reasoning("hm"), Text("a"))), identity)
+    thoughts = [Message("assistant", (Reasoning(text),)) for text in ("one", "two")]
+    assert digest(thoughts[0], identity) != digest(thoughts[1], identity)
 
 
 def test_thinking_does_not_count_but_everything_else_does() -> None:
@@ -114,10 +135,12 @@ def test_an_error_and_a_success_of_a_tool_differ() -> None:
         ("<memories>x</memories>\n\nhello", "hello"),
         ("hello <Memories kind='a'>\nx\n</MEMORIES>", "hello"),
         ("a <memories>x</memories> b <memories>y</memories> c", "a  b  c"),
-        ("<memories>never closed", "<memories>never closed"),
+        ("<memories>never closed </", "<memories>never closed </"),
         ("<memoriesque>x</memories>", "<memoriesque>x</memories>"),
         ("</memories> hello", "</memories> hello"),
         ("<other>x</other>", "<other>x</other>"),
+        ("<memories>a</memories><memories>b</memories>hi", "hi"),
+        ("İ <memories>a</memories>", "İ"),
     ],
 )
 def test_injected_blocks_are_looked_through(text: str, bare: str) -> None:

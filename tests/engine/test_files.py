@@ -315,3 +315,37 @@ def test_unknown_parts_are_kept_as_they_are(chat: Conversation) -> None:
     message = Message("user", (Opaque("patch", {"hash": "abc", "files": ["a.py"], "n": 10**300, "x": None}),))
     chat.ingest([message])
     assert chat.messages()[0].message == message
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "directory"])
+def test_a_damaged_file_is_told_and_never_taken_for_the_original(
+    chat: Conversation, tmp_path: Path, damage: str
+) -> None:
+    chat.ingest([Message.user(lines(4000)), Message.user("after")])
+    (path,) = stored_files(tmp_path)
+    if damage == "truncated":
+        path.write_bytes(path.read_bytes()[:10])
+    elif damage == "flipped":
+        path.write_bytes(b"\xff" + path.read_bytes()[1:])
+    else:
+        path.unlink()
+        path.mkdir()
+    assert chat.messages()[0].text.startswith("[LCM Raw Payload: file_")
+    assert chat.messages()[1].text == "after"
+
+
+def test_a_directory_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with Lossless.open(tmp_path / "lcm.db", settings=Settings(large_files_dir=str(shared))) as lcm:
+        lcm.conversation("k").ingest([Message("user", (File("image/png", None, PNG),))])
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_ranges_beyond_the_end_are_empty_and_cost_nothing(chat: Conversation) -> None:
+    chat.ingest([Message.user(lines(4000))])
+    which = chat.files()[0].id
+    assert chat.read_file(which, 0, 10**12) == lines(4000).encode()
+    assert chat.read_file(which, 2**70) == b""
+    assert chat.read_lines(which, 2**70) == ""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
 import psycopg
 import pytest
 
-from lossless import Lossless, Message
+from lossless import File, Lossless, Message, Settings
+from lossless.engine import payloads
+from lossless.engine.ingest import sweep
 from lossless.errors import StoreError, StoreUnavailable
 from tests import postgres
 from tests.conftest import new_database
@@ -60,3 +66,54 @@ def test_everything_lives_in_a_schema_of_its_own(postgres_url: str) -> None:
             lcm.conversation("k").ingest(BATCH)
         assert other.execute("SELECT theirs FROM public.message").fetchall() == [("kept",)]
         assert other.execute("SELECT count(*) FROM lossless.messages").fetchone() == (2,)
+
+
+def test_a_payload_that_another_writer_is_about_to_commit_is_not_swept(postgres_url: str, tmp_path: Path) -> None:
+    """One call fails and sweeps while another, referring to the same bytes, has not committed yet."""
+    image = Message("user", (File("image/png", None, "iVBORw0KGgo="),))
+    settings = Settings(large_files_dir=str(tmp_path / "files"))
+    with Lossless.open(postgres_url, settings=settings) as one, Lossless.open(postgres_url, settings=settings) as two:
+        sweeping = threading.Thread(target=fail_and_sweep, args=(one, image))
+        with two._store.transaction():
+            two.conversation("b").ingest([image])
+            sweeping.start()
+            sweeping.join(0.5)
+            assert sweeping.is_alive()  # it waits for us
+        sweeping.join()
+        assert two.conversation("b").messages()[0].message == image
+
+
+def fail_and_sweep(lcm: Lossless, message: Message) -> None:
+    payload = payloads.leave(message, 1000, {})[1]
+    sweep(lcm._store, lcm._files, payload)
+
+
+def test_a_server_that_prefers_another_isolation_changes_nothing(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        name = urlsplit(postgres_url).path[1:]
+        admin.execute(f"ALTER DATABASE {name} SET default_transaction_isolation TO 'repeatable read'".encode())
+    with Lossless.open(postgres_url) as lcm:
+        threads = [
+            threading.Thread(target=lcm.conversation("k").ingest, args=([Message.user(str(n), event_id=str(n))],))
+            for n in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(m.text for m in lcm.conversation("k").messages()) == [str(n) for n in range(6)]
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(postgres_server: str) -> None:
+    with psycopg.connect(postgres_server, autocommit=True) as admin:
+        admin.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        try:
+            with pytest.raises(StoreUnavailable, match="LATIN1"):
+                Lossless.open(urlunsplit(urlsplit(postgres_server)._replace(path="/latin")))
+        finally:
+            admin.execute("DROP DATABASE latin WITH (FORCE)")
+
+
+def test_the_longest_keys_fit(postgres_url: str) -> None:
+    with Lossless.open(postgres_url, owner="🙂" * 50) as lcm:
+        assert lcm.conversation("🙂" * 250).ingest([Message.user("a")]).stored == (1,)

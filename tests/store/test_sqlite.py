@@ -7,6 +7,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import pytest
 
 from lossless import File, Lossless, Message, Settings, Text
 from lossless.errors import LosslessError, NotOurDatabase, StoreCorrupt, StoreFull, StoreUnavailable
+from lossless.events import Event
 from lossless.store.sqlite import SQLiteStore
 
 BATCH = [
@@ -276,6 +278,57 @@ def test_a_child_process_made_by_fork_has_connections_of_its_own(tmp_path: Path)
         chat.ingest([Message.user("parent again")])
         assert [m.text for m in chat.messages()] == ["parent", "child", "parent again"]
         assert lcm._store.integrity() == []
+
+
+def test_a_child_that_closes_does_not_wait_for_its_parents_threads(tmp_path: Path) -> None:
+    lcm = Lossless.open(tmp_path / "lcm.db")
+    held, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lcm._store.transaction():
+            held.set()
+            go.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        lcm.close()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    go.set()
+    holder.join()
+    lcm.close()
+
+
+def test_a_cut_word_does_not_make_the_index_look_broken(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        lcm.conversation("k").ingest([Message.user("é" * 1994 + " abcdefghijkl")])
+    told: list[Event] = []
+    Lossless.open(tmp_path / "lcm.db", on_event=told.append).close()
+    assert told == []
+
+
+def test_idle_readers_are_few(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user("a")])
+        threads = [threading.Thread(target=chat.messages) for _ in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert isinstance(lcm._store, SQLiteStore)
+        assert len(lcm._store._idle) <= 8
+
+
+def test_two_databases_in_one_directory_have_files_of_their_own(tmp_path: Path) -> None:
+    for name in ("a.db", "b.db"):
+        with Lossless.open(tmp_path / name) as lcm:
+            lcm.conversation("k").ingest(BATCH)
+    assert (tmp_path / "a-files").is_dir()
+    assert (tmp_path / "b-files").is_dir()
 
 
 def test_memory_is_a_database_too() -> None:

@@ -6,12 +6,15 @@ be told apart for sure is kept, because a duplicate can be repaired and a drop c
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import takewhile
 from typing import TypeAlias
 
-from lossless.model import File, Message, Opaque, Part, Text, ToolCall, ToolResult
+from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.store import jsontext
 
 Canonicalize: TypeAlias = Callable[[str, str], str]
@@ -19,8 +22,13 @@ Canonicalize: TypeAlias = Callable[[str, str], str]
 
 
 def digest(message: Message, canonicalize: Canonicalize) -> bytes:
-    """The witness of a message: equal for equal roles and contents, whatever id, time or wire format says."""
+    """The witness of a message: equal for equal roles and contents, whatever id, time or wire format says.
+
+    Thinking counts only where there is nothing else: hosts resend a reply with or without it.
+    """
     role, parts = message.role, message.parts
+    if len(parts) != 1:
+        parts = tuple(part for part in parts if not isinstance(part, Reasoning)) or parts
     if len(parts) == 1 and type(parts[0]) is Text:
         return sha256(_bytes(f"{role}\0{canonicalize(role, parts[0].text)}")).digest()[:16]
     # Each field with its length, so that no two contents run together into the same bytes.
@@ -37,7 +45,7 @@ def _fields(part: Part, role: str, canonicalize: Canonicalize) -> Sequence[str]:
         return ("text", canonicalize(role, part.text))
     if isinstance(part, ToolResult):
         inner = [field for each in part.parts for field in _fields(each, role, canonicalize)]
-        return ("result", part.call_id, str(part.is_error), *inner)
+        return ("result", part.call_id, str(part.is_error), str(len(inner)), *inner)
     match part:
         case ToolCall(call_id, name, arguments):
             return ("call", call_id, name, canonicalize(role, arguments))
@@ -45,8 +53,8 @@ def _fields(part: Part, role: str, canonicalize: Canonicalize) -> Sequence[str]:
             return ("file", mime or "", name or "", data or "", url or "")
         case Opaque(kind, data):
             return ("opaque", kind, jsontext.dumps(data))
-        case _:
-            return ()  # hosts resend a reply with or without its thinking
+        case Reasoning(text, signature):
+            return ("reasoning", text, signature or "")
 
 
 def tool_ids(message: Message) -> tuple[str, ...]:
@@ -56,61 +64,114 @@ def tool_ids(message: Message) -> tuple[str, ...]:
 
 def without_tags(tags: Sequence[str]) -> Canonicalize:
     """A canonicalizer that looks through blocks which plugins inject into what a user says."""
-    names = tuple(tag.lower() for tag in tags)
+    patterns = [re.compile(rf"<(/?){re.escape(tag)}(?=[\s>])[^<>]*>", re.IGNORECASE) for tag in tags]
 
     def canonicalize(role: str, text: str) -> str:
         if role != "user" or "</" not in text:
             return text
-        for name in names:
-            text = _without(text, name)
+        for pattern in patterns:
+            text = _without(text, pattern)
         return text
 
     return canonicalize
 
 
-def _without(text: str, tag: str) -> str:
+def _without(text: str, tag: re.Pattern[str]) -> str:
     """The text less each `<tag ...>...</tag>`, in one pass however hostile the text."""
-    low, opening, closing = text.lower(), f"<{tag}", f"</{tag}>"
-    last = low.rfind(closing)
-    if last < 0 or len(low) != len(text):
-        return text
-    kept, at, start = [], 0, low.find(opening)
-    while 0 <= start < last:
-        if low[start + len(opening)] in "> \t\n":
-            kept.append(text[at:start])
-            at = start = low.index(closing, start) + len(closing)
-        start = low.find(opening, start + 1)
+    kept, at, opened = [], 0, -1
+    for found in tag.finditer(text):
+        if not found[1] and opened < 0:
+            opened = found.start()
+        elif found[1] and opened >= 0:
+            kept.append(text[at:opened])
+            at, opened = found.end(), -1
     return ("".join(kept) + text[at:]).strip() if at else text
 
 
-def new_part(stored: Sequence[bytes], incoming: Sequence[bytes]) -> list[int]:
+def new_part(known: Sequence[bytes], incoming: Sequence[bytes]) -> list[int]:
     """Which of the incoming messages (by index) are new, when a host sends its whole conversation.
 
-    Known are: the beginning that both share; behind it, the longest run that ends what is stored; and before
-    that run, what still stands in its order around a few edits (a cleared tool result, a system prompt with
-    another date). If less than half of it can be recognised so, nothing is taken for known but the beginning.
+    Not new are the beginning that both share and what stands behind it in runs of two or more, in the same order, around
+    what was edited, dropped or put in between. Single messages count when nearly everything around them does: alone they
+    may be mere repetitions, and a message kept twice can be repaired, a dropped one cannot.
     """
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(stored, incoming, strict=False)))
-    tail, rest = stored[shared:], incoming[shared:]
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(known, incoming, strict=False)))
+    tail, rest = known[shared:], incoming[shared:]
+    pairs = _in_order(tail, rest)
+    matched = {at for _, at in pairs}
+    if len(matched) < 2 or 4 * len(matched) < 3 * (max(matched) + 1):
+        matched = {at for block in _blocks(pairs) if len(block) > 1 for _, at in block}
+        if 2 * len(matched) < min(len(tail), len(rest)):
+            matched = set()
+    return [shared + at for at in range(len(rest)) if at not in matched]
+
+
+def _in_order(tail: Sequence[bytes], rest: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Pairs of equal messages in the same order: around those that occur once in each, and at the end of the tail."""
     start, length = _run(tail, rest)
-    before = rest[:start] if length else rest
-    known = _unmoved(tail[: len(tail) - length], before) | set(range(start, start + length))
-    if 2 * len(known) < min(len(tail), len(rest)):
-        known = set()
-    return [shared + n for n in range(len(rest)) if n not in known]
+    end, before = len(tail) - length, rest[:start] if length else rest
+    pairs = [(end + at, start + at) for at in range(length)]
+    anchors = _rising(_once(tail[:end], before))
+    bounds = [(-1, -1), *anchors, (end, len(before))]
+    for (low_a, low_b), (at_a, at_b), (high_a, high_b) in zip(bounds, bounds[1:], bounds[2:], strict=False):
+        pairs += _around(tail, before, (low_a, low_b), (at_a, at_b), (high_a, high_b))
+    return sorted(set(pairs))
+
+
+def _around(
+    tail: Sequence[bytes], rest: Sequence[bytes], low: tuple[int, int], at: tuple[int, int], high: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """An anchor and the equal messages on both sides of it, up to its neighbours."""
+    first, last = at, at
+    while first[0] - 1 > low[0] and first[1] - 1 > low[1] and tail[first[0] - 1] == rest[first[1] - 1]:
+        first = (first[0] - 1, first[1] - 1)
+    while last[0] + 1 < high[0] and last[1] + 1 < high[1] and tail[last[0] + 1] == rest[last[1] + 1]:
+        last = (last[0] + 1, last[1] + 1)
+    return [(first[0] + n, first[1] + n) for n in range(last[0] - first[0] + 1)]
+
+
+def _once(tail: Sequence[bytes], rest: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Where messages stand that occur once on each side, by their place in the rest."""
+    places = {digest: at for at, digest in enumerate(tail)}
+    counts, others = Counter(tail), Counter(rest)
+    return [(places[digest], at) for at, digest in enumerate(rest) if counts[digest] == others[digest] == 1]
+
+
+def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest subsequence that rises on both sides (patience sorting)."""
+    tops: list[int] = []
+    chain: list[tuple[tuple[int, int], int]] = []
+    last: list[int] = []
+    for pair in pairs:
+        pile = bisect_left(tops, pair[0])
+        chain.append((pair, last[pile - 1] if pile else -1))
+        tops[pile : pile + 1] = [pair[0]]
+        last[pile : pile + 1] = [len(chain) - 1]
+    found, at = [], last[-1] if last else -1
+    while at >= 0:
+        pair, at = chain[at]
+        found.append(pair)
+    return found[::-1]
+
+
+def _blocks(pairs: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Pairs that follow each other on both sides, together."""
+    blocks: list[list[tuple[int, int]]] = []
+    for pair in pairs:
+        if blocks and (blocks[-1][-1][0] + 1, blocks[-1][-1][1] + 1) == pair:
+            blocks[-1].append(pair)
+        else:
+            blocks.append([pair])
+    return blocks
 
 
 def _run(tail: Sequence[bytes], rest: Sequence[bytes]) -> tuple[int, int]:
-    """Where the longest run of `rest` that equals the end of `tail` starts, and its length.
-
-    A run of a single message counts only at the beginning or in its old place: it may be a mere repetition.
-    """
+    """Where the longest run of `rest` that equals the end of `tail` starts, and its length."""
     if not tail or not rest:
         return 0, 0
     matches = _z([*reversed(tail), b"", *reversed(rest)])[len(tail) + 1 :]
-    runs = [(len(rest) - back - length, length) for back, length in enumerate(matches) if length]
-    sure = [(start, length) for start, length in runs if length > 1 or start in (0, len(tail) - 1)]
-    return max(sure, key=lambda run: (run[1], -run[0]), default=(0, 0))
+    runs = [(len(rest) - back - length, length) for back, length in enumerate(matches) if length > 1]
+    return max(runs, key=lambda run: (run[1], -run[0]), default=(0, 0))
 
 
 def _z(sequence: Sequence[bytes]) -> list[int]:
@@ -124,19 +185,3 @@ def _z(sequence: Sequence[bytes]) -> list[int]:
             left, right = at, at + length
         lengths[at] = length
     return lengths
-
-
-def _unmoved(old: Sequence[bytes], new: Sequence[bytes]) -> set[int]:
-    """The positions of `new` whose messages stand in the same order in `old`, in runs or in their old place."""
-    if not old or not new:
-        return set()
-    from difflib import SequenceMatcher  # only hosts that edit what they resend need it
-
-    # Only the near part is compared: the search is quadratic where everything repeats.
-    blocks = SequenceMatcher(None, old[-_NEAR:], new[:_NEAR], autojunk=False).get_matching_blocks()
-    skipped = max(0, len(old) - _NEAR)
-    sure = [block for block in blocks if block.size > 1 or skipped + block.a == block.b]
-    return {block.b + n for block in sure for n in range(block.size)}
-
-
-_NEAR = 500

@@ -6,6 +6,8 @@ says, so nothing stored can lead out of the directory.
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import re
 import stat
@@ -18,7 +20,6 @@ from typing import BinaryIO
 from lossless.errors import FileUnavailable, InvalidInput, StoreFull, StoreReadOnly
 
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-_NO_ROOM = (28, 122)  # ENOSPC, EDQUOT
 
 
 class Files:
@@ -30,17 +31,20 @@ class Files:
     def put(self, sha256: str, data: bytes) -> bool:
         """Keep the bytes, durably. False if they are there already."""
         path = self._path(sha256)
-        if path.exists():
-            return False
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.chmod(self.root, 0o700)
+            if path.exists():
+                return False
+            made = [directory for directory in (self.root, path.parent) if not directory.is_dir()]
+            for directory in made:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(path, data)
+            for directory in made:
+                _sync(directory.parent)
         except OSError as error:
-            kind = StoreFull if error.errno in _NO_ROOM else StoreReadOnly
+            kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreReadOnly
             raise kind(
                 f"{self.root} cannot take a payload of {len(data):,} bytes: {error.strerror}.",
-                hint="Nothing of this call was stored; it can be tried again.",
+                hint="Check large_files_dir. Nothing of this call was stored; it can be tried again.",
             ) from error
         return True
 
@@ -51,20 +55,33 @@ class Files:
     def exists(self, sha256: str) -> bool:
         return self._path(sha256).exists()
 
+    def whole(self, sha256: str) -> bytes:
+        """All the bytes, if they are still the ones that were put here."""
+        with self._open(sha256) as stream:
+            data = stream.read()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise FileUnavailable(
+                f"The payload {sha256[:16]} in {self.root} is damaged.",
+                hint="Restore the files directory from a backup.",
+            )
+        return data
+
     def read(self, sha256: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes from `start` up to `end`; what lies beyond the end of the file is empty."""
         if start < 0 or (end is not None and end < start):
             raise InvalidInput(f"{start} to {end} is not a range of bytes.", hint="Give 0 <= start <= end.")
         with self._open(sha256) as stream:
-            stream.seek(start)
-            return stream.read() if end is None else stream.read(end - start)
+            size = os.fstat(stream.fileno()).st_size
+            stream.seek(min(start, size))
+            return stream.read(min(size if end is None else end, size) - min(start, size))
 
     def lines(self, sha256: str, first: int = 1, last: int | None = None) -> bytes:
         """Whole lines, counted from 1, `last` included."""
         if first < 1 or (last is not None and last < first):
-            raise InvalidInput(f"{first} to {last} is not a range of lines.", hint="Lines are counted from 1.")
+            raise InvalidInput(f"{first} to {last} is not a range of lines.", hint="Give 1 <= first <= last.")
         with self._open(sha256) as stream:
-            return b"".join(islice(stream, first - 1, last))
+            most = os.fstat(stream.fileno()).st_size + 1
+            return b"".join(islice(stream, min(first - 1, most), None if last is None else min(last, most)))
 
     def _path(self, sha256: str) -> Path:
         if not _SHA256.match(sha256):
@@ -84,9 +101,10 @@ class Files:
                 f"The payload {sha256[:16]} cannot be read from {self.root}: {error.strerror or error}.",
                 hint="Restore the files directory from a backup.",
             ) from error
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise FileUnavailable(f"The payload {sha256[:16]} in {self.root} is not a regular file.")
         with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise FileUnavailable(f"The payload {sha256[:16]} in {self.root} is not a regular file.")
             yield stream
 
 
@@ -104,8 +122,14 @@ def _write(path: Path, data: bytes) -> None:
         with suppress(FileNotFoundError):
             os.unlink(draft)
         raise
-    directory = os.open(path.parent, os.O_RDONLY)
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    if os.name == "nt":
+        return  # Windows has no handle of a directory to sync, and needs none
+    handle = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(handle)
     finally:
-        os.close(directory)
+        os.close(handle)

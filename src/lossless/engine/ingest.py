@@ -74,14 +74,22 @@ def ingest(store: Store, files: Files, intake: Intake, messages: Iterable[Messag
         return Ingested(skipped=skipped)
     now = intake.now()
     arrivals = [_arrive(message, intake, now) for message in wanted]
-    created = _lighten(store, files, intake, arrivals, whole)
+    created: list[Payload] = []
     try:
-        done = _write(store, files, intake, arrivals, whole, skipped)
+        done = None
+        while done is None:
+            _lighten(store, files, intake, arrivals, whole, created)
+            with suppress(_Overtaken):
+                done = _write(store, files, intake, arrivals, whole, skipped)
     except BaseException:
         sweep(store, files, created)
         raise
     _tell(intake, done)
     return done
+
+
+class _Overtaken(Exception):
+    """Another delivery came in between, and more of this one is new than it looked: it is lightened again."""
 
 
 def _is_message(value: object, at: int) -> bool:
@@ -152,28 +160,26 @@ def _says_anything(message: Message) -> bool:
     return any(not isinstance(part, Text) or part.text for part in message.parts)
 
 
-def _lighten(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival], whole: bool) -> list[Payload]:
-    """Rows for heavy messages that are not stored yet, their payloads written first. What was created is returned.
+def _lighten(
+    store: Store, files: Files, intake: Intake, arrivals: list[_Arrival], whole: bool, created: list[Payload]
+) -> None:
+    """Rows for heavy messages that are not stored yet, their payloads written first and noted in `created`.
 
     Known messages are sorted out before any file is written, and files before any transaction: making a
     summary of a large file takes its time.
     """
-    if not any(arrival.row is None for arrival in arrivals):
-        return []
+    if all(arrival.row for arrival in arrivals):
+        return
     conversation = store.conversation(intake.key)
-    decision = _decide(store, conversation, arrivals, whole) if conversation else _Decision(arrivals, [])
+    decision = _decide(store, conversation, intake, arrivals, whole) if conversation else _Decision(arrivals, [])
     tools = _tools(store, conversation, arrivals)
-    created: list[Payload] = []
-    try:
-        for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
-            if arrival.row is None:
-                view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools)
-                arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now())
-                created += [payload for payload in arrival.payloads if files.put(payload.sha256, payload.data)]
-    except BaseException:
-        sweep(store, files, created)
-        raise
-    return created
+    for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
+        if arrival.row is None:
+            view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools)
+            arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now())
+            for payload in arrival.payloads:
+                if files.put(payload.sha256, payload.data):
+                    created.append(payload)  # noqa: PERF401 - one by one, so that a failure finds those before it
 
 
 def _tools(store: Store, conversation: ConversationRow | None, arrivals: list[_Arrival]) -> dict[str, str]:
@@ -191,7 +197,7 @@ def _write(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival],
     with store.transaction():
         now = intake.now()
         conversation = store.lock_conversation(intake.key, intake.session, now)
-        decision = _decide(store, conversation, arrivals, whole)
+        decision = _decide(store, conversation, intake, arrivals, whole)
         fresh = [_ready(arrival, decision.renamed) for arrival in decision.new]
         if fresh:
             store.append(conversation, fresh, now)
@@ -201,19 +207,21 @@ def _write(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival],
                 _add_file(store, files, conversation.id, payload, now)
         if decision.cursor is not None:
             decision.cursor["seq"] = conversation.next_seq - 1 + len(fresh)
-            store.set_cursor(conversation.id, _WHOLE, decision.cursor, now)
+            store.set_cursor(conversation.id, _source(intake), decision.cursor, now)
         first = conversation.next_seq
         return Ingested(tuple(range(first, first + len(fresh))), decision.known, skipped, copies, len(decision.renamed))
 
 
 def _ready(arrival: _Arrival, renamed: dict[int, str]) -> NewMessage:
-    assert arrival.row is not None  # what is known now was known before: every row that is needed was made
+    if arrival.row is None:
+        raise _Overtaken
     name = renamed.get(id(arrival))
     return arrival.row if name is None else structs.replace(arrival.row, event_id=name)
 
 
 def _add_file(store: Store, files: Files, conversation_id: int, payload: Payload, now: int) -> None:
-    # Whoever failed and swept held the same lock as we do now: if the bytes went meanwhile, put them back.
+    # Nobody sweeps while we hold this: if the bytes went before, they are put back.
+    store.hold_files(alone=False)
     files.put(payload.sha256, payload.data)
     name, mime = (None if value is None else jsontext.cleaned(value) for value in (payload.name, payload.mime))
     row = FileRow(payload.id, payload.sha256, name, mime, len(payload.data), payload.lines, payload.summary, now)
@@ -224,20 +232,24 @@ def sweep(store: Store, files: Files, created: Sequence[Payload]) -> None:
     """Remove the payloads of a call that failed, unless somebody else refers to the same bytes by now."""
     if not created:
         return
-    # If the database does not even answer, the bytes stay behind, harmless: the next to send them uses them.
-    with suppress(StoreError), store.transaction():
+    # If the database or the disk does not even answer, the bytes stay behind, harmless: the next to send them uses them.
+    with suppress(StoreError, OSError), store.transaction():
+        store.hold_files(alone=True)
         for payload in created:
             if not store.file_is_used(payload.sha256):
                 files.remove(payload.sha256)
 
 
-def _decide(store: Store, conversation: ConversationRow, arrivals: list[_Arrival], whole: bool) -> _Decision:
+def _decide(
+    store: Store, conversation: ConversationRow, intake: Intake, arrivals: list[_Arrival], whole: bool
+) -> _Decision:
     """Which arrivals are new, given what is stored: each is known by its event id, or by its place if it has none."""
     decision = _Decision([], [])
     keys = [arrival.event_key for arrival in arrivals if arrival.event_key is not None]
     events = store.known_events(conversation.id, keys) if keys and conversation.next_seq > 1 else {}
     nameless = [arrival for arrival in arrivals if arrival.event_key is None]
-    resent = _resent(store, conversation, nameless, decision) if whole and nameless else frozenset()
+    named = {event.seq for event in events.values()}
+    resent = _resent(store, conversation, intake, nameless, named, decision) if whole and nameless else frozenset()
     batch: dict[str, tuple[int, _Arrival]] = {}
     for arrival in arrivals:
         key = arrival.event_key
@@ -246,12 +258,12 @@ def _decide(store: Store, conversation: ConversationRow, arrivals: list[_Arrival
         elif key in events:
             event = events[key]
             known = event.digest == arrival.digest or _settle(
-                store, conversation, arrival, event.seq, event.role, _calls(event.parts), decision
+                store, conversation, arrival, event.seq, event.role, _calls(event.parts), decision, batch
             )
         elif key in batch:
             seq, first = batch[key]
             known = first.digest == arrival.digest or _settle(
-                store, conversation, arrival, seq, first.message.role, tool_ids(first.message), decision
+                store, conversation, arrival, seq, first.message.role, tool_ids(first.message), decision, batch
             )
         else:
             batch[key] = (conversation.next_seq + len(decision.new), arrival)
@@ -271,6 +283,7 @@ def _settle(
     role: str,
     calls: tuple[str, ...],
     decision: _Decision,
+    batch: dict[str, tuple[int, _Arrival]],
 ) -> bool:
     """Another content under a known event id: a copy of that message, or a different one. True if it is stored.
 
@@ -283,8 +296,9 @@ def _settle(
         decision.copies.append((seq, arrival))
         return True
     name = f"{arrival.event_key}#{arrival.digest.hex()}"
-    if name in decision.renamed.values() or store.known_events(conversation.id, [name]):
+    if name in batch or store.known_events(conversation.id, [name]):
         return True
+    batch[name] = (conversation.next_seq + len(decision.new), arrival)
     decision.renamed[id(arrival)] = name
     return False
 
@@ -296,21 +310,39 @@ def _calls(parts: str | None) -> tuple[str, ...]:
 
 
 def _resent(
-    store: Store, conversation: ConversationRow, arrivals: list[_Arrival], decision: _Decision
+    store: Store,
+    conversation: ConversationRow,
+    intake: Intake,
+    arrivals: list[_Arrival],
+    named: set[int],
+    decision: _Decision,
 ) -> frozenset[int]:
     """The arrivals (by identity) that a host which always sends everything has sent before.
 
-    The cursor remembers its last delivery, so that only what came in since then is read.
+    The cursor remembers its last delivery, so that only what came in since then is read. If that explains little, as when
+    the host sent something short in between, the whole history is compared once. Messages that this delivery names by
+    their event ids (`named`, by seq) answer for themselves only.
     """
     digests = [arrival.digest[:_WITNESS] for arrival in arrivals]
-    cursor = store.cursor(conversation.id, _WHOLE) or {"sent": "", "seq": 0}
+    cursor = store.cursor(conversation.id, _source(intake)) or {"sent": "", "seq": 0}
     sent = bytes.fromhex(cursor["sent"])
-    before = [sent[at : at + _WITNESS] for at in range(0, len(sent), _WITNESS)]
-    if cursor["seq"] < conversation.next_seq - 1:
-        before += [stored[:_WITNESS] for stored in store.digests(conversation.id, after=cursor["seq"])]
+    last = [sent[at : at + _WITNESS] for at in range(0, len(sent), _WITNESS)]
+    new = set(new_part([*last, *_stored_since(store, conversation, cursor["seq"], named)], digests))
+    if 2 * len(new) > len(digests) and cursor["seq"]:
+        new = min(new, set(new_part(_stored_since(store, conversation, 0, named), digests)), key=len)
     decision.cursor = {"sent": b"".join(digests).hex()}
-    new = set(new_part(before, digests))
     return frozenset(id(arrival) for at, arrival in enumerate(arrivals) if at not in new)
+
+
+def _stored_since(store: Store, conversation: ConversationRow, seq: int, named: set[int]) -> list[bytes]:
+    if seq >= conversation.next_seq - 1:
+        return []
+    found = enumerate(store.digests(conversation.id, after=seq), seq + 1)
+    return [stored[:_WITNESS] for at, stored in found if at not in named]
+
+
+def _source(intake: Intake) -> str:
+    return f"{_WHOLE}:{intake.session}" if intake.session else _WHOLE
 
 
 _WITNESS = 8

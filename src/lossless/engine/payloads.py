@@ -16,12 +16,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.model import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.tokens import estimate
 
 ID_DIGITS = 24
 """Of the content's hash: so many that nobody can make two payloads that share an id."""
-_MARK = "lossless"
+_MARK, _ASIDE = "lossless", "lossless:host"
+_OURS = frozenset({_MARK, _ASIDE})
 _OWN_TOOLS = "lcm_"
 _WORTH_IT = 500
 _RUN = 256
@@ -31,7 +32,7 @@ _MAGIC = ("/9j/", "iVBOR", "R0lGOD", "UklGR", "PHN2Zy", "JVBERi")
 _FILE_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _MOST_TAG = 2_000
 
-P = TypeVar("P", Text, File, Opaque, Reasoning, ToolCall, ToolResult)
+P = TypeVar("P", bound=Part)
 
 
 class Payload(Struct, frozen=True):
@@ -60,6 +61,8 @@ def is_heavy(message: Message, threshold: int) -> bool:
     """Whether anything of a message could leave the row. Quick, since it is asked of every message; never wrongly no."""
     size = 0
     for part in message.parts:
+        if part.extra and not _OURS.isdisjoint(part.extra):
+            return True
         if isinstance(part, Text):
             text = part.text
             size += len(text)
@@ -67,7 +70,7 @@ def is_heavy(message: Message, threshold: int) -> bool:
                 return True
         elif isinstance(part, ToolResult):
             for inner in part.parts:
-                if isinstance(inner, File):
+                if isinstance(inner, File) or (inner.extra and not _OURS.isdisjoint(inner.extra)):
                     return True
                 if isinstance(inner, Text):
                     size += len(inner.text)
@@ -90,10 +93,26 @@ def _has_long_word(text: str) -> bool:
 def leave(message: Message, threshold: int, tools: Mapping[str, str]) -> tuple[Message, list[Payload]]:
     """The message as its row keeps it, and what left it. `tools` names the tool of a call, where a result does not."""
     taken: list[Payload] = []
-    parts = tuple(_lighter(part, message.role, threshold, taken, tools) for part in message.parts)
+    parts = tuple(_lighter(_escaped(part), message.role, threshold, taken, tools) for part in message.parts)
     if not any(isinstance(part, (ToolCall, Reasoning)) for part in parts):
         parts = _raw(parts, message.role, threshold, taken)
-    return (structs.replace(message, parts=parts), taken) if taken else (message, [])
+    return structs.replace(message, parts=parts), taken
+
+
+def _escaped(part: P) -> P:
+    """The part with a host's own key of our name put aside, so that it is not taken for our mark."""
+    if isinstance(part, ToolResult):
+        part = structs.replace(part, parts=tuple(_escaped(each) for each in part.parts))
+    if _OURS.isdisjoint(part.extra):
+        return part
+    aside = {key: value for key, value in part.extra.items() if key in _OURS}
+    return structs.replace(part, extra={**{k: v for k, v in part.extra.items() if k not in _OURS}, _ASIDE: aside})
+
+
+def _unescaped(part: P) -> P:
+    if _ASIDE not in part.extra:
+        return part
+    return structs.replace(part, extra={**{k: v for k, v in part.extra.items() if k != _ASIDE}, **part.extra[_ASIDE]})
 
 
 def _lighter(part: Part, role: str, threshold: int, taken: list[Payload], tools: Mapping[str, str]) -> Part:
@@ -275,22 +294,24 @@ def restore(message: Message, read: Callable[[str], bytes]) -> Message:
 
 
 def _left(part: Part) -> bool:
-    return _MARK in part.extra or (isinstance(part, ToolResult) and any(_left(each) for each in part.parts))
+    return not _OURS.isdisjoint(part.extra) or (
+        isinstance(part, ToolResult) and any(_left(each) for each in part.parts)
+    )
 
 
 def _restored(part: Part, read: Callable[[str], bytes]) -> Part:
     match part:
         case ToolResult(parts=inner):
-            return structs.replace(part, parts=tuple(_restored(each, read) for each in inner))
+            whole = structs.replace(part, parts=tuple(_restored(each, read) for each in inner))
+            return _unescaped(whole)
         case Text(extra={"lossless": {"part": rest} as mark}):
-            return File(
-                rest["mime"], rest["name"], _encoded(read(mark["file"]), mark["encoding"]), rest["url"], rest["extra"]
-            )
+            data = _encoded(read(mark["file"]), mark["encoding"])
+            return _unescaped(File(rest["mime"], rest["name"], data, rest["url"], rest["extra"]))
         case Text(text, extra={"lossless": {"cuts": cuts}}):
             extra = {key: value for key, value in part.extra.items() if key != _MARK}
-            return Text(_filled(text, cuts, read), extra)
+            return _unescaped(Text(_filled(text, cuts, read), extra))
         case _:
-            return part
+            return _unescaped(part)
 
 
 def _filled(text: str, cuts: list[list[Any]], read: Callable[[str], bytes]) -> str:

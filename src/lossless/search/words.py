@@ -8,12 +8,15 @@ longer one is a phrase. Everything else is left to the database's own tokenizer.
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from msgspec import Struct
 
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u30ff\u3100-\u312f\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff"
 _CJK += "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 _CHARACTER = re.compile(f"([{_CJK}])")
+MOST_TERMS = 64
+"""More than any question has; a pasted page is searched by its beginning."""
 _TERM = re.compile(r'"([^"]*)"|(\S+)')
 _WORD = re.compile(r"\w")
 
@@ -44,4 +47,4 @@ def terms(question: str) -> tuple[Term, ...]:
         words = segment(match[1] if match[1] is not None else match[2]).replace('"', " ").strip()
         if _WORD.search(words):
             found[words.encode("utf-8", "replace").decode()] = None
-    return tuple(Term(words) for words in found)
+    return tuple(Term(words) for words in islice(found, MOST_TERMS))

@@ -63,13 +63,25 @@ class MessageRow(Struct, frozen=True, gc=False):
     outside: str | None
 
 
-class ItemRow(Struct, frozen=True):
+MESSAGE, USER_MESSAGE = -1, -2
+"""The depths of items that are messages; a user's are told apart, since a turn starts with them."""
+
+
+class ItemRow(Struct, frozen=True, gc=False):
     """One entry of the ordered view; a message's seq is its ordinal."""
 
     ordinal: int
     summary_id: int | None
     tokens: int
     depth: int
+
+    @property
+    def is_message(self) -> bool:
+        return self.depth < 0
+
+    @property
+    def is_user(self) -> bool:
+        return self.depth == USER_MESSAGE
 
 
 class KnownEvent(Struct, frozen=True):
@@ -159,6 +171,9 @@ class Store(Protocol):
 
     def files(self, conversation_id: int) -> list[FileRow]:
         """The payloads of a conversation, oldest first."""
+
+    def hold_files(self, *, alone: bool) -> None:
+        """In a transaction: keep the files directory as it is; with `alone`, nobody else may hold it until the end."""
 
     def file_is_used(self, sha256: str) -> bool:
         """Whether any row, of any owner, refers to these bytes."""

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import threading
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -21,15 +22,17 @@ from lossless.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, Sto
 from lossless.events import Event, Hook, log
 from lossless.search.words import segment, terms
 from lossless.store import migrate
-from lossless.store.base import SPAN, Match
+from lossless.store.base import SPAN, KnownEvent, Match
 from lossless.store.sql import Row, SQLStore
 
 CONNECT_SECONDS = 5
 # What the pool would print while it retries in the background, we raise with the way out.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
-_START_UP_LOCK = 0x6C636D31
+_START_UP_LOCK, _FILES_LOCK = 0x6C636D31, 0x6C636D32
+_POOL = 8
 _CHUNK = 100_000
 _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 _NOT_WORDS = re.compile(r"[\W_]+")
 
 Connection = psycopg.Connection[Row]
@@ -58,7 +61,13 @@ class PostgresStore(SQLStore):
         self._closed = False
         with self._translated():
             # One plain connection first: the pool would retry in the background and hide the reason.
-            psycopg.connect(url, connect_timeout=CONNECT_SECONDS).close()
+            with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as first:
+                encoding = first.info.parameter_status("server_encoding")
+            if encoding != "UTF8":
+                raise StoreUnavailable(
+                    f"{self.location} keeps text as {encoding}, which cannot hold every message.",
+                    hint="Create the database with ENCODING 'UTF8'.",
+                )
             self._open_pool()
             try:
                 self._migrate(scripts or migrate.steps("postgres"))
@@ -71,7 +80,7 @@ class PostgresStore(SQLStore):
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             self._url,
             min_size=0,
-            max_size=8,
+            max_size=_POOL,
             timeout=CONNECT_SECONDS,
             kwargs={"autocommit": True, "connect_timeout": CONNECT_SECONDS},
             configure=self._configure,
@@ -80,7 +89,14 @@ class PostgresStore(SQLStore):
         )
 
     def _configure(self, connection: Connection) -> None:
-        connection.execute("SET search_path TO lossless, public")
+        for setting in (
+            "search_path TO lossless, public",
+            "client_encoding TO 'UTF8'",
+            "default_transaction_isolation TO 'read committed'",  # rows locked by others are read anew, not refused
+            "lock_timeout TO '30s'",
+            "idle_in_transaction_session_timeout TO '60s'",
+        ):
+            connection.execute(f"SET {setting}".encode())
         if self.read_only:
             connection.execute("SET default_transaction_read_only TO on")
 
@@ -152,6 +168,10 @@ class PostgresStore(SQLStore):
         with self._pool.connection() as connection:
             yield connection
 
+    def _is_full(self) -> bool:
+        stats = self._pool.get_stats()
+        return stats.get("pool_size", 0) >= _POOL and not stats.get("pool_available", 0)
+
     def all(self, sql: str, **parameters: Any) -> list[Row]:
         current = getattr(self._local, "connection", None)
         if current is not None:
@@ -179,6 +199,20 @@ class PostgresStore(SQLStore):
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
         pass  # the unique index over the messages' own column serves here
 
+    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
+        rows = self.all(
+            "SELECT m.event_id, m.id, m.role, m.parts, m.digest FROM message m WHERE m.conversation_id = :conversation"
+            " AND m.event_id = ANY(CAST(:ids AS text[]))"
+            " AND EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)",
+            ids=list(event_ids),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return {row[0]: KnownEvent(row[1] % SPAN, row[2], row[3], bytes(row[4])) for row in rows}
+
+    def hold_files(self, *, alone: bool) -> None:
+        self.all(f"SELECT pg_advisory_xact_lock{'' if alone else '_shared'}(:lock)", lock=_FILES_LOCK)
+
     # search
 
     def index(self, texts: Sequence[tuple[int, str]]) -> None:
@@ -195,7 +229,7 @@ class PostgresStore(SQLStore):
         )
 
     def search(self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20) -> list[Match]:
-        wanted = [words for term in terms(question) if (words := _NOT_WORDS.sub(" ", term.words).strip())]
+        wanted = [words for term in terms(question) if (words := _NOT_WORDS.sub(" ", _plain(term.words)).strip())]
         if not wanted or (conversation_ids is not None and not conversation_ids):
             return []
         among = "" if conversation_ids is None else f"AND c.id IN ({self.each_of('ids', 'bigint')})"
@@ -270,7 +304,11 @@ class PostgresStore(SQLStore):
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (psycopg.Error, PoolTimeout) as error:
+        except PoolTimeout as error:
+            if self._is_full():
+                raise StoreBusy(f"All {_POOL} connections to {self.location} are in use.", hint=_AGAIN) from error
+            raise _translate(error, self.location) from error
+        except psycopg.Error as error:
             raise _translate(error, self.location) from error
 
 
@@ -279,13 +317,18 @@ _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summa
 
 def _chunks(text: str) -> Iterator[str]:
     """The words of a text, as PostgreSQL's parser should see them: nothing that it takes for a path or an address."""
-    words = _NOT_WORDS.sub(" ", segment(text))
+    words = _NOT_WORDS.sub(" ", _plain(segment(text)))
     while len(words) > _CHUNK:
         end = words.rfind(" ", 1, _CHUNK)
         end = _CHUNK if end < 0 else end
         yield words[:end]
         words = words[end:]
     yield words
+
+
+def _plain(text: str) -> str:
+    """The text with Latin letters bare of their accents, as SQLite's tokenizer has them."""
+    return text if text.isascii() else _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
 
 
 @cache
@@ -300,6 +343,8 @@ _KINDS: list[tuple[type[Exception], type[StoreError], str, str]] = [
     (pg.InsufficientPrivilege, StoreUnavailable, "does not let this user in", "Ask for the rights on schema lossless."),
     (pg.LockNotAvailable, StoreBusy, "was held by another session for too long", _AGAIN),
     (pg.DeadlockDetected, StoreBusy, "was held by another session", _AGAIN),
+    (pg.SerializationFailure, StoreBusy, "was changed by another session", _AGAIN),
+    (pg.ProgramLimitExceeded, StoreError, "has a limit that this call exceeds", "Use shorter keys."),
     (pg.QueryCanceled, StoreBusy, "took too long to answer", _AGAIN),
     (
         psycopg.OperationalError,

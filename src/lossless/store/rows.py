@@ -8,6 +8,7 @@ escaped, and `text` gets a cleaned copy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
@@ -17,6 +18,9 @@ from lossless.store import jsontext
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST_MOMENT = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST_MOMENT = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _MAX_EVENT_ID = 200
 _COMMON_ROLES = frozenset({"user", "assistant", "tool", "system"})
 
@@ -30,11 +34,21 @@ class Words(NamedTuple):
 
 
 def micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
+    """Microseconds since 1970. The few moments whose year in UTC has no number are moved to the nearest that has."""
+    return min(max((moment - _EPOCH) // _MICROSECOND, _FIRST_MOMENT), _LAST_MOMENT)
 
 
 def moment(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
+
+
+def _is_beyond(moment: datetime) -> bool:
+    """Whether a moment, told in UTC, lies before the year 1 or after the year 9999."""
+    return (
+        moment.tzinfo is not None
+        and moment.year in (1, 9999)
+        and moment != _EPOCH + timedelta(microseconds=micros(moment))
+    )
 
 
 def event_key(event_id: str | None) -> str | None:
@@ -51,7 +65,13 @@ def event_key(event_id: str | None) -> str | None:
 def encode(message: Message, key: str | None = None) -> Words:
     """The columns of a message. `decode` gives an equal message back. `key` is the event id as its column holds it."""
     meta = None
-    told = message.name is not None or message.stop is not None or message.extra or key != message.event_id
+    told = (
+        (message.at is not None and _is_beyond(message.at))
+        or message.name is not None
+        or message.stop is not None
+        or message.extra
+        or key != message.event_id
+    )
     if told or not (message.role in _COMMON_ROLES or jsontext.is_clean(message.role)):
         meta = jsontext.dumps(_meta(message, key))
     parts = message.parts
@@ -72,6 +92,8 @@ def encode(message: Message, key: str | None = None) -> Words:
 
 def _meta(message: Message, key: str | None) -> dict[str, Any]:
     meta: dict[str, Any] = {}
+    if message.at is not None and _is_beyond(message.at):
+        meta["at"] = message.at.isoformat()
     if message.name is not None:
         meta["name"] = message.name
     if message.stop is not None:
@@ -131,7 +153,10 @@ class _Writer:
         return piece
 
     def _span(self, piece: dict[str, Any], name: str, words: str) -> dict[str, Any]:
-        if self._whole:
+        if self._whole and _PAIR.search(words):
+            # JSON would join the two halves of a character that this text holds apart.
+            piece[f"{name}_hex"] = words.encode("utf-8", "surrogatepass").hex()
+        elif self._whole:
             piece[name] = words
         else:
             piece["span"] = [self._at, len(words)]
@@ -153,7 +178,7 @@ def decode(role: str, text: str, parts: str | None, meta: str | None, at: int | 
     return Message(
         more.get("role", role),
         found,
-        when,
+        datetime.fromisoformat(more["at"]) if "at" in more else when,
         more.get("name"),
         more.get("event_id", event_id),
         more.get("stop"),
@@ -192,7 +217,10 @@ def _inner(piece: dict[str, Any], text: str) -> tuple[Text | File | Opaque, ...]
 def _words(piece: dict[str, Any], name: str, text: str) -> str:
     span = piece.get("span")
     if span is None:
-        return cast(str, piece[name])
+        whole = piece.get(name)
+        return (
+            bytes.fromhex(piece[f"{name}_hex"]).decode("utf-8", "surrogatepass") if whole is None else cast(str, whole)
+        )
     start, length = span
     return text[start : start + length]
 

@@ -13,11 +13,24 @@ from typing import Any
 
 from msgspec.structs import astuple
 
+from lossless.errors import StoreFull
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, FileRow, ItemRow, KnownEvent, Match, MessageRow, NewMessage
+from lossless.store.base import (
+    MESSAGE,
+    SPAN,
+    USER_MESSAGE,
+    ConversationRow,
+    FileRow,
+    ItemRow,
+    KnownEvent,
+    Match,
+    MessageRow,
+    NewMessage,
+)
 
 _CONVERSATION = "id, key, active, session, next_seq, context_tokens, created_at, updated_at"
 _MESSAGE = "m.id, m.role, m.text, m.parts, m.meta, m.tokens, m.digest, m.at, m.created_at, m.event_id, m.outside"
+_ACTIVE = f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
 _FILE = "id, sha256, name, mime, bytes, lines, summary, created_at"
 # Ownership is asked of the database in every statement, not remembered by its callers.
 _OWNED = "EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)"
@@ -78,11 +91,7 @@ class SQLStore(ABC):
     for_update = ""
 
     def conversation(self, key: str) -> ConversationRow | None:
-        rows = self.all(
-            f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key AND active = 1",  # noqa: S608 - constants
-            owner=self.owner,
-            key=key,
-        )
+        rows = self.all(_ACTIVE, owner=self.owner, key=key)
         return _conversation(rows[0]) if rows else None
 
     def conversations(self) -> list[ConversationRow]:
@@ -93,10 +102,7 @@ class SQLStore(ABC):
         return [_conversation(row) for row in rows]
 
     def lock_conversation(self, key: str, session: str | None, now: int) -> ConversationRow:
-        find = (
-            f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
-            + self.for_update
-        )
+        find = _ACTIVE + self.for_update
         rows = self.all(find, owner=self.owner, key=key)
         if not rows:
             # Whoever loses the race to create it finds the winner's row.
@@ -117,6 +123,8 @@ class SQLStore(ABC):
     def append(self, conversation: ConversationRow, rows: Sequence[NewMessage], now: int) -> None:
         first = conversation.next_seq
         start = conversation.id * SPAN + first
+        if first + len(rows) > SPAN:
+            raise StoreFull(f"The conversation {conversation.key} is full.", hint="Go on under another key.")
         self.insert(
             "message",
             ("id", *NewMessage.__struct_fields__),
@@ -126,7 +134,11 @@ class SQLStore(ABC):
         self.remember_events(
             conversation.id, [(row.event_id, seq) for seq, row in enumerate(rows, first) if row.event_id is not None]
         )
-        seen = [(conversation.id, seq, None, r.tokens, -1) for seq, r in enumerate(rows, first) if r.outside is None]
+        seen = [
+            (conversation.id, seq, None, row.tokens, USER_MESSAGE if row.role == "user" else MESSAGE)
+            for seq, row in enumerate(rows, first)
+            if row.outside is None
+        ]
         self.insert("item", ("conversation_id", "ordinal", "summary_id", "tokens", "depth"), seen)
         self.run(
             "UPDATE conversation SET next_seq = next_seq + :count, context_tokens = context_tokens + :tokens,"
@@ -168,7 +180,7 @@ class SQLStore(ABC):
             " ORDER BY m.id LIMIT :limit",
             first=base + max(0, min(after, SPAN - 1)),
             last=base + SPAN,
-            limit=_NO_LIMIT if limit is None else limit,
+            limit=_NO_LIMIT if limit is None else min(limit, _NO_LIMIT),
             conversation=conversation_id,
             owner=self.owner,
         )
@@ -184,18 +196,11 @@ class SQLStore(ABC):
         )
         return [_message(row, base) for row in rows]
 
-    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
-        if not event_ids:
-            return {}
-        rows = self.all(
-            f"SELECT m.event_id, m.id, m.role, m.parts, m.digest FROM ({self.each_of('ids', 'text')}) AS wanted"  # noqa: S608 - constants
-            f" CROSS JOIN message m WHERE m.conversation_id = :conversation AND m.event_id = wanted.value AND {_OWNED}",
-            ids=self.listing(event_ids),
-            conversation=conversation_id,
-            owner=self.owner,
-        )
-        base = conversation_id * SPAN
-        return {row[0]: KnownEvent(row[1] - base, row[2], row[3], bytes(row[4])) for row in rows}
+    @abstractmethod
+    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]: ...
+
+    @abstractmethod
+    def hold_files(self, *, alone: bool) -> None: ...
 
     @abstractmethod
     def each_of(self, name: str, kind: str) -> str:
@@ -291,20 +296,6 @@ class SQLStore(ABC):
     def file_is_used(self, sha256: str) -> bool:
         # The one question that is not asked for one owner: equal bytes are kept once for all of them.
         return bool(self.all("SELECT 1 FROM file WHERE sha256 = :sha256 LIMIT 1", sha256=sha256))
-
-    def counts(self) -> dict[str, int]:
-        """How much this owner has stored."""
-        row = self.all(
-            "SELECT count(*), coalesce(sum(next_seq - 1), 0), coalesce(sum(context_tokens), 0), max(updated_at)"
-            " FROM conversation WHERE owner = :owner",
-            owner=self.owner,
-        )[0]
-        return {
-            "conversations": row[0],
-            "messages": int(row[1]),
-            "context_tokens": int(row[2]),
-            "updated_at": row[3] or 0,
-        }
 
 
 def _conversation(row: Row) -> ConversationRow:

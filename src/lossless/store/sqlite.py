@@ -6,6 +6,7 @@ handle of a file drops the locks SQLite holds on it.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -35,6 +36,7 @@ from lossless.store.sql import Row, SQLStore
 
 APPLICATION_ID = 0x4C434D31
 BUSY_MS = 30_000
+_MOST_IDLE = 8
 _DERIVED = ("item", "event", "search_message", "search_summary")
 _TABLES = ("conversation", "message", *_DERIVED)
 _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
@@ -187,7 +189,7 @@ class SQLiteStore(SQLStore):
         if there[0][0] < len(shadows):
             return False
         newest = self.all(f"SELECT id, text FROM {source} ORDER BY id DESC LIMIT 1")  # noqa: S608 - our names
-        sure = [(at, word[0]) for at, text in newest if (word := _SURE_WORD.search(text[:2000]))]
+        sure = [(at, word[0]) for at, text in newest if (word := _SURE_WORD.search(_beginning(text)))]
         find = f"SELECT 1 FROM {name} WHERE {name} MATCH ? AND rowid >= ? LIMIT 1"  # noqa: S608 - our names
         try:
             found = [self._writer.execute(find, (f'"{word}"', at)).fetchall() for at, word in sure or [(0, "lossless")]]
@@ -281,7 +283,7 @@ class SQLiteStore(SQLStore):
             except apsw.Error:
                 connection.close()
                 raise
-            if self._closed:
+            if self._closed or len(self._idle) >= _MOST_IDLE:
                 connection.close()
             else:
                 self._idle.append(connection)
@@ -294,6 +296,8 @@ class SQLiteStore(SQLStore):
 
     def _after_fork(self) -> None:
         """A child process must neither use nor close its parent's connections: it opens its own."""
+        if self._memory:
+            raise StoreUnavailable("A database in memory stays with the process that made it.", hint="Use a file.")
         _abandoned.extend(self._idle)
         self._idle, self._mutex, self._writing, self._pid = [], threading.RLock(), threading.local(), os.getpid()
         if not self.read_only:
@@ -340,6 +344,9 @@ class SQLiteStore(SQLStore):
         # Two ids may share a hash, so what is found is a superset: only the ids that were asked for count.
         wanted = set(event_ids)
         return {row[0]: KnownEvent(row[1], row[2], row[3], bytes(row[4])) for row in rows if row[0] in wanted}
+
+    def hold_files(self, *, alone: bool) -> None:
+        pass  # writers are one at a time anyway
 
     # search
 
@@ -423,8 +430,10 @@ class SQLiteStore(SQLStore):
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a child's: its parent's connections, and perhaps a mutex that nobody here will ever release
         with self._mutex:
-            if self._closed or os.getpid() != self._pid:
+            if self._closed:
                 return
             self._closed = True
             while self._idle:
@@ -447,11 +456,16 @@ _MOST = 9_000_000_000
 _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
 _ITEMS_FROM_HISTORY = """
 INSERT INTO item (conversation_id, ordinal, summary_id, tokens, depth)
-SELECT m.conversation_id, m.seq, NULL, m.tokens, -1 FROM message m
+SELECT m.conversation_id, m.seq, NULL, m.tokens, CASE m.role WHEN 'user' THEN -2 ELSE -1 END FROM message m
  WHERE m.outside IS NULL AND m.id NOT IN (SELECT message_id FROM summary_message)
 """
 
 _EVENTS_FROM_HISTORY = "SELECT conversation_id, event_id, seq FROM message WHERE event_id IS NOT NULL"
+
+
+def _beginning(text: str) -> str:
+    """Enough of a text to find a word in, no word of it cut."""
+    return text if len(text) <= 2000 else text[:2000].rpartition(" ")[0]
 
 
 def _hash(event_id: str) -> int:
@@ -479,11 +493,10 @@ def _prepare(path: Path) -> None:
             f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH."
         ) from error
     except OSError as error:
-        kind = StoreFull if error.errno in _NO_ROOM else StoreUnavailable
+        kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreUnavailable
         raise kind(f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH.") from error
 
 
-_NO_ROOM = (28, 122)  # ENOSPC, EDQUOT
 _AGAIN = "Nothing of this call was stored; it can be tried again."
 _KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
     (apsw.FullError, StoreFull, "has no room left", f"Free some disk space. {_AGAIN}"),
@@ -499,6 +512,7 @@ _KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
     (apsw.CorruptError, StoreCorrupt, "is damaged", "Restore a backup; reading may still work with read_only=True."),
     (apsw.BusyError, StoreBusy, "was held by another process for too long", _AGAIN),
     (apsw.LockedError, StoreBusy, "was held by another process for too long", _AGAIN),
+    (apsw.ConnectionClosedError, StoreUnavailable, "was closed", "Open it again."),
     (apsw.IOError, StoreUnavailable, "could not be read or written by the operating system", _AGAIN),
 ]
 

@@ -105,7 +105,7 @@ CREATE TABLE item (
   ordinal         BIGINT NOT NULL,
   summary_id      BIGINT,                      -- NULL: the message whose seq is the ordinal
   tokens          BIGINT NOT NULL,
-  depth           BIGINT NOT NULL,             -- -1 for a message
+  depth           BIGINT NOT NULL,             -- -1 for a message, -2 for a user's
   PRIMARY KEY (conversation_id, ordinal)
 );
 CREATE UNIQUE INDEX item_summary ON item (summary_id) WHERE summary_id IS NOT NULL;

@@ -95,7 +95,7 @@ CREATE TABLE IF NOT EXISTS item (
   ordinal         INTEGER NOT NULL,
   summary_id      INTEGER,                      -- NULL: the message whose seq is the ordinal
   tokens          INTEGER NOT NULL,
-  depth           INTEGER NOT NULL,             -- -1 for a message
+  depth           INTEGER NOT NULL,             -- -1 for a message, -2 for a user's
   PRIMARY KEY (conversation_id, ordinal)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS item_summary ON item (summary_id) WHERE summary_id IS NOT NULL;
