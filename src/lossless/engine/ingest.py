@@ -67,9 +67,13 @@ class _Decision(Struct):
 
 def ingest(store: Store, files: Files, intake: Intake, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
     """Store what is new of the messages, in order. Raises with nothing stored, or returns with everything stored."""
-    delivered = list(messages)
-    wanted = [m for at, m in enumerate(delivered) if _is_message(m, at) and not (intake.skip and intake.skip(m))]
-    skipped = len(delivered) - len(wanted)
+    wanted = list(messages)
+    _refuse_others(wanted)
+    skipped = 0
+    if intake.skip:
+        delivered = wanted
+        wanted = [message for message in delivered if not intake.skip(message)]
+        skipped = len(delivered) - len(wanted)
     if not wanted:
         return Ingested(skipped=skipped)
     now = intake.now()
@@ -92,14 +96,13 @@ class _Overtaken(Exception):
     """Another delivery came in between, and more of this one is new than it looked: it is lightened again."""
 
 
-def _is_message(value: object, at: int) -> bool:
-    if not isinstance(value, Message):
-        kind = type(value).__name__
-        raise InvalidInput(
-            f"messages[{at}] is a {kind}, not a Message.",
-            hint="Wire formats are loaded with lossless.formats, e.g. openai_chat.load(...).",
-        )
-    return True
+def _refuse_others(values: Sequence[object]) -> None:
+    for at, value in enumerate(values):
+        if not isinstance(value, Message):
+            raise InvalidInput(
+                f"messages[{at}] is a {type(value).__name__}, not a Message.",
+                hint="Wire formats are loaded with lossless.formats, e.g. openai_chat.load(...).",
+            )
 
 
 def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
@@ -202,9 +205,9 @@ def _write(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival],
         if fresh:
             store.append(conversation, fresh, now)
         copies = sum(store.keep_copy(conversation.id, seq, _ready(arrival, {})) for seq, arrival in decision.copies)
-        for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
-            for payload in arrival.payloads:
-                _add_file(store, files, conversation.id, payload, now)
+        arriving = [*decision.new, *(arrival for _, arrival in decision.copies)]
+        for payload in [payload for arrival in arriving if arrival.payloads for payload in arrival.payloads]:
+            _add_file(store, files, conversation.id, payload, now)
         if decision.cursor is not None:
             decision.cursor["seq"] = conversation.next_seq - 1 + len(fresh)
             store.set_cursor(conversation.id, _source(intake), decision.cursor, now)
@@ -215,8 +218,9 @@ def _write(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival],
 def _ready(arrival: _Arrival, renamed: dict[int, str]) -> NewMessage:
     if arrival.row is None:
         raise _Overtaken
-    name = renamed.get(id(arrival))
-    return arrival.row if name is None else structs.replace(arrival.row, event_id=name)
+    if renamed and id(arrival) in renamed:
+        return structs.replace(arrival.row, event_id=renamed[id(arrival)])
+    return arrival.row
 
 
 def _add_file(store: Store, files: Files, conversation_id: int, payload: Payload, now: int) -> None:
