@@ -64,6 +64,40 @@ def test_a_named_database_that_is_not_there_is_told_and_not_made(tmp_path: Path)
     assert told["error"]["code"] == "STORE_UNAVAILABLE"
 
 
+def test_the_demo_shows_what_is_left_and_finds_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "demo.db"
+    ran = lcm("demo", "--db", str(path))
+    assert ran.returncode == 0, ran.stderr
+    assert "527 messages, 62,985 tokens" in ran.stdout
+    assert "crc32=5be1c09d" in ran.stdout
+    assert "(not in any of them)" in ran.stdout
+    assert "d2 sum_" in ran.stdout
+    assert '"messages": 527' in lcm("status", "--db", str(path), "--json").stdout
+    again = lcm("demo", "--db", str(path))
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+def test_the_demo_takes_a_transcript_of_ones_own(tmp_path: Path) -> None:
+    session = Path(__file__).parents[2] / "shared" / "fixtures" / "transcripts" / "pi-large-session.jsonl"
+    ran = lcm("demo", str(session), "--db", str(tmp_path / "demo.db"))
+    assert ran.returncode == 0, ran.stderr
+    assert "914 messages" in ran.stdout
+    (tmp_path / "empty.jsonl").write_text("{}\n")
+    assert lcm("demo", str(tmp_path / "empty.jsonl"), "--db", str(tmp_path / "x.db")).returncode == 2
+
+
+def test_compact_from_the_command_line(tmp_path: Path) -> None:
+    path = str(tmp_path / "lcm.db")
+    with Lossless.open(path) as opened:
+        opened.conversation("k").ingest([Message.user(f"turn {n} " + "some words " * 40) for n in range(100)])
+    ran = lcm("compact", "k", "--db", path, "--window", "8000", "--model", "extractive")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("compacted: ")
+    assert json.loads(lcm("compact", "k", "--db", path, "--json").stdout)["data"]["stop"] == "below threshold"
+    assert lcm("compact", "nobody", "--db", path).returncode == 3
+
+
 def test_help_and_version() -> None:
     assert "status" in lcm("--help").stdout
     assert lcm("--version").stdout.startswith("lcm, version ")

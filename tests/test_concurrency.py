@@ -110,8 +110,11 @@ def test_the_same_verbs_can_be_awaited(database: str, backend: str) -> None:
                     group.start_soon(say, number)
             assert sorted(int(m.text) for m in await chat.messages()) == list(range(20))
             assert (await chat.context()).tokens > 0
-            assert (await lcm.status()).messages == 20
-            assert (await chat.status()).messages == 20
+            await chat.after_turn([Message.user("word " * 300, event_id=f"long {n}") for n in range(100)], window=9_000)
+            assert len(await chat.summaries()) > 0
+            assert (await chat.compact(window=900_000)).stop == "below threshold"
+            assert (await lcm.status()).messages == 120
+            assert (await chat.status()).messages == 120
             assert [c.key for c in await lcm.conversations()] == ["k"]
         again = await AsyncLossless.open(database)
         assert len(await again.conversation("k").messages(limit=5)) == 5
@@ -136,3 +139,55 @@ def test_a_cancelled_ingest_is_stored_whole_or_not_at_all(database: str) -> None
         return counts
 
     assert set(anyio.run(main)) <= {0, 50}
+
+
+COMPACT = """
+import sys
+from lossless import Lossless, Message, Settings
+
+settings = Settings(fresh_tail_count=4, leaf_chunk_tokens=400, leaf_target_tokens=80)
+calls = 0
+
+def summarise(request):
+    global calls
+    calls += 1
+    print("\\n".join(line for line in request.source.splitlines() if line.startswith("turn")), flush=True)
+    if calls == int(sys.argv[2]):
+        print("thinking", flush=True)
+        sys.stdin.read()  # until somebody kills us
+    return "turn\\nExpand for details about: the rest"
+
+with Lossless.open(sys.argv[1], settings=settings, summarizer=summarise) as lcm:
+    chat = lcm.conversation("k")
+    chat.ingest([Message.user(f"turn {n} " + "words " * 30, event_id=str(n)) for n in range(60)])
+    chat.compact(500)
+print("done", flush=True)
+"""
+
+
+def test_a_sweep_killed_while_the_model_thinks_goes_on_where_it_was(tmp_path: Path) -> None:
+    database = str(tmp_path / "lcm.db")
+    command = [sys.executable, "-c", COMPACT, database]
+    first = subprocess.Popen([*command, "3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    assert first.stdin is not None
+    asked: list[str] = []
+    while (line := first.stdout.readline().strip()) != "thinking":
+        asked.append(line)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    first.stdout.close()
+    first.stdin.close()
+    with Lossless.open(database) as lcm:
+        chat = lcm.conversation("k")
+        assert len(chat.summaries()) == 2
+        assert [m.event_id for m in chat.messages()] == [str(n) for n in range(60)]
+        left = {line for m in chat.context().messages for line in m.text.splitlines()}
+    second = subprocess.run([*command, "0"], capture_output=True, text=True, check=True)
+    again = [line for line in second.stdout.splitlines() if line.startswith("turn")]
+    assert len(again) == len(set(again))
+    assert {line.split(" words")[0] for line in again} <= {line.split(" words")[0] for line in left}
+    with Lossless.open(database) as lcm:
+        assert lcm._store.integrity() == []
+        assert lcm._store.check_search() == []
+        assert all(summary.level for summary in lcm.conversation("k").summaries())

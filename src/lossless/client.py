@@ -11,19 +11,34 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import structs
 
-from lossless import config
+from lossless import config, summarizers
 from lossless.config import Settings
 from lossless.engine import payloads
 from lossless.engine.align import Canonicalize, without_tags
+from lossless.engine.compact import Flow, as_summary, compact
 from lossless.engine.files import Files
+from lossless.engine.guards import Guards
 from lossless.engine.ingest import Intake, Skip, ingest
-from lossless.errors import FileUnavailable, InvalidInput, NotFound
+from lossless.engine.prompts import Templates
+from lossless.errors import FileUnavailable, InvalidInput, NotFound, SummarizerAuth, SummarizerError
 from lossless.events import Event, Hook, guarded, log
-from lossless.model import Context, ConversationStatus, Ingested, Message, Status, StoredFile, StoredMessage
+from lossless.model import (
+    Compaction,
+    Context,
+    ConversationStatus,
+    Ingested,
+    Item,
+    Message,
+    Status,
+    StoredFile,
+    StoredMessage,
+    Summary,
+)
 from lossless.patterns import any_match
 from lossless.store import jsontext
 from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, Store
-from lossless.store.rows import decode, moment
+from lossless.store.rows import message_of, moment
+from lossless.summarizers import Function, Summarizer
 from lossless.version import __version__
 
 if TYPE_CHECKING:
@@ -37,12 +52,23 @@ Clock = Callable[[], float]
 class Lossless:
     """A database of conversations, for one owner. Threads and processes may share it freely."""
 
-    def __init__(self, store: Store, settings: Settings, *, on_event: Hook = log, clock: Clock = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        summarizer: str | Function | Summarizer | None = None,
+        on_event: Hook = log,
+        clock: Clock = time.time,
+    ) -> None:
         self._store = store
         self.settings = settings
         self._scratch: TemporaryDirectory[str] | None = None
         self._files = Files(self._files_dir())
         self._on_event = guarded(on_event)
+        self._named = summarizer
+        self._asked: Summarizer | None = None
+        self._prompts: Templates | None = None
         self._clock = clock
 
     @classmethod
@@ -51,6 +77,7 @@ class Lossless:
         database: str | Path | None = None,
         *,
         settings: Settings | None = None,
+        summarizer: str | Function | Summarizer | None = None,
         owner: str | None = None,
         read_only: bool = False,
         on_event: Hook = log,
@@ -59,7 +86,8 @@ class Lossless:
         """Open a database, made if it is not there: a path, a `postgresql://` URL, or what the settings say.
 
         Without `settings` they are read from `lcm.toml` and the environment. `owner` is whose memory this is
-        ("default" if nobody says): other owners' conversations do not exist here.
+        ("default" if nobody says): other owners' conversations do not exist here. `summarizer` is "provider/model",
+        "command:...", "extractive" or a function of a `SummaryRequest`; otherwise the settings decide.
         """
         if not isinstance(database, str | Path | None):
             raise InvalidInput(f"{database!r} is not a database.", hint="Give a path or a postgresql:// URL.")
@@ -77,7 +105,7 @@ class Lossless:
             settings = structs.replace(settings, **given)
         name = _checked("owner", "default" if owner is None else owner)
         store = _open_store(settings.database, name, read_only, guarded(on_event))
-        return cls(store, settings, on_event=on_event, clock=clock)
+        return cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
 
     def conversation(
         self,
@@ -112,6 +140,21 @@ class Lossless:
             context_tokens=sum(row.context_tokens for row in found),
             last_ingest_at=moment(max(row.updated_at for row in found)) if found else None,
         )
+
+    def _summarizer(self) -> Summarizer:
+        if self._asked is None:
+            if self._named is None:
+                self._asked = summarizers.configured(self.settings, on_event=self._on_event)
+            else:
+                self._asked = summarizers.resolve(self._named, self.settings, on_event=self._on_event)
+        return self._asked
+
+    def _templates(self) -> Templates:
+        if self._prompts is None:
+            self._prompts = Templates.load(self.settings.prompt_dir)
+            for problem in self._prompts.problems:
+                self._on_event(Event("prompts.refused", problem, "warning"))
+        return self._prompts
 
     def __repr__(self) -> str:
         return f"Lossless({self._store.location!r}, owner={self._store.owner!r})"
@@ -192,13 +235,59 @@ class Conversation:
             return []
         return [self._exact(row.id, each) for each in self._store.messages(row.id, after=after, limit=limit)]
 
+    def after_turn(self, messages: Iterable[Message], window: int) -> Ingested:
+        """Ingest what a turn brought, then compact if that made it worth while for a model of that window."""
+        done = self.ingest(messages)
+        self.compact(window)
+        return done
+
+    def compact(self, window: int, *, force: bool = False, target: int | None = None, observed: int = 0) -> Compaction:
+        """Put summaries in the place of old runs, as far as it is worth it for a model of that window.
+
+        Does nothing below the threshold, unless `force` says so; `target` asks for a number of tokens; `observed` is the
+        prompt a host has measured. Nothing is ever lost: every summary leads back to its messages.
+        """
+        if window < 1 or (target is not None and target < 1):
+            raise InvalidInput(f"window={window}, target={target}: both are numbers of tokens.", hint="Give 1 or more.")
+        row = self._store.conversation(self.key)
+        if row is None or self._closed_to:
+            return Compaction((), 0, 0, self._closed_to or "nothing to compact")
+        lcm = self._lcm
+        flow = compact(
+            self._store,
+            row,
+            lcm.settings,
+            window,
+            templates=lcm._templates(),
+            now=lcm._clock,
+            force=force,
+            target=target,
+            observed=observed,
+        )
+        summarizer = lcm._summarizer()
+        guards = Guards(self._store, lcm.settings, self.key, summarizer.name, lcm._clock)
+        if force:
+            guards.lift()
+        return _driven(flow, summarizer, guards)
+
+    def summaries(self) -> list[Summary]:
+        """Every summary of this conversation, in the order they were made."""
+        row = self._store.conversation(self.key)
+        return [] if row is None else [as_summary(each) for each in self._store.summaries(row.id)]
+
     def context(self) -> Context:
         """The ordered view: what a model is shown of this conversation, references standing for large content."""
         row = self._store.conversation(self.key)
         if row is None:
             return Context((), 0)
-        items = tuple(_stored(row.id, each) for each in self._store.context_messages(row.id))
-        return Context(items, sum(item.tokens for item in items))
+        items = self._store.items(row.id)
+        messages = {each.seq: _stored(row.id, each) for each in self._store.context_messages(row.id)}
+        chosen = [item.summary_id for item in items if item.summary_id is not None]
+        summaries = {each.id: as_summary(each) for each in self._store.summaries(row.id, chosen)} if chosen else {}
+        shown: list[Item] = [
+            messages[item.ordinal] if item.summary_id is None else summaries[item.summary_id] for item in items
+        ]
+        return Context(tuple(shown), sum(item.tokens for item in items))
 
     def files(self) -> list[StoredFile]:
         """The large contents of this conversation, oldest first."""
@@ -251,6 +340,26 @@ class Conversation:
         return stored if message is stored.message else _stored(conversation_id, row, message)
 
 
+def _driven(flow: Flow, summarizer: Summarizer, guards: Guards) -> Compaction:
+    """Run a compaction to its end, asking the summariser whatever it asks, as far as the guards let it."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                guards.before_call()
+                reply = summarizer.ask(request)
+            except SummarizerError as error:
+                if isinstance(error, SummarizerAuth):
+                    guards.refused()
+                request = flow.throw(error)
+            else:
+                guards.answered()
+                request = flow.send(reply)
+    except StopIteration as ended:
+        done: Compaction = ended.value
+        return done
+
+
 def _stored(conversation_id: int, row: MessageRow, message: Message | None = None) -> StoredMessage:
     return StoredMessage(
         conversation_id * SPAN + row.seq,
@@ -258,7 +367,7 @@ def _stored(conversation_id: int, row: MessageRow, message: Message | None = Non
         row.tokens,
         row.digest,
         moment(row.created_at),
-        message or decode(row.role, row.text, row.parts, row.meta, row.at, row.event_id),
+        message or message_of(row),
         row.outside,
     )
 

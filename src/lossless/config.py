@@ -141,6 +141,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     circuit_breaker_cooldown_ms: Annotated[
         AtLeast1, "How long a model stopped that way is left alone, in milliseconds."
     ] = 1_800_000
+    summary_max_calls_per_window: Annotated[
+        AtLeast1, "How many calls for summaries one conversation may make within the window below."
+    ] = 24
+    summary_call_window_ms: Annotated[AtLeast1, "The length of that window, in milliseconds."] = 600_000
+    summary_spend_backoff_ms: Annotated[
+        AtLeast1, "How long a conversation that made too many calls makes none, in milliseconds."
+    ] = 1_800_000
 
     expansion_model: Annotated[
         str | None,
@@ -324,8 +331,8 @@ _ELSEWHERE = re.compile(
     "context_threshold_overrides|critical_budget_pressure|dynamic_leaf_chunk_tokens|enable_summary_thinking|"
     "host_fallback_mode|hot_cache_|independent_log_file|large_file_summary_|log_file|log_max_file_bytes|"
     "max_cold_cache_catchup_passes|prompt_aware_eviction|prune_heartbeat_ok|replay_flood_threshold_|"
-    "stub_large_tool_payloads|summary_call_window_ms|summary_max_calls_per_window|summary_prefix_target_tokens|"
-    "summary_spend_backoff_ms|transcript_gc_enabled"
+    "stub_large_tool_payloads|summary_prefix_target_tokens|"
+    "transcript_gc_enabled"
 )
 
 

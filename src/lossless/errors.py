@@ -5,8 +5,10 @@
       InvalidInput           an argument is not what the call takes
       NotFound               no such conversation, message, summary or file (for this owner)
       FileUnavailable        a payload's bytes are not where they were put
+      ContextMoved           the context changed while a summary was made; nothing was written
       SummarizerError        a summariser gave no text
         SummarizerAuth         the provider refuses the credentials: nothing is written until they are right
+        SummarizerBlocked      a guard holds it back: too many calls, or credentials refused again and again
         SummarizerUnavailable  it could not be reached, timed out, or failed (retry_after tells when to ask again)
       StoreError             the database
         StoreUnavailable       not there, not reachable, or the wrong address
@@ -56,6 +58,10 @@ class FileUnavailable(LosslessError):
     code = "FILE_UNAVAILABLE"
 
 
+class ContextMoved(LosslessError):
+    code = "CONTEXT_MOVED"
+
+
 class SummarizerError(LosslessError):
     code = "SUMMARIZER_ERROR"
 
@@ -71,6 +77,16 @@ class SummarizerUnavailable(SummarizerError):
         super().__init__(message, hint=hint)
         self.retry_after = retry_after
         """Seconds the provider asked us to wait, if it did."""
+
+
+class SummarizerBlocked(SummarizerError):
+    code = "SUMMARIZER_BLOCKED"
+
+    def __init__(self, reason: str, message: str, *, until: float) -> None:
+        super().__init__(message, hint="Compact with force to try at once.")
+        self.reason = reason
+        """`spend` or `breaker`."""
+        self.until = until
 
 
 class StoreError(LosslessError):

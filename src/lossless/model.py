@@ -257,6 +257,18 @@ class Ingested(Struct, frozen=True):
     """How many carried the event id of a different message: stored under an id of their own."""
 
 
+class Compaction(Struct, frozen=True):
+    """What one compaction did."""
+
+    summaries: tuple[str, ...]
+    """The ids of the summaries that were made, in order."""
+    tokens_before: int
+    tokens_after: int
+    stop: str
+    """Why it ended: `compacted`, `below threshold`, `nothing to compact`, `passes`, `deadline`, `auth`, `spend`,
+    `breaker`, `moved`, `exhausted`."""
+
+
 class ConversationStatus(Struct, frozen=True):
     """One conversation in numbers."""
 

@@ -8,6 +8,8 @@ import sys
 import click
 
 from lossless import __version__
+from lossless.cli.compact import compact
+from lossless.cli.demo import demo
 from lossless.cli.status import status
 from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError
 
@@ -25,7 +27,8 @@ def cli() -> None:
     """Memory for AI agents that loses nothing."""
 
 
-cli.add_command(status)
+for command in (demo, status, compact):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -188,7 +188,7 @@ def _lighten(
 def _tools(store: Store, conversation: ConversationRow | None, arrivals: list[_Arrival]) -> dict[str, str]:
     """Which tool each recent call was for: most formats name it in the call and not in the result."""
     recent = store.messages(conversation.id, after=max(0, conversation.next_seq - 1 - _RECENT)) if conversation else []
-    messages = [rows.decode(r.role, r.text, r.parts, r.meta, r.at, r.event_id) for r in recent if r.parts]
+    messages = [rows.message_of(row) for row in recent if row.parts]
     messages += [arrival.message for arrival in arrivals]
     return {part.call_id: part.name for m in messages for part in m.parts if isinstance(part, ToolCall)}
 

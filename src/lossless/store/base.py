@@ -84,6 +84,46 @@ class ItemRow(Struct, frozen=True, gc=False):
         return self.depth == USER_MESSAGE
 
 
+class NewSummary(Struct, frozen=True, gc=False):
+    """A summary as its columns, before it has a place."""
+
+    public_id: str
+    depth: int
+    text: str
+    tokens: int
+    earliest_at: int | None
+    latest_at: int | None
+    descendants: int
+    source_tokens: int
+    file_ids: str
+    model: str
+    level: str
+    prompt_version: str | None
+    faithful: float | None
+    created_at: int
+
+
+class SummaryRow(Struct, frozen=True, gc=False):
+    """A summary as its columns."""
+
+    id: int
+    public_id: str
+    depth: int
+    text: str
+    tokens: int
+    earliest_at: int | None
+    latest_at: int | None
+    descendants: int
+    source_tokens: int
+    file_ids: str
+    model: str
+    level: str
+    prompt_version: str | None
+    faithful: float | None
+    created_at: int
+    revision: int
+
+
 class KnownEvent(Struct, frozen=True):
     """What is stored under an event id: enough to tell a copy from a different message."""
 
@@ -157,11 +197,28 @@ class Store(Protocol):
     def context_messages(self, conversation_id: int) -> list[MessageRow]:
         """The messages among the items, in one query."""
 
+    def replace(self, conversation: ConversationRow, items: Sequence[ItemRow], summary: NewSummary) -> ItemRow:
+        """Put a summary in the place of exactly these items, in one transaction; `ContextMoved` if they changed."""
+
+    # summaries
+    def summaries(self, conversation_id: int, ids: Sequence[int] | None = None) -> list[SummaryRow]:
+        """These summaries, or all of a conversation, in the order they were made."""
+
+    def sources(self, conversation_id: int, summary_id: int) -> tuple[list[int], list[int]]:
+        """What a summary was made from: the seqs of messages, or the ids of summaries, in order."""
+
     # cursors
     def cursor(self, conversation_id: int, source: str) -> Any | None:
         """How far a source was read: the JSON value last set, or None."""
 
     def set_cursor(self, conversation_id: int, source: str, state: Any, now: int) -> None: ...
+
+    # guards
+    def guard(self, name: str) -> Any | None:
+        """What a guard remembers: the JSON value last set, or None."""
+
+    def set_guard(self, name: str, state: Any, now: int) -> None:
+        """In a transaction."""
 
     # files
     def add_file(self, conversation_id: int, row: FileRow) -> None:

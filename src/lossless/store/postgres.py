@@ -228,6 +228,9 @@ class PostgresStore(SQLStore):
             words=[chunk[2] for chunk in chunks],
         )
 
+    def index_summary(self, summary_id: int, text: str) -> None:
+        self._index("search_summary", [(summary_id, text)])
+
     def search(self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20) -> list[Match]:
         wanted = [words for term in terms(question) if (words := _NOT_WORDS.sub(" ", _plain(term.words)).strip())]
         if not wanted or (conversation_ids is not None and not conversation_ids):

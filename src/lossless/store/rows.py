@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.store import jsontext
+from lossless.store.base import MessageRow
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -184,6 +185,11 @@ def decode(role: str, text: str, parts: str | None, meta: str | None, at: int | 
         more.get("stop"),
         more.get("extra", {}),
     )
+
+
+def message_of(row: MessageRow) -> Message:
+    """The message of a row, as its row keeps it."""
+    return decode(row.role, row.text, row.parts, row.meta, row.at, row.event_id)
 
 
 def _part(piece: dict[str, Any], text: str) -> Part:

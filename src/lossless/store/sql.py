@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
-from lossless.errors import StoreFull
+from lossless.errors import ContextMoved, StoreFull
 from lossless.store import jsontext
 from lossless.store.base import (
     MESSAGE,
@@ -26,10 +26,13 @@ from lossless.store.base import (
     Match,
     MessageRow,
     NewMessage,
+    NewSummary,
+    SummaryRow,
 )
 
 _CONVERSATION = "id, key, active, session, next_seq, context_tokens, created_at, updated_at"
 _MESSAGE = "m.id, m.role, m.text, m.parts, m.meta, m.tokens, m.digest, m.at, m.created_at, m.event_id, m.outside"
+_SUMMARY = ", ".join(f"s.{column}" for column in SummaryRow.__struct_fields__)
 _ACTIVE = f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
 _FILE = "id, sha256, name, mime, bytes, lines, summary, created_at"
 # Ownership is asked of the database in every statement, not remembered by its callers.
@@ -241,6 +244,91 @@ class SQLStore(ABC):
         )
         return [_message(row, base) for row in rows]
 
+    def replace(self, conversation: ConversationRow, items: Sequence[ItemRow], summary: NewSummary) -> ItemRow:
+        first, last = items[0].ordinal, items[-1].ordinal
+        with self.transaction():
+            held = self.lock_conversation(conversation.key, None, summary.created_at)
+            there = [] if held.id != conversation.id else self._between(held.id, first, last)
+            if there != [(item.ordinal, item.summary_id) for item in items]:
+                raise ContextMoved(f"The context of {conversation.key} changed while it was being summarised.")
+            summary_id = self._insert_summary(conversation.id, summary)
+            self._link(conversation.id, summary_id, items)
+            self.run(
+                "DELETE FROM item WHERE conversation_id = :conversation AND ordinal >= :first AND ordinal <= :last",
+                conversation=conversation.id,
+                first=first,
+                last=last,
+            )
+            columns = ("conversation_id", "ordinal", "summary_id", "tokens", "depth")
+            self.insert("item", columns, [(conversation.id, first, summary_id, summary.tokens, summary.depth)])
+            self.run(
+                "UPDATE conversation SET context_tokens = context_tokens + :change WHERE id = :id",
+                change=summary.tokens - sum(item.tokens for item in items),
+                id=conversation.id,
+            )
+            self.index_summary(summary_id, summary.text)
+        return ItemRow(first, summary_id, summary.tokens, summary.depth)
+
+    def _between(self, conversation_id: int, first: int, last: int) -> list[Row]:
+        return self.all(
+            "SELECT ordinal, summary_id FROM item WHERE conversation_id = :conversation"
+            " AND ordinal >= :first AND ordinal <= :last ORDER BY ordinal",
+            conversation=conversation_id,
+            first=first,
+            last=last,
+        )
+
+    def _insert_summary(self, conversation_id: int, summary: NewSummary) -> int:
+        columns = NewSummary.__struct_fields__
+        places = ", ".join(f":{column}" for column in columns)
+        rows = self.all(
+            f"INSERT INTO summary (conversation_id, {', '.join(columns)})"  # noqa: S608 - constants
+            f" VALUES (:conversation_id, {places}) RETURNING id",
+            conversation_id=conversation_id,
+            **asdict(summary),
+        )
+        return int(rows[0][0])
+
+    def _link(self, conversation_id: int, summary_id: int, items: Sequence[ItemRow]) -> None:
+        if items[0].is_message:
+            base = conversation_id * SPAN
+            self.insert(
+                "summary_message", ("message_id", "summary_id"), [(base + i.ordinal, summary_id) for i in items]
+            )
+        else:
+            links = [(summary_id, item.summary_id, at) for at, item in enumerate(items)]
+            self.insert("summary_source", ("summary_id", "source_id", "ordinal"), links)
+
+    def summaries(self, conversation_id: int, ids: Sequence[int] | None = None) -> list[SummaryRow]:
+        chosen = "" if ids is None else f"AND s.id IN ({self.each_of('ids', 'bigint')})"
+        rows = self.all(
+            f"SELECT {_SUMMARY} FROM summary s WHERE s.conversation_id = :conversation {chosen} AND {_OWNED}"  # noqa: S608 - constants
+            " ORDER BY s.id",
+            conversation=conversation_id,
+            ids=self.listing(ids or ()),
+            owner=self.owner,
+        )
+        return [SummaryRow(*row) for row in rows]
+
+    def sources(self, conversation_id: int, summary_id: int) -> tuple[list[int], list[int]]:
+        messages = self.all(
+            f"SELECT l.message_id FROM summary_message l WHERE l.summary_id = :id AND {_OWNED} ORDER BY 1",  # noqa: S608 - constants
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        summaries = self.all(
+            f"SELECT l.source_id FROM summary_source l WHERE l.summary_id = :id AND {_OWNED} ORDER BY l.ordinal",  # noqa: S608 - constants
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [row[0] % SPAN for row in messages], [row[0] for row in summaries]
+
+    @abstractmethod
+    def index_summary(self, summary_id: int, text: str) -> None:
+        """The words of a new summary into its search index."""
+
     def cursor(self, conversation_id: int, source: str) -> Any | None:
         rows = self.all(
             f"SELECT state FROM cursor WHERE conversation_id = :conversation AND source = :source AND {_OWNED}",  # noqa: S608 - constants
@@ -256,6 +344,19 @@ class SQLStore(ABC):
             " ON CONFLICT (conversation_id, source) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
             conversation=conversation_id,
             source=source,
+            state=jsontext.dumps(state),
+            now=now,
+        )
+
+    def guard(self, name: str) -> Any | None:
+        rows = self.all("SELECT state FROM guard WHERE name = :name", name=f"{self.owner}:{name}")
+        return jsontext.loads(rows[0][0]) if rows else None
+
+    def set_guard(self, name: str, state: Any, now: int) -> None:
+        self.run(
+            "INSERT INTO guard (name, state, updated_at) VALUES (:name, :state, :now) ON CONFLICT (name)"
+            " DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
+            name=f"{self.owner}:{name}",
             state=jsontext.dumps(state),
             now=now,
         )

@@ -355,6 +355,9 @@ class SQLiteStore(SQLStore):
             "INSERT INTO search_message (rowid, text) VALUES (?, ?)", [(at, segment(text)) for at, text in texts]
         )
 
+    def index_summary(self, summary_id: int, text: str) -> None:
+        self._writer.execute("INSERT INTO search_summary (rowid, text) VALUES (?, ?)", (summary_id, segment(text)))
+
     def search(self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20) -> list[Match]:
         wanted = terms(question)
         if not wanted or (conversation_ids is not None and not conversation_ids):

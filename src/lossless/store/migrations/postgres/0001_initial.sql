@@ -78,7 +78,9 @@ CREATE TABLE summary (
   source_tokens  BIGINT NOT NULL DEFAULT 0,
   file_ids       TEXT    NOT NULL DEFAULT '[]',
   model          TEXT    NOT NULL,
-  level          TEXT    NOT NULL,
+  level          TEXT    NOT NULL,              -- normal, aggressive, extractive, cut
+  prompt_version TEXT,
+  faithful       DOUBLE PRECISION,                          -- share of its claims that its sources support
   revision       BIGINT NOT NULL DEFAULT 1,
   created_at     BIGINT NOT NULL
 );
@@ -130,6 +132,12 @@ CREATE TABLE cursor (             -- how far a source has been read, moved only 
   state      TEXT    NOT NULL,
   updated_at BIGINT NOT NULL,
   PRIMARY KEY (conversation_id, source)
+);
+
+CREATE TABLE guard (              -- what holds calls to models back, across restarts
+  name       TEXT    PRIMARY KEY,
+  state      TEXT    NOT NULL,
+  updated_at BIGINT NOT NULL
 );
 
 CREATE TABLE recall_grant (

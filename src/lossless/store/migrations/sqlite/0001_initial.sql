@@ -68,7 +68,9 @@ CREATE TABLE IF NOT EXISTS summary (
   source_tokens  INTEGER NOT NULL DEFAULT 0,
   file_ids       TEXT    NOT NULL DEFAULT '[]',
   model          TEXT    NOT NULL,
-  level          TEXT    NOT NULL,
+  level          TEXT    NOT NULL,              -- normal, aggressive, extractive, cut
+  prompt_version TEXT,
+  faithful       REAL,                          -- share of its claims that its sources support
   revision       INTEGER NOT NULL DEFAULT 1,
   created_at     INTEGER NOT NULL
 );
@@ -121,6 +123,12 @@ CREATE TABLE IF NOT EXISTS cursor (             -- how far a source has been rea
   updated_at INTEGER NOT NULL,
   PRIMARY KEY (conversation_id, source)
 ) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS guard (              -- what holds calls to models back, across restarts
+  name       TEXT    PRIMARY KEY,
+  state      TEXT    NOT NULL,
+  updated_at INTEGER NOT NULL
+);
 
 CREATE TABLE IF NOT EXISTS recall_grant (
   id              TEXT    PRIMARY KEY,

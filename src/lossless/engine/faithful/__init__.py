@@ -1,0 +1,87 @@
+"""Whether a summary says only what its sources say: a gate that needs no model.
+
+A summary goes back into an agent's context as memory, so one wrong number in it is worse than a missing one.
+Every number, name, path, date and "not" of the summary is looked for in what the summariser was given. What is
+found is not thereby true of the same thing: two right names in each other's place pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from lossless.engine.faithful import figures, moments, names, polarity
+from lossless.engine.faithful.claims import Claim, Judged, Kind
+
+__all__ = ["Claim", "Faithfulness", "Kind", "check"]
+
+_LABEL = re.compile(r"^(?:expand for details about|files):", re.I | re.M)
+_FRAME = re.compile(r"^(?:expand for details about|files):.*", re.I | re.M)
+_BULLET = re.compile(r"^[ \t]*(?:[-*•–—+>#]+|\(?\d{1,3}[.)])[ \t]+", re.M)
+_OWN_NOTE = re.compile(r"^\[(?:Truncated from|Capped|LCM fallback)[^\]\n]*\]$", re.M)
+
+
+class Faithfulness(Struct, frozen=True):
+    """What became of the claims of a summary."""
+
+    score: float
+    """The share of supported claims; 1.0 if there was nothing to check."""
+    unsupported: tuple[Claim, ...]
+    checked: int
+
+    @property
+    def passed(self) -> bool:
+        return not self.unsupported
+
+
+def check(summary: str, source: str, *, context: str = "") -> Faithfulness:
+    """Look up every claim of a summary in its source and in whatever else the summariser was shown.
+
+    A number, name, path or date must occur, in whatever notation. A "not" is compared where a statement of the
+    source speaks plainly of the same thing, so a freely worded contradiction passes. Bounded in time: linear
+    in both texts, about 30 ms for a source of 20,000 tokens.
+    """
+    known = f"{source}\n\n{context}" if context else source
+    text, vocabulary = _own_words(summary, known), names.Vocabulary(known)
+    judged = list(_facts(_LABEL.sub("", text), vocabulary))
+    denials, wrong = polarity.contradictions(
+        names.lowered(_FRAME.sub("", text)), vocabulary.sentences, vocabulary.words
+    )
+    unsupported = dict.fromkeys(claim for claim, supported in judged if not supported)
+    unsupported |= dict.fromkeys(Claim("negation", sentence) for sentence in wrong)
+    checked = len(judged) + max(denials, len(wrong))
+    return Faithfulness(1 - len(unsupported) / checked if checked else 1.0, tuple(unsupported), checked)
+
+
+def _own_words(summary: str, source: str) -> str:
+    """The summary without bullets, notes of ours, and lines it quotes whole."""
+    quoted = set(source.split("\n"))
+    lines = [line for line in summary.split("\n") if line not in quoted]
+    return _BULLET.sub("", _OWN_NOTE.sub("", "\n".join(lines)))
+
+
+def _facts(text: str, vocabulary: names.Vocabulary) -> Iterator[Judged]:
+    mentions, undated = moments.read(vocabulary.low, vocabulary.words)
+    calendar = moments.Calendar(vocabulary.low, undated, mentions, vocabulary.words)
+    amounts = figures.Amounts(undated, vocabulary.words, calendar.days, calendar.years)
+
+    # Each reader takes its own out of the text, so that the next does not find numbers in a path or a date.
+    paths, text = names.take_paths(text, vocabulary)
+    times, text = _take_moments(text)
+    dotted, text = names.take_dotted(text, vocabulary)
+    named, text = names.take_names(text, vocabulary)
+    low = names.lowered(text)
+    yield from (*paths, *dotted, *named)
+    for mention in (*times, *moments.named_alone(low)):
+        yield Claim("date", mention.text), calendar.knows(mention)
+    for figure in figures.read(low):
+        yield Claim("number", figure.text), amounts.know(figure)
+
+
+def _take_moments(text: str) -> tuple[list[moments.Mention], str]:
+    low = names.lowered(text)
+    times, rest = moments.read(low, set(names.PIECE.findall(low)))
+    kept = (" " if now == " " else then for then, now in zip(text, rest, strict=True))
+    return times, "".join(kept) if times else text

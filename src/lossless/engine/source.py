@@ -1,0 +1,283 @@
+"""How messages and summaries are written for a summariser.
+
+Pure. Each entry says when it was said and by whom, because an instruction and a fetched document must stay
+distinguishable. Thinking never gets in, and encoded bytes are replaced by a word that they were there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from lossless.engine.align import Canonicalize, without_tags
+from lossless.model import File, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
+from lossless.store import jsontext
+
+MEDIA = "[media attachment]"
+ENCODED = "[encoded data omitted]"
+_ENVELOPE_DEPTH = 8
+_JSON_DEPTH = 64
+_FILE_ID = re.compile(r"(?<![A-Za-z0-9_])file_[0-9a-f]{16,64}(?![A-Za-z0-9_])")
+_MIME = r"[\w.+-]{1,80}/[\w.+-]{1,80}"
+_PARAMETERS = r"(?:;[\w.+=-]{1,80}){0,8}"
+_DATA_URL = re.compile(rf"data:(?:{_MIME}{_PARAMETERS}|{_PARAMETERS};base64),[^\s\"'<>()\[\]\\]*", re.I)
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{256,}={0,2}")
+_MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:/.*$", re.M)
+# Text that begins a line like one of our own headers could put words into another speaker's mouth.
+_HEADER = re.compile(
+    r"(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[ \t]*\[\d{4}-\d\d-\d\d \d\d:\d\d (?:- |\S+ (?:\||- )))"
+)
+_INJECTED_HEADER = re.compile(r"^[ \t]*untrusted context\b.*:[ \t]*$\n?", re.I | re.M)
+_THOUGHT_TAG = re.compile(
+    r"^[ \t]*(?P<mark><\|?|\[)(?P<opens>think|thinking|reasoning)(?:\|?>|\])"
+    r"|(?:<\|?|\[)/(?P<closes>think|thinking|reasoning)(?:\|?>|\])",
+    re.I | re.M,
+)
+_THOUGHT_KEYS = {"thinking", "reasoning", "reasoning_content", "reasoning_details", "encrypted_content"}
+_MEDIA_KINDS = re.compile(r"(?:input_|output_)?(?:image|audio|video|file|document|media|snapshot)(?:_url)?", re.I)
+_MEDIA_TYPES = ("image", "audio", "video", "image_url", "input_image", "input_audio")
+_MEDIA_KEYS = {"data", "source", "url", "image_url", "input_audio", "file_id", "blob"}
+_SPOKEN = ("text", "output_text", "input_text", "refusal", "tool_result", "function_call_output", "resource")
+_FRAME = {"isError", "is_error", "mimeType", "mime_type", "annotations", "_meta", "cache_control"}
+_WRAPPER = re.compile(
+    "text|caption|alt|title|summary|value|content|parts|items|messages?|input|arguments|output|results?|data|query|command|"
+    "resource|structuredContent"
+)
+
+
+def leaf_source(messages: Sequence[StoredMessage], zone: tzinfo, tags: Sequence[str]) -> str:
+    """The messages as one text, an entry each. Empty when none of them has anything to say.
+
+    Blocks in the `tags`, which other plugins inject into what a user or a host says, are left out.
+    """
+    bare = without_tags(tags)
+    calls = [part for each in messages for part in each.message.parts if isinstance(part, ToolCall)]
+    tools = {call.call_id: call.name for call in calls}
+    entries = ((_header(each, zone), _message_text(each, bare, tools)) for each in messages)
+    return "\n\n".join(f"{header}\n{text}" for header, text in entries if text)
+
+
+def condensed_source(summaries: Sequence[Summary], zone: tzinfo) -> str:
+    """The summaries as one text, each under the time it covers, without thinking that leaked into old ones."""
+    spans = (time_range(each.earliest_at, each.latest_at, zone) or "time unknown" for each in summaries)
+    texts = (_safe(without_reasoning(each.text)) for each in summaries)
+    return "\n\n".join(f"[{span}]\n{text}" for span, text in zip(spans, texts, strict=True) if text)
+
+
+def clock(at: datetime, zone: tzinfo) -> str:
+    """A moment as people read it: `2026-02-17 15:37 PST`."""
+    day, time, name = _local(at, zone)
+    return f"{day} {time} {name}"
+
+
+def time_range(start: datetime | None, end: datetime | None, zone: tzinfo) -> str:
+    """A span as people read it: `2026-02-17 15:37 - 17:21 PST` within a day, both in full beyond it."""
+    known = [each for each in (start, end) if each is not None]
+    if not known:
+        return ""
+    first, last = _local(known[0], zone), _local(known[-1], zone)
+    if first == last:
+        return " ".join(first)
+    if (first[0], first[2]) == (last[0], last[2]):
+        return f"{first[0]} {first[1]} - {last[1]} {first[2]}"
+    return f"{' '.join(first)} - {' '.join(last)}"
+
+
+def file_ids(texts: Iterable[str]) -> tuple[str, ...]:
+    """The ids of the files these texts mention, each once, in the order of their first mention."""
+    return tuple(dict.fromkeys(found for text in texts for found in _FILE_ID.findall(text)))
+
+
+def without_reasoning(text: str) -> str:
+    """A model's text less the thinking it left there in tags.
+
+    A block counts when it starts its line and ends one, or leads the text; one that never closes goes to the end.
+    A tag in the middle of a sentence is something the sentence talks about, and stays.
+    """
+    kept, at, leading, opened = [], 0, True, None
+    for tag in _THOUGHT_TAG.finditer(text):
+        if opened is None:
+            opened = tag if tag["opens"] else None
+        elif (tag["closes"] or "").lower() == opened["opens"].lower():
+            leading = leading and not text[at : opened.start()].strip()
+            if _ends_line(text, tag.end()) or (leading and _is_tight(text, opened)):
+                kept.append(text[at : opened.start()])
+                at = tag.end()
+            opened = None
+    # A lone bracketed word on a line is more often a heading than thinking that was cut off.
+    cut = opened is not None and opened["mark"] != "[" and _is_tight(text, opened)
+    return "".join([*kept, text[at : opened.start() if opened and cut else len(text)]]).strip()
+
+
+def _ends_line(text: str, at: int) -> bool:
+    end = text.find("\n", at)
+    return not text[at : end if end >= 0 else len(text)].strip()
+
+
+def _is_tight(text: str, opened: re.Match[str]) -> bool:
+    """Whether thinking follows the tag at once. A space is what a sentence puts there."""
+    return text[opened.end() : opened.end() + 1] != " "
+
+
+def _local(at: datetime, zone: tzinfo) -> tuple[str, str, str]:
+    """Day, time and zone. Not strftime, which writes neither the year 987 nor some zones the same everywhere."""
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    try:
+        local = at.astimezone(zone)
+    except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
+        local = at.astimezone(UTC)
+    return local.date().isoformat(), f"{local:%H:%M}", local.tzname() or "UTC"
+
+
+def _header(stored: StoredMessage, zone: tzinfo) -> str:
+    said = [clock(stored.at, zone), _label(stored.role) or "unknown", _label(stored.message.name)]
+    return f"[{' | '.join(filter(None, said))}]"
+
+
+def _label(name: str | None) -> str:
+    """A name somebody gave, fit to stand in a line of ours."""
+    return "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]()|<>").strip()
+
+
+def _message_text(stored: StoredMessage, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+    texts = (_part_text(part, stored.role, bare, tools) for part in stored.message.parts)
+    return _safe("\n".join(text for text in texts if text.strip()))
+
+
+def _safe(text: str) -> str:
+    """The text without encoded bytes, and without lines that pass for a header of ours."""
+    text = _MEDIA_LINE.sub(MEDIA, _BASE64.sub(ENCODED, _DATA_URL.sub(ENCODED, text)))
+    return _HEADER.sub("> ", text.strip())
+
+
+def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+    match part:
+        case Text(text):
+            return _words(text, role, bare)
+        case ToolCall(_, name, arguments):
+            told = arguments if arguments.strip() not in ("", "{}") else "no arguments"
+            return f"Tool call ({_label(name) or 'unknown'}): {told}"
+        case ToolResult(call_id, inner, name, is_error):
+            text = "\n".join(filter(None, map(_result_text, inner)))
+            tool = (_label(name or tools.get(call_id)) or "unknown") + (", failed" if is_error else "")
+            return f"Tool result ({tool}): {text or 'no output'}" if text.strip() or is_error else ""
+        case File() | Opaque():
+            return _result_text(part)
+        case Reasoning():
+            return ""
+
+
+def _words(text: str, role: str, bare: Canonicalize) -> str:
+    """What a speaker said, less what was put into it for another reader."""
+    if role == "assistant":
+        return without_reasoning(text) if _THOUGHT_TAG.match(text.lstrip()) else text
+    if role == "tool":
+        return _result_text(Text(text))
+    stripped = bare("user", text)  # hosts inject into their own messages as they do into a user's
+    return text if stripped == text else _INJECTED_HEADER.sub("", stripped)
+
+
+def _result_text(part: Text | File | Opaque) -> str:
+    match part:
+        case Text(text):
+            return "\n".join(_said(text, _ENVELOPE_DEPTH) or ())
+        case File(mime, name, _, url):
+            where = "" if not url or url.lower().startswith("data:") else url.partition("?")[0]
+            known = ", ".join(filter(None, map(_label, (name, mime, where))))
+            return f"[media attachment: {known}]" if known else MEDIA
+        case Opaque(kind, data):
+            if _is_thought({"type": kind}) or _is_thought(data) or data == {"type": kind}:
+                return ""
+            text = MEDIA if _MEDIA_KINDS.fullmatch(kind) else "\n".join(_told(data, _ENVELOPE_DEPTH))
+            return f"Record ({_label(kind) or 'unknown'}): {text}" if text and text != MEDIA else text
+
+
+def _told(value: Any, depth: int) -> list[str]:
+    """The words of an envelope; of any other value its JSON, less thinking and media."""
+    said = _said(value, depth)
+    if said or _is_thought(value):
+        return said or []
+    text = jsontext.dumps(_pruned(value, _JSON_DEPTH))
+    return [] if text in ("null", "{}", "[]") else [text]
+
+
+def _said(value: Any, depth: int) -> list[str] | None:
+    """The words in an envelope, or None where the value is data whose very shape tells something."""
+    match value:
+        case None:
+            return []
+        case str():
+            return _said_in_text(value, depth)
+        case list() if depth:
+            found = [_said(each, depth - 1) for each in value]
+            return None if None in found else [text for texts in found for text in texts or ()]
+        case dict() if depth:
+            return _said_in_record(value, depth)
+        case _:
+            return None
+
+
+def _said_in_text(text: str, depth: int) -> list[str]:
+    if not (depth and text.lstrip().startswith(("{", "["))):
+        return [text]
+    try:
+        value = jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return [text]
+    said = _said(value, depth - 1)
+    if said or _is_thought(value):
+        return said or []
+    pruned = _pruned(value, _JSON_DEPTH)
+    return [text if pruned == value else jsontext.dumps(pruned)]
+
+
+def _said_in_record(record: dict[str, Any], depth: int) -> list[str] | None:
+    if _is_thought(record):
+        return []
+    if _is_media(record):
+        return [MEDIA]
+    telling = {key: value for key, value in record.items() if key not in _FRAME and not _is_frame(record, key)}
+    if not all(map(_WRAPPER.fullmatch, telling)):
+        return None
+    found = {key: _said(value, depth - 1) for key, value in telling.items()}
+    if None in found.values():
+        return None
+    failed = ["(failed)"] if record.get("isError") is True or record.get("is_error") is True else []
+    return failed + [text for key, texts in found.items() for text in _labelled(key, texts or [], len(found) > 1)]
+
+
+def _is_frame(record: dict[str, Any], key: str) -> bool:
+    """Whether a key only says how to read the rest: a known `type`, or what MCP writes a second time."""
+    return (key == "type" and record[key] in _SPOKEN) or (key == "structuredContent" and bool(record.get("content")))
+
+
+def _labelled(key: str, texts: list[str], several: bool) -> Iterator[str]:
+    yield from (f"{key}: {text}" if several else text for text in texts)
+
+
+def _pruned(value: Any, depth: int) -> Any:
+    """A JSON value less the thinking and the media in it."""
+    if not depth:
+        return None
+    match value:
+        case list():
+            return [_pruned(each, depth - 1) for each in value if not _is_thought(each)]
+        case dict() if _is_media(value):
+            return MEDIA
+        case dict():
+            spoken = "type" in value or "role" in value  # elsewhere a key called `reasoning` is a tool's own data
+            kept = {k: v for k, v in value.items() if not (spoken and k in _THOUGHT_KEYS) and not _is_thought(v)}
+            return {key: _pruned(each, depth - 1) for key, each in kept.items()}
+        case _:
+            return value
+
+
+def _is_thought(value: Any) -> bool:
+    kind = value.get("type") if isinstance(value, dict) else None
+    return isinstance(kind, str) and any(word in kind.lower() for word in ("thinking", "reasoning"))
+
+
+def _is_media(record: dict[str, Any]) -> bool:
+    return (record.get("type") in _MEDIA_TYPES and not _MEDIA_KEYS.isdisjoint(record)) or "blob" in record

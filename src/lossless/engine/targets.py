@@ -1,0 +1,63 @@
+"""How long a summary should be, how long it may be, and what a call for it may cost.
+
+Pure. All figures are tokens. `target` is what the model is asked for; the hard cap and the warning are measured
+against the configured target instead, so that a short source does not make an ordinary summary look too long.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from lossless.config import Settings
+
+LEAST_LEAF = 192
+LEAST_AGGRESSIVE_LEAF = 96
+LEAST_CONDENSED = 512
+THINKING_TOKENS = 2_048
+"""What a model that thinks first may spend on it: providers count thinking against the same limit."""
+
+
+def target(depth: int, source_tokens: int, settings: Settings, *, aggressive: bool = False) -> int:
+    """The length to ask for in a summary of that depth."""
+    if depth > 0:
+        return condensed_target(settings.condensed_target_tokens)
+    return leaf_target(source_tokens, settings.leaf_target_tokens, aggressive=aggressive)
+
+
+def configured(depth: int, settings: Settings) -> int:
+    """The target that was set for summaries of that depth."""
+    return settings.condensed_target_tokens if depth > 0 else settings.leaf_target_tokens
+
+
+def leaf_target(source_tokens: int, wanted: int, *, aggressive: bool = False) -> int:
+    """About a third of a short source, a fifth when aggressive; at most the wanted length, or 55 % of it."""
+    # In whole numbers: 0.55 * 2400 is a little more than 1320 for a float.
+    if aggressive:
+        most = max(LEAST_AGGRESSIVE_LEAF, wanted * 55 // 100)
+        return max(LEAST_AGGRESSIVE_LEAF, min(most, source_tokens // 5))
+    return max(LEAST_LEAF, min(max(LEAST_LEAF, wanted), source_tokens * 35 // 100))
+
+
+def condensed_target(wanted: int) -> int:
+    """The wanted length, but never so short that several summaries could not be told in it."""
+    return max(LEAST_CONDENSED, wanted)
+
+
+def completion_limit(target_tokens: int, *, thinking: bool = False) -> int:
+    """The most a model may write, its thinking included."""
+    return target_tokens + (THINKING_TOKENS if thinking else 0)
+
+
+def retry_limit(first: int, wanted: int) -> int:
+    """The limit of a second try, after the first one ended at its own."""
+    return max(2 * first, wanted)
+
+
+def hard_cap(wanted: int, factor: float) -> int:
+    """The length beyond which a summary is cut."""
+    return ceil(round(wanted * factor, 6))  # 1000 * 1.1 is 1100.0000000000002, and one token too many
+
+
+def warn_above(wanted: int) -> int:
+    """The length beyond which a summary is kept but reported as too long."""
+    return (3 * wanted + 1) // 2

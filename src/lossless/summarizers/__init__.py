@@ -1,0 +1,136 @@
+"""Summarisers: a request goes in, a text comes out.
+
+A summariser is named `anthropic/MODEL`, `openai/MODEL`, `provider/model` (any server that speaks OpenAI's
+chat completions, with `summary_base_url`), `command:PROGRAM ARGUMENTS` or `extractive`, or it is a function
+of one's own. No SDK is imported before its first use.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from lossless.errors import InvalidInput
+from lossless.events import Event, Hook, log
+from lossless.summarizers.base import Function, Own, Reply, Summarizer
+from lossless.summarizers.fallback import Chain
+
+if TYPE_CHECKING:
+    from lossless.config import Settings
+
+__all__ = ["Chain", "Function", "Reply", "Summarizer", "chain", "configured", "resolve"]
+
+
+def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: Hook = log) -> Summarizer:
+    """The summariser of that name. A name that means none, or an SDK that is not there, raises `InvalidInput`."""
+    if not isinstance(name, str):
+        if isinstance(name, Summarizer):
+            return name
+        return Own(name, getattr(name, "__qualname__", type(name).__name__))
+    if name == "extractive":
+        from lossless.summarizers.extractive import summarize
+
+        return Own(summarize, name, plain=True)
+    if name.startswith("command:"):
+        from lossless.summarizers.command import Command
+
+        return Command.parse(name.removeprefix("command:"), settings.summary_timeout_ms / 1000)
+    named = _complete(name, settings.summary_provider)
+    if not _is_complete(named):
+        named = f"{_guess(named, settings)}/{named}"
+        told = f"{name} names no provider; {named} is tried. Write the summary model as provider/model."
+        on_event(Event("summarizer.provider_guessed", told, "warning"))
+    return _hosted(named, settings)
+
+
+def chain(settings: Settings, host_model: str | None = None) -> list[str]:
+    """The names of the summarisers to try, in order: the summary model, the host's own model, the fallbacks.
+
+    A summary model without a provider takes the host's. When nothing is configured, it is `extractive`.
+    """
+    names = [host_model or "", *settings.fallback_providers]
+    if settings.summary_model:
+        hosts = host_model.partition("/")[0] if host_model and _is_complete(host_model) else None
+        names.insert(0, _complete(settings.summary_model, settings.summary_provider or hosts))
+    return list(dict.fromkeys(_tidy(name) for name in names if name.strip())) or ["extractive"]
+
+
+def configured(settings: Settings, host_model: str | None = None, *, on_event: Hook = log) -> Chain:
+    """What `chain` names, ready to be asked. A host's model that we cannot reach is passed over and told."""
+    candidates: list[Summarizer] = []
+    names, wanted = chain(settings, host_model), chain(settings)
+    # The address is that of the summary model; without one it is nobody's, the host's model least of all.
+    of_summary_model = {"summary_model": names[0]} if settings.summary_model else {"summary_base_url": None}
+    for name in names:
+        try:
+            candidates.append(resolve(name, structs.replace(settings, **of_summary_model), on_event=on_event))
+        except InvalidInput as error:
+            if name != _tidy(host_model or "") or name in wanted:
+                raise
+            on_event(Event("summarizer.host_model_skipped", str(error), "warning"))
+    return Chain(candidates or [resolve("extractive", settings)])
+
+
+def _is_complete(name: str) -> bool:
+    return name == "extractive" or name.startswith("command:") or "/" in name
+
+
+def _complete(name: str, provider: str | None) -> str:
+    return name if _is_complete(name) or not provider else f"{provider}/{name}"
+
+
+def _tidy(name: str) -> str:
+    if name.startswith("command:") or "/" not in name:
+        return name.strip()
+    provider, _, model = name.strip().partition("/")
+    return f"{provider.strip().lower()}/{model.strip()}"
+
+
+def _guess(model: str, settings: Settings) -> str:
+    if re.match("claude", model, re.IGNORECASE):
+        return "anthropic"
+    if settings.summary_base_url or re.match(r"(?:chat)?gpt-|o\d", model, re.IGNORECASE):
+        return "openai"
+    raise InvalidInput(
+        f'"{model}" is not a summariser.',
+        hint="Name it provider/model, command:PROGRAM or extractive, or give a function.",
+    )
+
+
+def _hosted(name: str, settings: Settings) -> Summarizer:
+    provider, _, model = _tidy(name).partition("/")
+    address = _address(provider, settings)
+    timeout = settings.summary_timeout_ms / 1000
+    if not (provider and model):
+        raise InvalidInput(f'"{name}" is not of the form provider/model.')
+    if provider == "anthropic":
+        _needs("anthropic")
+        from lossless.summarizers.anthropic import Anthropic
+
+        return Anthropic(model, address, timeout)
+    if provider != "openai" and address is None:
+        raise InvalidInput(f"{name} has no address.", hint="Set summary_base_url to that of its API.")
+    _needs("openai")
+    from lossless.summarizers.openai import OpenAI
+
+    return OpenAI(model, provider, address, timeout)
+
+
+def _address(provider: str, settings: Settings) -> str | None:
+    """Where the provider is. `summary_base_url` is the summary model's: no other provider's key may go there."""
+    if settings.summary_base_url is None:
+        return None
+    primary = _complete(settings.summary_model or f"{provider}/", settings.summary_provider)
+    owner = primary if "/" in primary else f"{_guess(primary, settings)}/"
+    return settings.summary_base_url if _tidy(owner).startswith(f"{provider}/") else None
+
+
+def _needs(package: str) -> None:
+    # An SDK without httpx2 is one of the years before.
+    if find_spec(package) is None or find_spec("httpx2") is None:
+        raise InvalidInput(
+            f"The {package} package is not installed, or too old.", hint=f"pip install 'lossless[{package}]'"
+        )

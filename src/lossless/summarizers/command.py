@@ -1,0 +1,75 @@
+"""Any program as a summariser: the prompt on its standard input, the summary on its standard output."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from lossless.errors import InvalidInput, SummarizerUnavailable
+from lossless.model import SummaryRequest
+from lossless.summarizers.base import Reply
+from lossless.summarizers.text import summary_of, well_formed
+
+
+class Command(Struct, frozen=True):
+    """A program with its arguments. No shell is involved, and whatever it started ends with its time."""
+
+    arguments: tuple[str, ...]
+    timeout: float = 60.0
+
+    @classmethod
+    def parse(cls, line: str, timeout: float) -> Command:
+        """The program of a line in the syntax of a shell: quotes count, variables and pipes do not."""
+        try:
+            arguments = tuple(shlex.split(line))
+        except ValueError as error:
+            raise InvalidInput(f"command:{line} cannot be read: {error}.") from error
+        if not arguments:
+            raise InvalidInput("command: names no program.", hint="Write command:PROGRAM ARGUMENTS.")
+        return cls(arguments, timeout)
+
+    @property
+    def name(self) -> str:
+        """The program alone: it is stored with each summary, and an argument may be a secret."""
+        return f"command:{PurePath(self.arguments[0]).name}"
+
+    def ask(self, request: SummaryRequest) -> Reply:
+        prompt = well_formed(f"{request.system}\n\n{request.prompt}")
+        try:
+            status, out, err = self._run(prompt.encode())
+        except subprocess.TimeoutExpired as error:
+            raise SummarizerUnavailable(f"{self.name} did not answer within {self.timeout:g} s.") from error
+        except OSError as error:
+            raise SummarizerUnavailable(f"{self.name} cannot be run: {error.strerror}.") from error
+        if status:
+            lines = err.decode(errors="replace").strip().splitlines()
+            why = "".join(filter(str.isprintable, lines[-1]))[:200] if lines else "it said nothing"
+            raise SummarizerUnavailable(f"{self.name} ended with status {status}: {why}")
+        return Reply(summary_of(out.decode(errors="replace")), self.name)
+
+    def _run(self, prompt: bytes) -> tuple[int, bytes, bytes]:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(  # noqa: S603 - the user's own program, without a shell
+            self.arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        ) as process:
+            try:
+                out, err = process.communicate(prompt, self.timeout)
+            except BaseException:
+                # Whatever went wrong, Ctrl-C included: it may have started others, which hold our pipes open.
+                _end(process)
+                raise
+        return process.returncode, out, err
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
