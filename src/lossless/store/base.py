@@ -44,23 +44,13 @@ class NewMessage(Struct, frozen=True, gc=False):
     at: int | None
     created_at: int
     event_id: str | None
-    outside: str | None = None
+    outside: str | None
 
 
-class MessageRow(Struct, frozen=True, gc=False):
+class MessageRow(NewMessage, frozen=True, gc=False):
     """A message as its columns, with its place."""
 
     seq: int
-    role: str
-    text: str
-    parts: str | None
-    meta: str | None
-    tokens: int
-    digest: bytes
-    at: int | None
-    created_at: int
-    event_id: str | None
-    outside: str | None
 
 
 MESSAGE, USER_MESSAGE = -1, -2
@@ -103,24 +93,10 @@ class NewSummary(Struct, frozen=True, gc=False):
     created_at: int
 
 
-class SummaryRow(Struct, frozen=True, gc=False):
-    """A summary as its columns."""
+class SummaryRow(NewSummary, frozen=True, gc=False):
+    """A summary as its columns, with its place."""
 
     id: int
-    public_id: str
-    depth: int
-    text: str
-    tokens: int
-    earliest_at: int | None
-    latest_at: int | None
-    descendants: int
-    source_tokens: int
-    file_ids: str
-    model: str
-    level: str
-    prompt_version: str | None
-    faithful: float | None
-    created_at: int
     revision: int
 
 

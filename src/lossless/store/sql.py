@@ -31,7 +31,7 @@ from lossless.store.base import (
 )
 
 _CONVERSATION = "id, key, active, session, next_seq, context_tokens, created_at, updated_at"
-_MESSAGE = "m.id, m.role, m.text, m.parts, m.meta, m.tokens, m.digest, m.at, m.created_at, m.event_id, m.outside"
+_MESSAGE = ", ".join(f"m.{column}" for column in (*NewMessage.__struct_fields__, "id"))
 _SUMMARY = ", ".join(f"s.{column}" for column in SummaryRow.__struct_fields__)
 _ACTIVE = f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
 _FILE = "id, sha256, name, mime, bytes, lines, summary, created_at"
@@ -405,7 +405,4 @@ def _conversation(row: Row) -> ConversationRow:
 
 
 def _message(row: Row, base: int) -> MessageRow:
-    identity, role, text, parts, meta, tokens, digest, at, created_at, event_id, outside = row
-    return MessageRow(
-        identity - base, role, text, parts, meta, tokens, bytes(digest), at, created_at, event_id, outside
-    )
+    return MessageRow(*(*row[:-1], row[-1] - base))
