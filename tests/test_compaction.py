@@ -325,7 +325,7 @@ def test_a_run_with_nothing_to_say_is_passed_over(database: str) -> None:
         assert_promise(chat)
 
 
-def test_the_seeds_rhythm_makes_a_leaf_a_turn(database: str) -> None:
+def test_the_leaf_trigger_makes_a_leaf_a_turn(database: str) -> None:
     with open_small(database, short, compaction_trigger="leaf", incremental_max_depth=0) as lcm:
         chat = lcm.conversation("k")
         made = []

@@ -48,7 +48,7 @@ def complaint(
     return str(caught.value)
 
 
-def test_the_defaults_are_those_of_the_seeds() -> None:
+def test_the_defaults_are_the_documented_ones() -> None:
     defaults = {name: setting.default for name, setting in catalogue().items()}
     assert defaults == {
         "enabled": True,

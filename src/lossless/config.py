@@ -436,7 +436,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 @cache
 def _spellings() -> Mapping[str, str]:
-    """Every way to write the name of a setting, the seeds' camelCase included, and the name it stands for."""
+    """Every way to write the name of a setting, the camelCase of older tools included, and the name it stands for."""
     snake = {name: name for name in catalogue()} | _ALIASES
     return {re.sub(r"_(\w)", lambda m: m[1].upper(), written): name for written, name in snake.items()} | snake
 

@@ -408,7 +408,7 @@ def test_the_names_of_older_tools_can_be_read_and_not_written(store: SQLStore, v
     assert len(store.all(f"SELECT * FROM {view}")) == len(rows)
 
 
-def test_views_speak_the_seeds_columns(store: SQLStore) -> None:
+def test_views_speak_the_columns_of_older_tools(store: SQLStore) -> None:
     parts = '[{"type":"tool_result","call_id":"c1","name":"read","span":[0,4]},{"type":"text","span":[5,3]}]'
     fill(store, "agent:main", row("out\n\nend", parts=parts, event_id="e"), row("plain"))
     assert store.all("SELECT session_key, active FROM conversations") == [("agent:main", 1)]

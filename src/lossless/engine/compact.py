@@ -110,7 +110,7 @@ def _until_under(work: Work, target: int) -> Generator[SummaryRequest, Reply, No
 
 
 def _incremental(work: Work) -> Generator[SummaryRequest, Reply, None]:
-    """One leaf after a turn, then condensation as deep as the settings allow: the seeds' own rhythm."""
+    """One leaf after a turn, then condensation as deep as the settings allow."""
     if (yield from _pass(work, plan.leaf_run(work.items, work.boundary, work.limits.run_tokens))):
         deepest = work.settings.incremental_max_depth
         while work.may_go_on() and (run := _condensable(work, hard=False, max_depth=deepest)):
