@@ -20,6 +20,7 @@ from lossless.engine.files import Files
 from lossless.engine.guards import Guards
 from lossless.engine.ingest import Intake, Skip, ingest
 from lossless.engine.prompts import Templates
+from lossless.engine.render import as_message
 from lossless.errors import FileUnavailable, InvalidInput, NotFound, SummarizerAuth, SummarizerError
 from lossless.events import Event, Hook, guarded, log
 from lossless.model import (
@@ -287,7 +288,8 @@ class Conversation:
         shown: list[Item] = [
             messages[item.ordinal] if item.summary_id is None else summaries[item.summary_id] for item in items
         ]
-        return Context(tuple(shown), sum(item.tokens for item in items))
+        said = tuple(as_message(item) if isinstance(item, Summary) else item.message for item in shown)
+        return Context(tuple(shown), sum(item.tokens for item in items), said)
 
     def files(self) -> list[StoredFile]:
         """The large contents of this conversation, oldest first."""

@@ -223,10 +223,8 @@ class Context(Struct, frozen=True):
 
     items: tuple[Item, ...]
     tokens: int
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        return tuple(item.message for item in self.items if isinstance(item, StoredMessage))
+    messages: tuple[Message, ...] = ()
+    """What goes to a model: each item as a message, a summary marked as such."""
 
 
 class StoredFile(Struct, frozen=True):
