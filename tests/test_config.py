@@ -67,6 +67,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "timezone": None,
         "compaction_trigger": "threshold",
         "context_threshold": 0.75,
+        "context_threshold_overrides": (),
         "proactive_threshold_compaction_mode": "deferred",
         "fresh_tail_count": 64,
         "fresh_tail_max_tokens": None,
@@ -97,6 +98,8 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "summary_max_calls_per_window": 24,
         "summary_call_window_ms": 600_000,
         "summary_spend_backoff_ms": 1_800_000,
+        "large_file_summary_model": None,
+        "large_file_summary_provider": None,
         "expansion_model": None,
         "expansion_provider": None,
         "max_expand_tokens": 4000,
@@ -146,6 +149,8 @@ def test_every_setting_can_be_written_in_every_source(toml: Path) -> None:
             case None:
                 value = {"timezone": "UTC", "summary_base_url": "http://h"}.get(setting.name, "7000")
                 value = "/a" if setting.type == "path" else value
+            case tuple() if setting.name == "context_threshold_overrides":
+                value = '[{"model": "a", "context_threshold": 0.5}]'
             case tuple():
                 value = "a/b" if setting.name == "fallback_providers" else "a"
             case bool():
@@ -158,7 +163,8 @@ def test_every_setting_can_be_written_in_every_source(toml: Path) -> None:
                 value = setting.range.split(", ")[0] if setting.type == "choice" else f"not {default}"
         texts[setting.name] = value
     from_environment = load(environment={catalogue()[name].environment: text for name, text in texts.items()})
-    lines = (f"{n} = {msgspec.json.encode(getattr(from_environment, n)).decode()}" for n in texts)
+    written = msgspec.json.decode(msgspec.json.encode(from_environment))
+    lines = (f"{name} = {_as_toml(value)}" for name, value in written.items())
     toml.write_text("\n".join(lines))
     assert load(environment={}, file=toml) == from_environment
     assert load(msgspec.structs.asdict(from_environment), environment={}) == from_environment
@@ -189,7 +195,7 @@ def test_the_environment_of_the_process_counts_when_none_is_given(monkeypatch: p
     assert load().fresh_tail_count == 5
 
 
-def test_the_names_of_the_seeds_are_understood(toml: Path) -> None:
+def test_the_names_of_other_tools_are_understood(toml: Path) -> None:
     toml.write_text('dbPath = "/a.db"\nfreshTailCount = 5\nlargeFileThresholdTokens = 2000')
     expected = Settings(database_path="/a.db", fresh_tail_count=5, large_file_token_threshold=2000)
     assert load(environment={}, file=toml) == expected
@@ -213,6 +219,16 @@ def test_what_other_versions_know_is_warned_about_and_not_refused(toml: Path) ->
         "lcm.toml: cacheAwareCompaction is known from other versions of LCM and has no effect here.",
         "environment: LCM_AUTO_ROTATE_SESSION_FILES_STARTUP is known from other versions of LCM and has no effect here.",
     )
+
+
+def test_a_setting_that_needs_another_is_told_when_it_is_alone(toml: Path) -> None:
+    toml.write_text('largeFileSummaryModel = "m"')
+    alone = resolve(environment={}, file=toml)
+    assert alone.warnings == ("lcm.toml: large_file_summary_model has no effect without large_file_summary_provider.",)
+    assert resolve(environment={"LCM_LARGE_FILE_SUMMARY_PROVIDER": "openai"}).warnings == (
+        "LCM_LARGE_FILE_SUMMARY_PROVIDER: large_file_summary_provider has no effect without large_file_summary_model.",
+    )
+    assert resolve(environment={"LCM_LARGE_FILE_SUMMARY_PROVIDER": "openai"}, file=toml).warnings == ()
 
 
 @pytest.mark.parametrize(

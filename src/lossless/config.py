@@ -18,11 +18,13 @@ from functools import cache
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
-from msgspec import Meta, Struct, field, inspect
+from msgspec import Meta, Struct, field, inspect, json
 from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, Metadata, StrType, UnionType, VarTupleType
 from msgspec.structs import force_setattr
 
+from lossless import rules
 from lossless.errors import ConfigError
+from lossless.rules import ThresholdRule as ThresholdRule
 
 AtLeast1: TypeAlias = Annotated[int, Meta(ge=1)]
 AtLeast2: TypeAlias = Annotated[int, Meta(ge=2)]
@@ -77,6 +79,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     context_threshold: Annotated[
         Annotated[float, Meta(gt=0, le=1)], "The share of its budget a context may fill before it is compacted."
     ] = 0.75
+    context_threshold_overrides: Annotated[
+        tuple[ThresholdRule, ...], "Rules that set other limits for some models or conversations."
+    ] = ()
     proactive_threshold_compaction_mode: Annotated[
         Literal["deferred", "inline"],
         "Whether a turn that passes the threshold leaves compaction to an idle moment, or waits for it.",
@@ -148,6 +153,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     summary_spend_backoff_ms: Annotated[
         AtLeast1, "How long a conversation that made too many calls makes none, in milliseconds."
     ] = 1_800_000
+    large_file_summary_model: Annotated[
+        str | None,
+        "The model that tells what is in large prose, without its provider; when not set, no model is needed for it.",
+    ] = None
+    large_file_summary_provider: Annotated[
+        str | None, "The provider of that model; neither of the two has an effect alone."
+    ] = None
 
     expansion_model: Annotated[
         str | None,
@@ -164,7 +176,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             try:
                 force_setattr(self, name, setting.accept(getattr(self, name)))
             except ValueError as error:
-                problems.append(f"{name}: {error}")
+                problems += _told(name, error)
         if problems:
             raise ConfigError("\n".join(problems))
 
@@ -212,6 +224,8 @@ class Setting(Struct, frozen=True):
     def type(self) -> str:
         if self.name in _PATHS:
             return "path"
+        if self.name == "context_threshold_overrides":
+            return "list of rules"
         names = {BoolType: "true or false", IntType: "whole number", FloatType: "number", LiteralType: "choice"}
         return (names | {VarTupleType: "list"}).get(type(_base(self.schema)), "text")
 
@@ -284,6 +298,7 @@ def resolve(
     found.in_table("argument", "arguments", arguments or {})
     if found.problems:
         raise ConfigError("\n".join(found.problems))
+    found.in_pairs()
     defaults = {name: Source("default", "default", setting.default) for name, setting in catalogue().items()}
     return Loaded(Settings(**found.values), defaults | found.sources, tuple(found.warnings))
 
@@ -328,8 +343,8 @@ _LARGEST = 2**31 - 1
 # What other implementations of LCM know and this one does not: whoever moves over from there is told, not stopped.
 _ELSEWHERE = re.compile(
     "auto_rotate_session_files|autocompact_disabled|cache_aware_compaction|cache_ttl_seconds|cold_cache_observation|"
-    "context_threshold_overrides|critical_budget_pressure|dynamic_leaf_chunk_tokens|enable_summary_thinking|"
-    "host_fallback_mode|hot_cache_|independent_log_file|large_file_summary_|log_file|log_max_file_bytes|"
+    "critical_budget_pressure|dynamic_leaf_chunk_tokens|enable_summary_thinking|"
+    "host_fallback_mode|hot_cache_|independent_log_file|log_file|log_max_file_bytes|"
     "max_cold_cache_catchup_passes|prompt_aware_eviction|prune_heartbeat_ok|replay_flood_threshold_|"
     "stub_large_tool_payloads|summary_prefix_target_tokens|"
     "transcript_gc_enabled"
@@ -397,7 +412,13 @@ class _Found(Struct):
             self.values[name] = catalogue()[name].accept(value, base=base)
             self.sources[name] = source
         except ValueError as error:
-            self.problems.append(f"{label}: {error}")
+            self.problems += _told(label, error)
+
+    def in_pairs(self) -> None:
+        pair = ("large_file_summary_model", "large_file_summary_provider")
+        for name, other in (pair, pair[::-1]):
+            if self.values.get(name) and not self.values.get(other):
+                self.warnings.append(f"{self.sources[name].where}: {name} has no effect without {other}.")
 
     def unknown(self, where: str, written: str, name: str) -> None:
         label = f"{where}: {_printable(written)}"
@@ -469,6 +490,11 @@ def _from_text(schema: inspect.Type, text: str) -> object:
                 return int(text) if isinstance(schema, IntType) else float(text)
             except ValueError:
                 return text
+        case VarTupleType(item_type=inspect.StructType()) if text:
+            try:
+                return json.decode(text)
+            except (ValueError, RecursionError):
+                return text
         case VarTupleType():
             return [item for item in map(str.strip, text.split(",")) if item]
         case _:
@@ -500,6 +526,10 @@ def _accept(schema: inspect.Type, value: object, noun: str = "a text") -> object
             if value in values:
                 return value
             noun = f"one of {_range(schema)}"
+        case VarTupleType(item_type=inspect.StructType()):
+            if isinstance(value, list | tuple):
+                return rules.read(value, _accept)
+            noun = "a list of rules (in a variable, a JSON array)"
         case VarTupleType(item_type=item):
             if isinstance(value, list | tuple):
                 return tuple(_accept(item, entry) for entry in value)
@@ -517,6 +547,12 @@ def _in_range(schema: IntType | FloatType, value: float) -> float:
     if not enough or (schema.le is not None and value > schema.le):
         raise ValueError(f"{_shown(value)} is out of range ({_range(schema)}).")
     return value
+
+
+def _told(label: str, error: ValueError) -> list[str]:
+    if isinstance(error, rules.Misread):
+        return [f"{label}{_printable(place)}{why}" for place, why in error.mistakes]
+    return [f"{label}: {error}"]
 
 
 def _zone(name: str) -> tzinfo:

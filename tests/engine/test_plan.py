@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.config import Settings
-from lossless.engine.plan import condensed_run, is_due, leaf_run, limits, prefix_tokens, raw_tokens, tail_start
+from lossless.config import Settings, ThresholdRule
+from lossless.engine.plan import (
+    condensed_run,
+    is_due,
+    leaf_run,
+    limits,
+    matching_rule,
+    prefix_tokens,
+    raw_tokens,
+    tail_start,
+)
 from lossless.store.base import MESSAGE, USER_MESSAGE, ItemRow
 
 
@@ -87,16 +96,17 @@ CONDENSING = Settings(leaf_min_fanout=8, condensed_min_fanout=4, condensed_min_f
 def test_the_condensed_run(text: str, normal: tuple[int, int] | None, hard: tuple[int, int] | None) -> None:
     items = view(text, tokens=2000)
     for wanted, pressed in ((normal, False), (hard, True)):
-        found = condensed_run(items, len(items), CONDENSING, hard=pressed)
+        found = condensed_run(items, len(items), limits(CONDENSING, 200_000), CONDENSING, hard=pressed)
         ordinals = [item.ordinal for item in found.items] if found else None
         assert ordinals == (None if wanted is None else list(range(*wanted)))
 
 
 def test_condensation_goes_no_deeper_than_it_may() -> None:
     items = view("1 1 1 1", tokens=2000)
-    assert condensed_run(items, 4, CONDENSING, max_depth=1) is None
-    assert condensed_run(items, 4, CONDENSING, max_depth=2) is not None
-    assert condensed_run(items, 4, CONDENSING, max_depth=0) is None
+    held_to = limits(CONDENSING, 200_000)
+    assert condensed_run(items, 4, held_to, CONDENSING, max_depth=1) is None
+    assert condensed_run(items, 4, held_to, CONDENSING, max_depth=2) is not None
+    assert condensed_run(items, 4, held_to, CONDENSING, max_depth=0) is None
 
 
 @pytest.mark.parametrize(
@@ -117,8 +127,103 @@ def test_a_cap_on_the_budget_counts() -> None:
 
 def test_the_minimum_of_a_condensation_grows_with_the_run() -> None:
     items = view("S:900 " * 8)
-    assert condensed_run(items, 8, Settings(leaf_chunk_tokens=80_000)) is None
-    assert condensed_run(items, 8, Settings(leaf_chunk_tokens=20_000)) is not None
+    for chunk, is_enough in ((80_000, False), (20_000, True)):
+        settings = Settings(leaf_chunk_tokens=chunk)
+        assert (condensed_run(items, 8, limits(settings, 200_000), settings) is not None) == is_enough
+
+
+CLAUDE = ThresholdRule(model="claude-*", context_threshold=0.1)
+NIGHTLY = ThresholdRule(session_pattern="agent:*:cron:**", context_threshold=0.2)
+LARGE = ThresholdRule(window_min=200_000, context_threshold=0.3)
+SMALL = ThresholdRule(window_max=200_000, context_threshold=0.4)
+EXACT = ThresholdRule(window_min=200_000, window_max=200_000, context_threshold=0.5)
+CLAUDE_LARGE = ThresholdRule(model="claude-*", window_min=200_000, context_threshold=0.6)
+NIGHTLY_EXACT = ThresholdRule(session_pattern="agent:**", window_min=200_000, window_max=200_000, context_threshold=0.7)
+ELSEWHERE = ThresholdRule(
+    session_pattern="agent:*:cron:**", window_min=300_000, window_max=400_000, context_threshold=1
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "winner"),
+    [
+        ([], None),
+        ([SMALL, LARGE, EXACT, NIGHTLY, CLAUDE, CLAUDE_LARGE], CLAUDE_LARGE),  # 20, 20, 40, 50, 100, 120
+        ([SMALL, LARGE, EXACT, NIGHTLY, CLAUDE], CLAUDE),
+        ([NIGHTLY_EXACT, CLAUDE], CLAUDE),  # 90, 100
+        ([NIGHTLY, NIGHTLY_EXACT], NIGHTLY_EXACT),
+        ([SMALL, LARGE, EXACT, NIGHTLY], NIGHTLY),
+        ([SMALL, LARGE, EXACT], EXACT),
+        ([SMALL, LARGE], SMALL),
+        ([LARGE, SMALL], LARGE),
+        ([ELSEWHERE, SMALL], SMALL),  # 90, but not for this window
+        ([ELSEWHERE], None),
+    ],
+)
+def test_the_most_specific_rule_counts_and_the_first_of_equals(
+    rules: list[ThresholdRule], winner: ThresholdRule | None
+) -> None:
+    settings = Settings(context_threshold_overrides=tuple(rules))
+    assert matching_rule(settings, 200_000, "agent:main:cron:nightly", "anthropic/claude-opus") == winner
+
+
+@pytest.mark.parametrize(
+    ("rule", "window", "key", "model", "is_met"),
+    [
+        (CLAUDE, 1, "", "claude-opus", True),
+        (CLAUDE, 1, "", "Anthropic/Claude-Opus", True),
+        (CLAUDE, 1, "", "openrouter/anthropic/claude-opus", False),
+        (CLAUDE, 1, "", "gpt-5", False),
+        (CLAUDE, 1, "", "", False),
+        (CLAUDE, 1, "", None, False),
+        (ThresholdRule(model="ANTHROPIC/claude-opus", context_threshold=1), 1, "", "anthropic/Claude-opus", True),
+        (ThresholdRule(model="anthropic/claude-opus", context_threshold=1), 1, "", "claude-opus", False),
+        (ThresholdRule(model="anthropic/*", context_threshold=1), 1, "", "openai/gpt-5", False),
+        (ThresholdRule(model="claude", context_threshold=1), 1, "", "claude-opus", False),
+        (ThresholdRule(model="llama*", context_threshold=1), 1, "", "ollama/llama3:8b", False),
+        (ThresholdRule(model="llama**", context_threshold=1), 1, "", "ollama/llama3:8b", True),
+        (NIGHTLY, 1, "agent:main:cron:a:b", None, True),
+        (NIGHTLY, 1, "Agent:main:cron:a", None, False),
+        (NIGHTLY, 1, "", None, False),
+        (LARGE, 200_000, "", None, True),
+        (LARGE, 199_999, "", None, False),
+        (SMALL, 200_000, "", None, True),
+        (SMALL, 200_001, "", None, False),
+        (CLAUDE_LARGE, 200_000, "", "claude-opus", True),
+        (CLAUDE_LARGE, 199_999, "", "claude-opus", False),
+        (CLAUDE_LARGE, 200_000, "", "gpt-5", False),
+    ],
+)
+def test_every_matcher_of_a_rule_has_to_be_met(
+    rule: ThresholdRule, window: int, key: str, model: str | None, is_met: bool
+) -> None:
+    settings = Settings(context_threshold_overrides=(rule,))
+    assert (matching_rule(settings, window, key, model) is not None) == is_met
+
+
+def test_a_rule_sets_the_limits_of_what_it_matches_and_of_nothing_else() -> None:
+    rule = ThresholdRule(model="gpt-*", context_threshold=0.5, fresh_tail_count=8, leaf_chunk_tokens=6_000)
+    settings = Settings(context_threshold_overrides=(rule,))
+    assert limits(settings, 100_000, model="gpt-5") == (100_000, 50_000, 8, None, 6_000, 6_000)
+    assert limits(settings, 100_000, model="claude-opus") == limits(Settings(), 100_000)
+
+
+def test_what_a_rule_leaves_open_stays_as_it_is_set() -> None:
+    settings = Settings(context_threshold_overrides=(NIGHTLY,), fresh_tail_count=5, leaf_chunk_tokens=7_000)
+    assert limits(settings, 100_000, key="agent:main:cron:nightly") == (100_000, 20_000, 5, None, 7_000, 7_000)
+
+
+def test_a_rule_looks_at_the_window_and_not_at_the_budget() -> None:
+    settings = Settings(context_threshold_overrides=(LARGE,), max_assembly_token_budget=10_000)
+    assert limits(settings, 200_000).threshold == 3_000
+
+
+def test_the_chunk_of_a_rule_counts_for_condensation_too() -> None:
+    items = view("S:900 " * 8)
+    rule = ThresholdRule(model="gpt-*", context_threshold=1, leaf_chunk_tokens=80_000)
+    settings = Settings(context_threshold_overrides=(rule,))
+    assert condensed_run(items, 8, limits(settings, 200_000, model="gpt-5"), settings) is None
+    assert condensed_run(items, 8, limits(settings, 200_000, model="claude-opus"), settings) is not None
 
 
 def test_the_leaf_trigger_waits_for_enough_messages_outside_the_tail() -> None:
@@ -150,7 +255,7 @@ def test_the_tail_never_splits_the_newest_user_turn(items: list[ItemRow], count:
 def test_runs_are_contiguous_of_one_depth_and_outside_the_tail(items: list[ItemRow], count: int) -> None:
     boundary = tail_start(items, count, None)
     small = Settings(leaf_min_fanout=2, condensed_min_fanout=2, leaf_chunk_tokens=1000, condensed_target_tokens=100)
-    for run in (leaf_run(items, boundary, 1000), condensed_run(items, boundary, small)):
+    for run in (leaf_run(items, boundary, 1000), condensed_run(items, boundary, limits(small, 200_000), small)):
         if run:
             ordinals = [item.ordinal for item in run.items]
             assert ordinals == list(range(ordinals[0], ordinals[-1] + 1))

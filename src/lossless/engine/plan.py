@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lossless.config import Settings
+from lossless import patterns
+from lossless.config import Settings, ThresholdRule
+from lossless.engine.targets import LEAST_LEAF
 from lossless.store.base import ItemRow
 
 
@@ -41,18 +43,44 @@ class Limits(NamedTuple):
     prefix_target: int
 
 
-def limits(settings: Settings, window: int) -> Limits:
-    """The limits for a model's window."""
+def limits(settings: Settings, window: int, *, key: str = "", model: str | None = None) -> Limits:
+    """The limits for a model's window, as the rule for this conversation or model has them, if there is one."""
+    rule = matching_rule(settings, window, key, model)
+    share = rule.context_threshold if rule else settings.context_threshold
+    tail = (rule and rule.fresh_tail_count) or settings.fresh_tail_count
+    chunk = (rule and rule.leaf_chunk_tokens) or settings.leaf_chunk_tokens
     budget = min(window, settings.max_assembly_token_budget or window)
-    threshold = math.floor(settings.context_threshold * budget)
-    return Limits(
-        budget,
-        threshold,
-        settings.fresh_tail_count,
-        settings.fresh_tail_max_tokens,
-        settings.leaf_chunk_tokens,
-        max(settings.condensed_target_tokens, min(settings.leaf_chunk_tokens, max(1, threshold) // 2)),
+    threshold = math.floor(share * budget)
+    prefix = max(settings.condensed_target_tokens, min(chunk, max(1, threshold) // 2))
+    return Limits(budget, threshold, tail, settings.fresh_tail_max_tokens, chunk, prefix)
+
+
+def matching_rule(settings: Settings, window: int, key: str, model: str | None) -> ThresholdRule | None:
+    """The most specific of the rules that match, the first of equals.
+
+    A rule without a model or session pattern is for all of them. The window is the model's own, whatever its budget.
+    """
+    fitting = (rule for rule in settings.context_threshold_overrides if _fits(rule, window, key, model))
+    return max(fitting, key=_specificity, default=None)
+
+
+def _fits(rule: ThresholdRule, window: int, key: str, model: str | None) -> bool:
+    return (
+        (rule.window_min or 0) <= window <= (rule.window_max or window)
+        and (rule.session_pattern is None or patterns.matches(rule.session_pattern, key))
+        and (rule.model is None or _names(rule.model, model or ""))
     )
+
+
+def _names(pattern: str, model: str) -> bool:
+    """Whether the pattern names the model, with its provider or without, in any case."""
+    full = model.casefold()
+    return any(patterns.matches(pattern.casefold(), name) for name in (full, full.partition("/")[2]) if name)
+
+
+def _specificity(rule: ThresholdRule) -> int:
+    weights = ((rule.model, 100), (rule.session_pattern, 50), (rule.window_min, 20), (rule.window_max, 20))
+    return sum(weight for matcher, weight in weights if matcher is not None)
 
 
 def tail_start(items: Sequence[ItemRow], count: int, max_tokens: int | None) -> int:
@@ -91,19 +119,36 @@ def leaf_run(items: Sequence[ItemRow], boundary: int, limit: int, after: int = -
     return Run(tuple(chosen)) if chosen else None
 
 
+def least_run(items: Sequence[ItemRow], boundary: int, limits: Limits, goal: int, *, eager: bool = False) -> int:
+    """The fewest tokens of messages that are worth a call for a leaf.
+
+    When the tail alone is over the goal, no summary can bring the context below it: then more is waited for, lest every
+    turn costs a call, unless somebody is `eager`.
+    """
+    few, half = 2 * LEAST_LEAF, limits.run_tokens // 2
+    hopeless = sum(item.tokens for item in items[boundary:]) > goal
+    return min(half, max(few, limits.budget // 4)) if hopeless and not eager else min(half, few)
+
+
 def condensed_run(
-    items: Sequence[ItemRow], boundary: int, settings: Settings, *, hard: bool = False, max_depth: int = -1
+    items: Sequence[ItemRow],
+    boundary: int,
+    limits: Limits,
+    settings: Settings,
+    *,
+    hard: bool = False,
+    max_depth: int = -1,
 ) -> Run | None:
     """The first run of summaries of one depth worth condensing, at the shallowest such depth.
 
     `hard` lowers the number of summaries wanted; `max_depth` is the deepest summary that may be made (-1: any).
     """
-    least = max(settings.condensed_target_tokens, settings.leaf_chunk_tokens // 10)
+    least = max(settings.condensed_target_tokens, limits.run_tokens // 10)
     for depth in sorted({item.depth for item in items[:boundary] if not item.is_message}):
         if max_depth >= 0 and depth + 1 > max_depth:
             break
         fanout = _fanout(depth, settings, hard)
-        for run in _runs(items[:boundary], depth, settings.leaf_chunk_tokens):
+        for run in _runs(items[:boundary], depth, limits.run_tokens):
             if len(run) >= fanout and sum(item.tokens for item in run) >= least:
                 return Run(tuple(run))
     return None
