@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.config import Settings
-from lossless.engine.prompts import NAMES, Templates, request, template_name
-from lossless.errors import NotFound
+from lossless.engine.prompts import NAMES, Templates, check, export, preview, request, template_name
+from lossless.errors import InvalidInput, NotFound
 from lossless.model import SummaryRequest
 from tests import strategies
 
@@ -414,6 +414,128 @@ def test_whatever_an_operator_writes_there_is_always_a_prompt(
     templates = with_override(directory, " ".join(text).encode("utf-8", "surrogatepass"))
     assert len(templates.problems) + len(templates.overrides) == 1
     assert "the source" in asked(templates=templates).prompt
+
+
+def test_a_prompt_is_known_however_its_name_is_written(tmp_path: Path) -> None:
+    templates = with_override(tmp_path, "{conversationSegment}")
+    for name in ("leaf", "Leaf", "LEAF.TXT"):
+        assert templates.is_override(name)
+        assert templates.source(name) == "{conversationSegment}"
+        assert templates.origin(name) == str(tmp_path / "leaf.txt")
+    assert templates.origin("system") == Templates.load(None).origin("leaf") == "built-in"
+
+
+def test_a_diff_tells_what_a_model_would_notice(tmp_path: Path) -> None:
+    built_in = Templates.load(None).source("leaf")
+    assert with_override(tmp_path, built_in.replace("\n", "\r\n").rstrip()).diff("leaf") == ""
+    changed = with_override(tmp_path, f"First.\n{built_in}").diff("leaf").splitlines()
+    assert changed[:2] == ["--- built-in/leaf.txt", f"+++ {tmp_path / 'leaf.txt'}"]
+    assert [line for line in changed[2:] if line[0] in "+-"] == ["+First."]
+
+
+def test_a_diff_with_nothing_says_why_there_is_nothing(tmp_path: Path) -> None:
+    for directory, reason in (
+        (None, "No prompt_dir is set."),
+        (tmp_path, f"There is no file {tmp_path / 'leaf.txt'}."),
+        (tmp_path / "nowhere", f"There is no file {tmp_path / 'nowhere' / 'leaf.txt'}."),
+    ):
+        with pytest.raises(NotFound) as raised:
+            Templates.load(directory).diff("leaf")
+        assert raised.value.hint == reason
+    with pytest.raises(NotFound, match=r"leaf\.txt, line 1: x is not a variable\. The built-in prompt serves"):
+        with_override(tmp_path, "{{ x }}").diff("leaf")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_preview_is_the_request_that_compaction_would_make(name: str) -> None:
+    settings = Settings(custom_instructions="Danish.", leaf_target_tokens=300)
+    made = preview(name, settings, source="word " * 4_000, previous="P")
+    assert name in ("system", template_name(made.depth, aggressive=made.aggressive))
+    assert made.target_tokens == (2_000 if made.depth else 165 if made.aggressive else 300)
+    assert block(made.prompt, "operator_instructions") == "Danish."
+    again = request(
+        made.source,
+        depth=made.depth,
+        target_tokens=made.target_tokens,
+        max_tokens=made.max_tokens,
+        previous="P",
+        aggressive=made.aggressive,
+        settings=settings,
+    )
+    assert made == again
+
+
+def test_a_preview_makes_up_what_is_not_given_and_mixes_nothing_made_up_into_what_is() -> None:
+    made = preview("leaf", Settings())
+    assert made.previous
+    assert "| user]\n" in made.source
+    assert preview("leaf", Settings(), previous="P").previous == "P"
+    assert preview("leaf", Settings(), source="S").previous is None
+    with pytest.raises(InvalidInput, match=r"leaf does not serve depth 1\. condensed-d1 does\."):
+        preview("leaf", Settings(), depth=1)
+
+
+def test_all_that_is_wrong_with_a_prompt_is_found_at_once(tmp_path: Path) -> None:
+    with_override(tmp_path, "{{ a }}\n{{ b }}{{ b }}\n{{ depth|upper }}")
+    assert [(each.line, each.reason.split()[0]) for each in check(tmp_path).findings] == [
+        (1, "a"),
+        (2, "b"),
+        (3, "upper"),
+    ]
+    with_override(tmp_path, "Summarise!")
+    missing, footer = check(tmp_path).findings
+    assert "does not always show conversation_segment" in missing.reason
+    assert 'does not always ask for the last line "Expand for details about: ..."' in footer.reason
+    assert (missing.serves, footer.serves) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "footer", ["", "{# Expand for details about: #}", "{% if depth %}Expand for details about:{% endif %}"]
+)
+def test_a_prompt_that_asks_for_no_footer_serves_but_is_told(footer: str, tmp_path: Path) -> None:
+    templates = with_override(tmp_path, f"{{conversationSegment}}{footer}")
+    assert templates.problems == ()
+    assert templates.is_override("leaf")
+    (finding,) = check(tmp_path).findings
+    assert finding.serves
+    assert str(finding) == f"{tmp_path / 'leaf.txt'} {finding.reason}."
+    with_override(tmp_path, "Be brief.", "system")
+    assert len(check(tmp_path).findings) == 1
+
+
+def test_files_that_mean_no_prompt_are_told(tmp_path: Path) -> None:
+    for name in ("Leaf.txt", "condensed-d4.txt", "notes.md", ".hidden"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "v1").mkdir()
+    os.mkfifo(tmp_path / "system.txt")
+    told = {Path(each.path).name: each.reason for each in check(tmp_path).findings}
+    assert told == {
+        "system.txt": "is not a file",
+        "Leaf.txt": "is not the name of a prompt (did you mean leaf.txt?)",
+        "condensed-d4.txt": "is not the name of a prompt (did you mean condensed-d3.txt?)",
+        "notes.md": "is not the name of a prompt",
+    }
+    assert check(tmp_path).overrides == ("system",)
+    assert str(check(tmp_path / "notes.md").findings[0]) == f"{tmp_path / 'notes.md'} is not a directory."
+
+
+def test_an_export_replaces_no_directory_and_follows_no_link(tmp_path: Path) -> None:
+    target, elsewhere = tmp_path / "own", tmp_path / "elsewhere.txt"
+    target.mkdir()
+    elsewhere.write_text("not a prompt")
+    (target / "leaf.txt").symlink_to(elsewhere)
+    (target / "system.txt").mkdir()
+    with pytest.raises(InvalidInput, match=r"already has system\.txt\. Nothing was written"):
+        export(target, force=True)
+    (target / "system.txt").rmdir()
+    with pytest.raises(InvalidInput, match=r"already has leaf\.txt\."):
+        export(target)
+    assert [path.name for path in target.iterdir()] == ["leaf.txt"]
+    assert len(export(target, force=True)) == len(NAMES)
+    assert elsewhere.read_text() == "not a prompt"
+    assert Templates.load(target).source("leaf") == Templates.load(None).source("leaf")
+    with pytest.raises(InvalidInput, match="cannot be written: "):
+        export(elsewhere / "below")
 
 
 def test_jinja_is_loaded_only_when_something_is_asked() -> None:
