@@ -22,6 +22,8 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple, Self
 
+from tests.validators import violations
+
 SUMMARY = "Anna moved the launch to 3 May. Files: none\nExpand for details about: the budget"
 
 
@@ -296,19 +298,9 @@ class _Messages(_Wire):
         messages = body.get("messages")
         if not messages or "max_tokens" not in body:
             return "messages and max_tokens: Field required"
-        if messages[0]["role"] != "user" or messages[-1]["role"] != "user":
-            return "messages: the first and the last must use the user role"
-        asked: set[str] = set()
-        for message in messages:
-            blocks = _blocks(message["content"])
-            if message["role"] not in ("user", "assistant"):
-                return f"messages: Unexpected role {message['role']}"
-            if not blocks or any(block["type"] == "text" and not block["text"].strip() for block in blocks):
-                return "messages: text content blocks must be non-empty"
-            if asked != {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}:
-                return "messages: each tool_use must have one tool_result in the next message"
-            asked = {block["id"] for block in blocks if block["type"] == "tool_use"}
-        return ""
+        if messages[-1]["role"] == "assistant":
+            return "messages: this model does not support assistant message prefill"
+        return next(iter(violations("anthropic", body)), "")
 
     def blocks(self) -> list[dict[str, Any]]:
         thinking = {"type": "thinking", "thinking": self.play.reasoning, "signature": "c2ln"}
@@ -335,10 +327,6 @@ class _Messages(_Wire):
         yield {"type": "message_stop"}
 
 
-def _blocks(content: Any) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-
-
 class _Chat(_Wire):
     @staticmethod
     def wrong(body: dict[str, Any]) -> str:
@@ -346,21 +334,7 @@ class _Chat(_Wire):
             return "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
         if not body.get("messages"):
             return "messages: expected at least one"
-        asked: set[str] = set()
-        for message in body["messages"]:
-            if message["role"] == "tool":
-                if message["tool_call_id"] not in asked:
-                    return "messages with role 'tool' must follow a message with their tool_calls"
-                asked.discard(message["tool_call_id"])
-                continue
-            if asked:
-                return "tool_calls must be followed by tool messages for each of them"
-            asked = {call["id"] for call in message.get("tool_calls") or ()}
-            if message["role"] not in ("system", "developer", "user", "assistant"):
-                return f"invalid role {message['role']}"
-            if not asked and not _words(message.get("content")).strip():
-                return "content must not be empty"
-        return "tool_calls without an answer" if asked else ""
+        return next(iter(violations("openai_chat", body)), "")
 
     def choice(self, finish: str | None, **said: Any) -> dict[str, Any]:
         kind = "chat.completion.chunk" if "delta" in said else "chat.completion"
@@ -389,19 +363,7 @@ class _Responses(_Wire):
         given = body.get("input")
         if not given or (isinstance(given, str) and not given.strip()):
             return "input must not be empty"
-        items = [] if isinstance(given, str) else given
-        called: list[str] = []
-        for item in items:
-            kind = item.get("type", "message")
-            if kind == "function_call":
-                called.append(item["call_id"])
-            elif kind == "function_call_output":
-                if item["call_id"] not in called:
-                    return f"No tool call found for function call output with call_id {item['call_id']}."
-                called.remove(item["call_id"])
-            elif kind == "message" and not _words(item.get("content")).strip():
-                return "content must not be empty"
-        return f"No tool output found for function call {called[0]}." if called else ""
+        return "" if isinstance(given, str) else next(iter(violations("openai_responses", body)), "")
 
     def item(self) -> dict[str, Any]:
         part = {"type": "output_text", "text": self.play.text, "annotations": []}

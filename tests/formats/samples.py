@@ -33,10 +33,11 @@ def cases(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def back(name: str, messages: Sequence[Message]) -> Any:
-    """The list of wire messages, cache markers included, and nothing beside it."""
-    (value,) = DUMPS[name](messages).values()
-    return value
+def back(name: str, messages: Sequence[Message]) -> list[Any]:
+    """The wire messages exactly as they came, also those that no API would take."""
+    if name == "openai_responses":
+        return [item for message in messages for item in openai_responses.dump_items(message)]
+    return [FORMATS[name].dump_message(message) for message in messages]
 
 
 def kinds(message: Message) -> list[str]:

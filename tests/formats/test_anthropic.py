@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -64,9 +65,10 @@ def test_a_request_without_system_has_none() -> None:
 
 def test_system_blocks_come_back_as_blocks() -> None:
     blocks = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind.", "cache_control": MARK}]
-    request = {"system": blocks, "messages": [{"role": "system", "content": "From now on in Dutch."}]}
+    said = [{"role": "user", "content": "Hi"}, {"role": "system", "content": "From now on in Dutch."}]
+    request = {"system": blocks, "messages": said}
     messages = anthropic.load_request(request)
-    assert [message.role for message in messages] == ["system", "system"]
+    assert [message.role for message in messages] == ["system", "user", "system"]
     assert anthropic.dump(messages, keep_cache_markers=True) == request
 
 
@@ -79,9 +81,18 @@ def test_system_text_said_in_between_moves_beside() -> None:
     assert "system" not in anthropic.dump([Message.user("Hi"), Message.system("")])
 
 
+def test_a_system_message_stays_only_where_the_api_takes_one() -> None:
+    wire: list[Any] = [{"role": role, "content": role} for role in ("system", "user", "assistant", "system", "user")]
+    assert anthropic.dump(anthropic.load(wire)) == {
+        "system": [{"type": "text", "text": "system"}, {"type": "text", "text": "system"}],
+        "messages": [wire[1], wire[2], wire[4]],
+    }
+
+
 def test_cache_markers_stay_behind_unless_asked_for() -> None:
     trap = {"cache_control": "an argument", "content": [{"cache_control": "one more"}]}
     wire = [
+        {"role": "user", "content": "Go"},
         {
             "role": "assistant",
             "content": [{"type": "tool_use", "id": "t", "name": "n", "input": trap, "cache_control": MARK}],
@@ -103,6 +114,7 @@ def test_cache_markers_stay_behind_unless_asked_for() -> None:
     assert anthropic.dump(messages, keep_cache_markers=True)["messages"] == wire
     assert [anthropic.dump_message(message) for message in messages] == wire
     assert anthropic.dump(messages)["messages"] == [
+        wire[0],
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": trap}]},
         {
             "role": "user",
@@ -138,7 +150,7 @@ def test_a_reply_is_kept_and_only_its_words_go_back(reply: Any) -> None:
     about = {"model": "claude-haiku-4-5", "usage": {"input_tokens": 9, "cache_creation": None}}
     assert message.extra == {"anthropic": {"$reply": about}}
     assert message.parts[1:3] == (Text("Hello"), ToolCall("t1", "n", '{"a":null}'))
-    assert anthropic.dump([message])["messages"] == [
+    assert anthropic.dump([Message.user("Hi"), message])["messages"][1:] == [
         {
             "role": "assistant",
             "content": [
@@ -168,15 +180,75 @@ def test_what_cannot_be_said_is_left_out() -> None:
         Message("assistant", (Reasoning("only thoughts"),)),
         Message("user", (File("audio/wav", data="UklG"), File("text/csv", data="YSxi"), File())),
         Message.user(""),
+        Message("user", (File("image/svg+xml", data="PHN2"), File(url="data:text/plain,hi"))),
         Message("assistant", (Text(""), ToolCall("c", "n", ""))),
     ]
-    assert anthropic.dump(foreign)["messages"] == [
-        {"role": "assistant", "content": "Hi"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {}}]},
+    _, answer = anthropic.dump(foreign)["messages"]
+    assert answer["content"] == [
+        {"type": "text", "text": "Hi"},
+        {"type": "tool_use", "id": "c", "name": "n", "input": {}},
     ]
+
+
+def test_roles_take_turns_and_the_user_begins() -> None:
+    said = [
+        Message.assistant("Done."),
+        Message("assistant", (ToolCall("c", "n", "{}"),)),
+        Message.tool("42", call_id="c"),
+        Message.user("And?"),
+        Message.user(" "),
+        Message.assistant("More. \n"),
+    ]
+    opening, *turns = anthropic.dump(said)["messages"]
+    assert opening == anthropic.OPENING
+    assert turns == [
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "Done."}, {"type": "tool_use", "id": "c", "name": "n", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c", "content": "42"},
+                {"type": "text", "text": "And?"},
+            ],
+        },
+        {"role": "assistant", "content": "More."},
+    ]
+
+
+def test_a_thought_goes_back_only_signed_and_before_what_it_led_to() -> None:
+    thought = {"type": "thinking", "thinking": "So.", "signature": "Eq"}
+    text = {"type": "text", "text": "Yes."}
+    wire = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "unsigned"}, thought, text, thought]},
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": [thought]},
+        {"role": "user", "content": "Well?"},
+    ]
+    assert anthropic.dump(anthropic.load(wire))["messages"] == [
+        wire[0],
+        {"role": "assistant", "content": [thought, text]},
+        {"role": "user", "content": [{"type": "text", "text": "And?"}, {"type": "text", "text": "Well?"}]},
+    ]
+
+
+def test_ids_and_names_are_spelled_as_the_api_takes_them() -> None:
+    said = [
+        Message.user("Go"),
+        Message("assistant", (ToolCall("functions.bash:0", "fs.read"), ToolCall("functions/bash:0", ""))),
+        Message("tool", (ToolResult("functions.bash:0"), ToolResult("functions/bash:0"))),
+    ]
+    _, calls, results = anthropic.dump(said)["messages"]
+    ids = [block["id"] for block in calls["content"]]
+    assert ids == [block["tool_use_id"] for block in results["content"]]
+    assert len(set(ids)) == 2
+    assert all(re.fullmatch(r"functions_bash_0_[0-9a-f]{16}", one) for one in ids)
+    assert [block["name"] for block in calls["content"]] == ["fs_read", "unknown"]
 
 
 @pytest.mark.parametrize("arguments", ['{"a":', "[1]", "ls -l", "1" * 5000])
 def test_arguments_that_are_no_object_are_handed_on_whole(arguments: str) -> None:
-    (message,) = anthropic.dump([Message("assistant", (ToolCall("c", "n", arguments),))])["messages"]
+    message = anthropic.dump_message(Message("assistant", (ToolCall("c", "n", arguments),)))
     assert message["content"][0]["input"] == {"raw": arguments}

@@ -167,3 +167,24 @@ def test_cache_markers_stay_behind_unless_asked_for() -> None:
     messages = openai_chat.load_request({"messages": wire})
     assert openai_chat.dump(messages, keep_cache_markers=True) == {"messages": wire}
     assert openai_chat.dump(messages)["messages"][0]["content"] == [{"type": "text", "text": "x"}]
+
+
+def test_an_answer_has_words_or_calls() -> None:
+    call = {"id": "c" * 50, "type": "function", "function": {"name": "fs.read", "arguments": "{}"}}
+    wire = [
+        {"role": "assistant", "content": None, "reasoning_content": "only thoughts"},
+        {"role": "assistant", "content": None, "refusal": "No."},
+        {"role": "assistant", "content": "", "tool_calls": [call, {"id": "odd"}]},
+        {"role": "tool", "tool_call_id": "c" * 50, "content": None},
+        {"role": "user", "content": [{"type": "text", "text": " "}]},
+    ]
+    refusal, calling, result = openai_chat.dump(openai_chat.load(wire))["messages"]
+    assert refusal == {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    (called,) = calling["tool_calls"]
+    assert called["function"]["name"] == "fs_read"
+    assert len(called["id"]) == 40
+    assert result == {"role": "tool", "tool_call_id": called["id"], "content": ""}
+
+
+def test_what_no_request_can_carry_is_made_harmless() -> None:
+    assert openai_chat.dump([Message.user("half \ud83d")])["messages"][0]["content"] == "half ?"

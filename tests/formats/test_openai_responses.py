@@ -90,7 +90,8 @@ def test_a_response_may_answer_its_own_calls() -> None:
     ]
     message = openai_responses.load({"object": "response", "output": items})
     assert [type(part) for part in message.parts] == [Opaque, ToolResult, Text, Opaque]
-    assert openai_responses.dump([message]) == {"input": items}
+    assert openai_responses.dump_items(message) == items
+    assert openai_responses.dump([message]) == {"input": items[:3]}
 
 
 def test_a_request_comes_back() -> None:
@@ -142,8 +143,53 @@ def test_messages_of_other_formats_become_items() -> None:
             "role": "user",
             "content": [
                 {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBE"},
-                {"type": "input_audio", "input_audio": {"data": "U", "format": "wav"}},
             ],
         },
         {"role": "user", "content": "Meanwhile"},
+    ]
+
+
+REASONING: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": []}
+CALL: dict[str, Any] = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"}
+RESULT: dict[str, Any] = {"type": "function_call_output", "call_id": "c1", "output": "1"}
+
+
+def test_reasoning_goes_only_with_the_item_it_led_to() -> None:
+    def back(*items: dict[str, Any]) -> Any:
+        return openai_responses.dump(openai_responses.load(list(items)))["input"]
+
+    assert back(REASONING, CALL, RESULT) == [REASONING, CALL, RESULT]
+    assert back(REASONING, {"role": "user", "content": "Hi"}) == [{"role": "user", "content": "Hi"}]
+    assert back(REASONING, {"role": "assistant", "content": "Hi"}) == [{"role": "assistant", "content": "Hi"}]
+    assert back({"type": "reasoning", "summary": []}, CALL, RESULT) == [
+        {k: v for k, v in CALL.items() if k != "id"},
+        RESULT,
+    ]
+
+
+def test_no_item_id_stands_twice() -> None:
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": "Hi"}
+    messages = openai_responses.load([REASONING, said, {"role": "user", "content": "?"}, REASONING, said])
+    assert openai_responses.dump(messages)["input"] == [
+        REASONING,
+        said,
+        {"role": "user", "content": "?"},
+        {"type": "message", "role": "assistant", "content": "Hi"},
+    ]
+
+
+def test_an_output_is_of_the_type_of_its_call() -> None:
+    call = {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": "ls"}
+    messages = [openai_responses.load(call), Message.tool("1", call_id="c1")]
+    assert openai_responses.dump(messages)["input"][1]["type"] == "custom_tool_call_output"
+
+
+def test_items_without_their_reasoning_have_no_id() -> None:
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": "Hi"}
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    message = openai_responses.load({"object": "response", "output": [REASONING, search, said, CALL]})
+    alone = Message("assistant", openai_responses.unlinked(message.parts[1:]))
+    assert openai_responses.dump([alone])["input"] == [
+        {"role": "assistant", "content": "Hi"},
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
     ]

@@ -1,17 +1,30 @@
 """Anthropic's Messages API: `messages` and `system`, and the `Message` it replies with.
 
 A user message of nothing but tool results is a message of role `tool`. System text stands beside the
-messages, wherever it was said. Two things do not go out as they came in: cache markers, which `dump`
-drops unless asked to keep them, and an empty system text.
+messages, wherever it was said.
+
+What `dump` writes is taken by the API: roles take turns and the user has the first, results come first in their
+message, and nothing is empty. What is right already goes out as it came in, except for cache markers, which
+`dump` drops unless asked to keep them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 from msgspec.structs import replace
 
+from lossless.formats.fit import (
+    PICTURES,
+    Spelling,
+    answering,
+    blocks_in,
+    is_whole,
+    sendable,
+    worded,
+)
 from lossless.formats.wire import (
     ABSENT,
     Content,
@@ -27,6 +40,7 @@ from lossless.formats.wire import (
     read_record,
     result_parts,
     role_in,
+    split,
     text_in,
     text_or_none,
     to_object,
@@ -41,6 +55,10 @@ WIRE = Wire(
 )
 MESSAGE = Content(void=[])
 RESULT = Content(empty="absent")
+SPELLING = Spelling(re.compile(r"[a-zA-Z0-9_-]+"), re.compile(r"[a-zA-Z0-9_-]{1,128}"))
+THINKING = ("thinking", "redacted_thinking")
+OPENING: Record = {"role": "user", "content": "(The conversation so far is not shown.)"}
+"""Stands before a view that begins with an answer: the API wants the user to begin."""
 
 
 @overload
@@ -72,14 +90,17 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
 def dump(messages: Context | Sequence[Message], *, keep_cache_markers: bool = False) -> dict[str, Any]:
     """The `messages` of a call, and its `system` if there is any.
 
-    Cache markers (`cache_control`) are dropped: those of old turns add up, and the API refuses more than
-    four. A message of which this API can express nothing is left out.
+    Messages of one role in a row become one. Cache markers (`cache_control`) are dropped: those of old turns add
+    up, and the API refuses more than four. A message of which this API can express nothing is left out. Calls must
+    be answered already, as in the messages of a `Context`.
     """
-    said = messages_of(messages)
-    body = [dump_message(message) for message in said if not _beside(message) and _says_something(message)]
-    system = _system([message for message in said if _beside(message)])
+    said = [SPELLING.message(message) for message in answering(messages_of(messages))]
+    told = [message for message in said if not _beside(message) and not is_whole(message, WIRE.name)]
+    alone = [one for message in told for one in (split(message) if message.role == "assistant" else [message])]
+    body, moved = _placed(_spoken(map(dump_message, alone)))
+    system = _system([*(_content(message) for message in said if _beside(message)), *moved])
     kwargs: dict[str, Any] = {"system": system, "messages": body} if system else {"messages": body}
-    return kwargs if keep_cache_markers else {key: unmarked(value) for key, value in kwargs.items()}
+    return sendable(kwargs if keep_cache_markers else {key: unmarked(value) for key, value in kwargs.items()})
 
 
 def dump_message(message: Message) -> Record:
@@ -128,16 +149,129 @@ def _beside(message: Message) -> bool:
     return message.role in ("system", "developer") and "$role" not in WIRE.notes(message)
 
 
-def _says_something(message: Message) -> bool:
-    return "$shape" in WIRE.notes(message) or any(_emit(part) is not ABSENT for part in message.parts)
+def _system(contents: Iterable[Any]) -> Any:
+    worth = [content for content in contents if (content if worded(content) else _texts(content))]
+    if len(worth) == 1 and (isinstance(worth[0], str) or _texts(worth[0]) == worth[0]):
+        return worth[0]
+    return [block for content in worth for block in _texts(content)]
 
 
-def _system(messages: Sequence[Message]) -> Any:
-    contents = [_content(message) for message in messages if _says_something(message)]
-    if len(contents) == 1:
-        return contents[0]
-    lists = [[{"type": "text", "text": said}] if isinstance(said, str) else said for said in contents if said]
-    return [block for blocks in lists for block in blocks]
+def _texts(content: Any) -> list[Record]:
+    return [block for block in blocks_in(content, "text") if block["type"] == "text" and worded(block.get("text"))]
+
+
+def _spoken(records: Iterable[Record]) -> list[Record]:
+    """The records without what the API refuses, in turns."""
+    turns = [_unfinished(turn) for turn in _turns(map(_fitting, records))]
+    return _turns(turns)
+
+
+def _turns(records: Iterable[Record]) -> list[Record]:
+    """Neighbours of one role as one record; those without content are left out."""
+    turns: list[Record] = []
+    for record in records:
+        if not record["content"]:
+            continue
+        if turns and turns[-1]["role"] == record["role"]:
+            both = [*_blocks(turns[-1]), *_blocks(record)]
+            turns[-1] = {"role": record["role"], "content": _results_first(both)}
+        else:
+            turns.append(record)
+    return turns
+
+
+def _blocks(record: Record) -> list[Record]:
+    return blocks_in(record["content"], "text")
+
+
+def _fitting(record: Record) -> Record:
+    role = record["role"] if record["role"] in ("assistant", "system") else "user"
+    content = record.get("content")
+    if not worded(content):
+        blocks = [_bounded(block) for block in blocks_in(content, "text") if _allowed(block, role)]
+        content = _results_first(blocks)
+    return record | {"role": role, "content": content}
+
+
+def _results_first(blocks: list[Record]) -> list[Record]:
+    return sorted(blocks, key=lambda block: block["type"] != "tool_result")
+
+
+def _bounded(block: Record) -> Record:
+    """A result holds only what the API takes inside one."""
+    if block["type"] != "tool_result" or isinstance(content := block.get("content", ""), str):
+        return block
+    kept = [inner for inner in blocks_in(content, "text") if _allowed(inner, "user")]
+    return block if kept == content else block | {"content": kept}
+
+
+def _allowed(block: Record, role: str) -> bool:
+    match block["type"]:
+        case "text":
+            return worded(block.get("text"))
+        case "thinking":
+            # Without a signature it cannot be Claude's own.
+            return role == "assistant" and isinstance(block.get("signature"), str)
+        case "redacted_thinking":
+            return role == "assistant"
+        case "tool_use":
+            return role == "assistant" and isinstance(block.get("input"), dict)
+        case "tool_result":
+            return role == "user"
+        case "image" | "document":
+            return role == "user" and _readable(block)
+        case kind if kind.endswith(("tool_use", "tool_result")):
+            return role == "assistant"  # a tool of the server's, which answers in the same turn
+        case _:
+            return role != "system"
+
+
+def _readable(block: Record) -> bool:
+    match block.get("source"):
+        case {"type": "base64", "media_type": mime, "data": str(data)}:
+            return data != "" and mime in (PICTURES if block["type"] == "image" else ("application/pdf",))
+        case {"type": "url", "url": str(url)}:
+            return url.startswith(("https://", "http://"))
+        case {"type": str(kind)}:
+            return kind not in ("base64", "url")
+        case _:
+            return False
+
+
+def _unfinished(turn: Record) -> Record:
+    """The turn without the thoughts at its end that led to nothing: the API refuses them."""
+    blocks = _blocks(turn)
+    while blocks and blocks[-1]["type"] in THINKING:
+        blocks.pop()
+    return turn if len(blocks) == len(_blocks(turn)) else turn | {"content": blocks}
+
+
+def _placed(turns: list[Record]) -> tuple[list[Record], list[Any]]:
+    """The turns in an order the API takes, and the system texts that had to leave it.
+
+    A system text may stand between a user's turn and the answer to it, and nowhere else.
+    """
+    roles = ["", *(turn["role"] for turn in turns), "assistant"]
+    stays = [
+        roles[at] != "system" or (roles[at - 1], roles[at + 1]) == ("user", "assistant")
+        for at in range(1, len(roles) - 1)
+    ]
+    body = _turns(turn for turn, stay in zip(turns, stays, strict=True) if stay)
+    if body and body[0]["role"] == "assistant":
+        body.insert(0, dict(OPENING))
+    if body and body[-1]["role"] == "assistant":
+        body[-1] = _trimmed(body[-1])
+    return body, [turn["content"] for turn, stay in zip(turns, stays, strict=True) if not stay]
+
+
+def _trimmed(turn: Record) -> Record:
+    """The last turn without blanks at its end, which the API refuses in an answer it shall continue."""
+    if isinstance(turn["content"], str):
+        return turn | {"content": turn["content"].rstrip()}
+    *before, last = turn["content"]
+    if last["type"] != "text":
+        return turn
+    return turn | {"content": [*before, last | {"text": last["text"].rstrip()}]}
 
 
 def _content(message: Message) -> Any:

@@ -2,9 +2,11 @@
 
 A `tool` message holds one result. A refusal is a text, `reasoning_content` and `reasoning` (which some
 servers send) are reasoning. Where messages of another format say more than this one can, the rest is left
-out: a failed result looks like any other, and a picture inside a result or an answer is not shown. Cache
-markers (`cache_control`, which some servers hand on to Anthropic) are dropped by `dump` unless it is asked
-to keep them; all else goes out as it came in.
+out: a failed result looks like any other, and a picture inside a result or an answer is not shown.
+
+What `dump` writes is taken by the API: nothing is empty, ids and names are of the length and letters it allows.
+What is right already goes out as it came in, except for cache markers (`cache_control`, which some servers
+hand on to Anthropic), which `dump` drops unless it is asked to keep them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,15 @@ from typing import Any, overload
 from msgspec.structs import replace
 
 from lossless.errors import InvalidInput
+from lossless.formats.fit import (
+    Spelling,
+    answering,
+    blocks_in,
+    is_picture,
+    is_whole,
+    sendable,
+    worded,
+)
 from lossless.formats.wire import (
     ABSENT,
     Content,
@@ -55,6 +66,7 @@ RESULT = Content(void="")
 ROLES = ("user", "assistant", "system", "developer", "tool")
 FIELDS = ("reasoning_content", "reasoning", "refusal")
 """What a message says outside of its content."""
+SPELLING = Spelling(re.compile(r"(?s).{1,40}"), re.compile(r"[a-zA-Z0-9_-]{1,64}"))
 NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 """The names the API takes for a speaker."""
 
@@ -84,11 +96,12 @@ def dump(messages: Context | Sequence[Message], *, keep_cache_markers: bool = Fa
     """The `messages` of a call.
 
     A message with several tool results becomes several. A message of which this API can express nothing
-    is left out.
+    is left out. Calls must be answered already, as in the messages of a `Context`.
     """
-    alone = [one for message in messages_of(messages) for one in split(message)]
-    body = [_dump(message) for message in alone if _says_something(message)]
-    return {"messages": body if keep_cache_markers else unmarked(body)}
+    said = [SPELLING.message(message) for message in answering(messages_of(messages))]
+    alone = [one for message in said if not is_whole(message, WIRE.name) for one in split(message)]
+    body = [record for message in alone if (record := _fitting(_dump(message))) is not None]
+    return sendable({"messages": body if keep_cache_markers else unmarked(body)})
 
 
 def dump_message(message: Message) -> Record:
@@ -178,15 +191,63 @@ def _field(key: str, said: str) -> Part:
     return Text(said, extra) if key == "refusal" else Reasoning(said, None, extra)
 
 
-def _says_something(message: Message) -> bool:
-    role = _role(message)
-    return "$shape" in WIRE.notes(message) or any(_shown(part, role) for part in message.parts)
+def _fitting(record: Record) -> Record | None:
+    """The record without what the API refuses, or None if nothing is left of it."""
+    role = record["role"] if record["role"] in (*ROLES, "function") else "user"
+    content = _fitting_content(record.get("content"), role)
+    if role in ("tool", "function"):
+        content = "" if content is None else content
+    elif role == "assistant":
+        return _answer(record, content)
+    elif content is None:
+        return None
+    kept = {key: value for key, value in record.items() if key != "tool_calls"}
+    return kept | {"role": role, "content": content}
 
 
-def _shown(part: Part, role: str) -> bool:
-    if isinstance(part, ToolResult) or "$field" in WIRE.notes(part):
-        return True
-    return _emit(part) is not ABSENT and (_is_call(part) or _in_content(part, role))
+def _fitting_content(content: Any, role: str) -> Any:
+    """The content as the role may have it, or None if that is nothing."""
+    if isinstance(content, str):
+        return content if worded(content) else None
+    kept = [part for part in blocks_in(content, "text") if _allowed(part, role)]
+    return (content if kept == content else kept) or None
+
+
+def _allowed(part: Record, role: str) -> bool:
+    match part:
+        case {"type": "text"}:
+            return worded(part.get("text"))
+        case {"type": "refusal"}:
+            return role == "assistant" and worded(part.get("refusal"))
+        case {"type": "image_url", "image_url": {"url": url}}:
+            return role == "user" and is_picture(url)
+        case {"type": "input_audio", "input_audio": {"format": "wav" | "mp3"}}:
+            return role == "user"
+        case {"type": "file", "file": {"file_data": str()} | {"file_id": str()}}:
+            return role == "user"
+        case _:
+            return role in ("user", "assistant") and part["type"] not in ("image_url", "input_audio", "file")
+
+
+def _answer(record: Record, content: Any) -> Record | None:
+    calls = [call for call in record.get("tool_calls") or () if _callable(call)]
+    if calls:
+        said = content or ("" if record.get("content") == "" else None)
+        return record | {"tool_calls": calls} | ({"content": said} if said != record.get("content") else {})
+    kept = {key: value for key, value in record.items() if key != "tool_calls"}
+    if content is None and worded(record.get("refusal")):
+        del kept["refusal"]
+        content = [{"type": "refusal", "refusal": record["refusal"]}]
+    if content is not None:
+        return kept | {"content": content}
+    return kept if record.get("function_call") or record.get("audio") else None
+
+
+def _callable(call: Any) -> bool:
+    if not isinstance(call, dict):
+        return False
+    inner = call.get("custom" if call.get("type") == "custom" else "function")
+    return isinstance(inner, dict) and isinstance(inner.get("name"), str) and worded(call.get("id"))
 
 
 def _bare_message(message: Message) -> Record:

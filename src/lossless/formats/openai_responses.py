@@ -3,11 +3,15 @@
 Everything a model produced in a row (reasoning, texts, calls) is one message, its parts in the order of the
 items; a call's output is a message of role `tool`; any other item is a message of its own. System text
 at the very start becomes `instructions`, unless it came in as an item. A text given as `input` goes out as
-the one item it stands for; all else goes out as it came in.
+the one item it stands for.
+
+What `dump` writes is taken by the API: nothing is empty, no id stands twice, and reasoning goes only together
+with the item it led to. What is right already goes out as it came in.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
@@ -15,6 +19,13 @@ from typing import Any, overload
 
 from msgspec.structs import replace
 
+from lossless.formats.fit import (
+    Spelling,
+    blocks_in,
+    is_picture,
+    sendable,
+    worded,
+)
 from lossless.formats.wire import (
     ABSENT,
     Content,
@@ -46,7 +57,10 @@ WIRE = Wire(
 )
 MESSAGE = Content(void=[])
 OUTPUT = Content(void="")
+SPELLING = Spelling(re.compile(r"(?s).{1,64}"), re.compile(r"[a-zA-Z0-9_-]{1,64}"))
 SAID = (Text, File, Opaque)
+CALLS = ("function_call", "custom_tool_call")
+OUTPUTS = tuple(f"{call}_output" for call in CALLS)
 ECHOED = ("id", "object", "status", "output", "instructions", "tools")
 """What of a response is kept elsewhere, or only repeats the request."""
 
@@ -75,12 +89,27 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
 
 
 def dump(messages: Context | Sequence[Message]) -> dict[str, Any]:
-    """The `input` of a call, and its `instructions` if there are any."""
-    said = messages_of(messages)
+    """The `input` of a call, and its `instructions` if there are any.
+
+    What this API can express nothing of is left out. Calls must be answered already, as in the messages of a
+    `Context`.
+    """
+    said = [SPELLING.message(message) for message in messages_of(messages)]
     told = list(takewhile(_instructs, said))
-    items = [item for message in said[len(told) :] for item in dump_items(message)]
-    instructions = "\n\n".join(message.text for message in told if message.text)
-    return {"instructions": instructions, "input": items} if instructions else {"input": items}
+    items = [item for message in said[len(told) :] for each in dump_items(message) for item in _fitting(each)]
+    instructions = "\n\n".join(message.text for message in told if worded(message.text))
+    body = {"input": _led(_once(_answered(items)))}
+    return sendable({"instructions": instructions} | body if instructions else body)
+
+
+def unlinked(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts as they stand without the reasoning that led to them.
+
+    An item's id ties it to its reasoning, and the API refuses the one without the other. What cannot go without
+    its id is left out.
+    """
+    kept = [part for part in parts if not (isinstance(part, Opaque) and WIRE.native(part))]
+    return tuple(_unnoted(part, "id", "status", "$item", "$joined") for part in kept)
 
 
 def dump_items(message: Message) -> list[Record]:
@@ -187,8 +216,8 @@ def _noted(part: Part, key: str, note: Any) -> Part:
     return replace(part, extra=part.extra | {WIRE.name: WIRE.notes(part) | {key: note}})
 
 
-def _unnoted(part: Part) -> Part:
-    notes = {key: note for key, note in WIRE.notes(part).items() if key not in ("$item", "$joined")}
+def _unnoted(part: Part, *keys: str) -> Part:
+    notes = {key: note for key, note in WIRE.notes(part).items() if key not in keys}
     return replace(part, extra=part.extra | {WIRE.name: notes}) if WIRE.native(part) else part
 
 
@@ -207,7 +236,7 @@ def _item(group: Sequence[Part]) -> Any:
     notes = WIRE.notes(group[0])
     if not ({"$item", "$joined"} & notes.keys() or isinstance(group[0], Text)):
         return ABSENT if isinstance(group[0], File) else _emit(group[0])
-    parts = [_unnoted(part) for part in group]
+    parts = [_unnoted(part, "$item", "$joined") for part in group]
     if not any(_emit(part, "assistant") is not ABSENT for part in parts):
         return ABSENT
     about: Extra = notes.get("$item", {})
@@ -226,6 +255,115 @@ def _tidy(record: Any) -> Any:
     if isinstance(content := tidied.get("content"), list):
         tidied["content"] = [WIRE.tidy(block) if isinstance(block, dict) else block for block in content]
     return tidied
+
+
+def _fitting(item: Any) -> list[Record]:
+    """The item without what the API refuses: one, or none."""
+    if not isinstance(item, dict):
+        return []
+    kind = item.get("type", "message")
+    if kind == "message" or not isinstance(kind, str):
+        role = item["role"] if item.get("role") in ("user", "assistant", "system", "developer") else "user"
+        content = _fitting_content(item.get("content"), role)
+        return [item | {"role": role, "content": content}] if content else []
+    if kind in (*CALLS, *OUTPUTS) and not worded(item.get("call_id")):
+        return []
+    if kind in OUTPUTS:
+        return [item | {"output": _fitting_content(item.get("output"), "user") or ""}]
+    return [item]
+
+
+def _fitting_content(content: Any, role: str) -> Any:
+    if isinstance(content, str):
+        return content if worded(content) else None
+    kept = [_texted(block, role) for block in blocks_in(content, "input_text") if _allowed(block, role)]
+    return content if kept == content else kept
+
+
+def _texted(block: Record, role: str) -> Record:
+    if block["type"] in ("input_text", "output_text", "text") and block["type"] != _kind_of_text(role):
+        return {"type": _kind_of_text(role), "text": block["text"]}
+    return block
+
+
+def _allowed(block: Record, role: str) -> bool:
+    match block["type"]:
+        case "input_text" | "output_text" | "text":
+            return worded(block.get("text"))
+        case "refusal":
+            return role == "assistant" and worded(block.get("refusal"))
+        case "input_image":
+            return role == "user" and bool(block.get("file_id") or is_picture(block.get("image_url")))
+        case "input_file":
+            return role == "user" and any(block.get(key) for key in ("file_data", "file_url", "file_id"))
+        case "input_audio":
+            return False
+        case _:
+            return role == "user"
+
+
+def _once(items: list[Record]) -> list[Record]:
+    """The items, no id twice: what comes again is said anew."""
+    seen: set[str] = set()
+    kept: list[Record] = []
+    for item in items:
+        name = known(item.get("id"))
+        if name not in seen:
+            kept.append(item)
+        elif item.get("type", "message") in ("message", "reasoning", *CALLS, *OUTPUTS):
+            kept.append(_anonymous(item))
+        seen |= {name} if name else set()
+    return kept
+
+
+def _answered(items: list[Record]) -> list[Record]:
+    """The items, each output of the type of its call, whoever wrote it."""
+    kinds = {item["call_id"]: item["type"] for item in items if _is_call(item)}
+    return [
+        item | {"type": f"{kinds[item['call_id']]}_output"}
+        if item.get("type") in OUTPUTS and item["call_id"] in kinds
+        else item
+        for item in items
+    ]
+
+
+def _is_call(item: Record) -> bool:
+    return str(item.get("type")).endswith("_call") and isinstance(item.get("call_id"), str)
+
+
+def _anonymous(item: Record) -> Record:
+    return {key: value for key, value in item.items() if key not in ("id", "status")}
+
+
+def _led(items: list[Record]) -> list[Record]:
+    """The items without the reasoning that led to none of them; what it did lead to is said without an id.
+
+    Reasoning with an id wants the item the model said next, with its id; and that one wants its reasoning.
+    """
+    kept: list[Record] = []
+    for item in reversed(items):
+        if item.get("type") != "reasoning" or (kept and _leads(item, kept[-1])):
+            kept.append(item)
+            continue
+        for place in range(len(kept) - 1, -1, -1):
+            if kept[place].get("type") == "reasoning" or not _is_produced(kept[place]):
+                break
+            if kept[place].get("type", "message") in ("message", *CALLS):
+                kept[place] = _anonymous(kept[place])
+    return kept[::-1]
+
+
+def _leads(reasoning: Record, item: Record) -> bool:
+    replayable = isinstance(reasoning.get("summary"), list) and (
+        reasoning.get("id") or reasoning.get("encrypted_content")
+    )
+    return bool(replayable and _is_produced(item) and (item.get("id") or not reasoning.get("id")))
+
+
+def _is_produced(item: Record) -> bool:
+    """Whether a model made the item."""
+    kind = item.get("type", "message")
+    return item.get("role") == "assistant" if kind == "message" else not str(kind).endswith("_output")
 
 
 def _instructs(message: Message) -> bool:

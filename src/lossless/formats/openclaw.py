@@ -5,10 +5,13 @@ A `toolResult` is a message of role `tool`. Messages without content of the othe
 A timestamp in milliseconds becomes `at`. The transcript entry's id is the reader's to give: `responseId`
 is not the event id. What an assistant message of pi has beside its words (api, provider, model, usage) is
 kept in `extra["openclaw"]` and is not invented for messages of other formats.
+
+pi sees to what its providers refuse, so `dump` leaves pi's own messages alone, empty ones included.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, overload
@@ -16,6 +19,7 @@ from typing import Any, overload
 from msgspec.structs import replace
 
 from lossless.errors import InvalidInput
+from lossless.formats.fit import Spelling, answering, having, sendable
 from lossless.formats.wire import (
     ABSENT,
     Content,
@@ -47,6 +51,9 @@ WIRE = Wire(
 CONTENT = Content(empty="list", single="list")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+ROLES = ("user", "assistant", "toolResult", "custom", "bashExecution", "branchSummary", "compactionSummary")
+SPELLING = Spelling(re.compile(r"(?s).+"), re.compile(r"(?s).+"))
+
 CALLS = {
     "toolCall": ("id", "arguments"),
     "functionCall": ("id", "arguments"),
@@ -64,6 +71,7 @@ STOPS = {
     "incomplete": "length",
     "tool_use": "toolUse",
     "tool_calls": "toolUse",
+    **{stop: stop for stop in ("stop", "length", "toolUse", "error", "aborted")},
 }
 
 
@@ -92,8 +100,9 @@ def dump(messages: Context | Sequence[Message]) -> dict[str, Any]:
     System text of other formats becomes a user's, as pi has no such message. A message of which pi can
     express nothing is left out.
     """
-    alone = [one for message in messages_of(messages) for one in split(message)]
-    return {"messages": [_dump(message) for message in alone if _says_something(message)]}
+    said = [SPELLING.message(message) for message in answering(messages_of(messages))]
+    alone = [one for message in said for one in split(message)]
+    return sendable({"messages": [_dump(message) for message in having(alone, _takes) if _says_something(message)]})
 
 
 def dump_message(message: Message) -> Record:
@@ -135,7 +144,8 @@ def _read(record: Record, role: str, at: datetime | None) -> Message | None:
     if role == "toolResult":
         parts = (_result(record, result_parts(parts)),)
     stop = text_or_none(record, "stopReason")
-    return Message(_neutral(role), parts, at, None, None, stop, extra if extra[WIRE.name] or stop in STOPS else {})
+    unusual = extra[WIRE.name] or STOPS.get(stop or "") != stop
+    return Message(_neutral(role), parts, at, None, None, stop, extra if unusual else {})
 
 
 def _result(record: Record, parts: tuple[Any, ...]) -> ToolResult:
@@ -150,7 +160,9 @@ def _neutral(role: str) -> str:
 
 
 def _role(neutral: str) -> str:
-    return {"tool": "toolResult", "system": "user", "developer": "user"}.get(neutral, neutral)
+    if neutral == "tool":
+        return "toolResult"
+    return neutral if neutral in ROLES else "user"
 
 
 def _moment(timestamp: Any) -> datetime | None:
@@ -165,6 +177,13 @@ def _timestamp(message: Message) -> Any:
     if written is not None and _moment(written) == message.at:
         return written
     return message.at and (message.at - EPOCH) // timedelta(milliseconds=1)
+
+
+def _takes(message: Message, part: Part) -> bool:
+    """Whether pi expects such a part there: pictures are a user's or a tool's, thoughts and calls the model's."""
+    if message.role == "assistant":
+        return not isinstance(part, File)
+    return not isinstance(part, (Reasoning, ToolCall))
 
 
 def _says_something(message: Message) -> bool:
@@ -184,8 +203,8 @@ def _bare_message(message: Message) -> Record:
     content = WIRE.fold(inner, _emit, CONTENT, notes.get("$shape"))
     if content is not ABSENT:
         bare["content"] = content
-    if message.stop is not None:
-        bare["stopReason"] = message.stop if WIRE.native(message) else STOPS.get(message.stop, message.stop)
+    if (stop := message.stop if WIRE.native(message) else STOPS.get(message.stop or "")) is not None:
+        bare["stopReason"] = stop
     if (timestamp := _timestamp(message)) is not None:
         bare["timestamp"] = timestamp
     return bare
