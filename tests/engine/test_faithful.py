@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from zlib import crc32
 
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from lossless import tokens
 from lossless.engine.faithful import Claim, Faithfulness, check
+from lossless.engine.faithful.wording import PIECE, Wording, lowered, sentences
 
 PAIRS = Path(__file__).parents[1] / "cases" / "faithful" / "pairs.jsonl"
 
@@ -168,6 +170,50 @@ def test_what_else_the_summariser_was_shown_supports_a_claim_too() -> None:
     assert check("Kenji owns GK-12.", "Fixed.", context="[earlier] Kenji took GK-12").passed
 
 
+@pytest.mark.parametrize(
+    ("source", "summary"),
+    [
+        ("bb_ro reads it.\nNoted.\nRun `psql` as `bb_rw`, as bb_ro may not.", "Noted. Run `psql` as `bb_rw`, as bb_ro may not."),
+        ("bb_ro reads it.\nNoted\nRun `psql` as `bb_rw`,\n  as bb_ro may not", "Noted Run `psql` as `bb_rw`, as bb_ro may not"),
+    ],
+)  # fmt: skip
+def test_sentences_repeated_whole_contradict_nothing(source: str, summary: str) -> None:
+    assert check(summary, source).passed
+
+
+@pytest.mark.parametrize(
+    ("source", "summary"),
+    [
+        ("We said: do not deploy on Friday.\nHello.", "Hello. Deploy on Friday."),
+        ("Deploy on Friday?\nDo not deploy on Friday.", "Hello. Deploy on Friday."),
+        ("bb_ro reads it.\nRun `psql` as `bb_rw`, as bb_ro may not.", "Hello. As bb_ro may not."),
+    ],
+)
+def test_a_part_of_a_sentence_may_well_contradict_it(source: str, summary: str) -> None:
+    assert [claim.kind for claim in check(summary, source).unsupported] == ["negation"]
+
+
+@pytest.mark.parametrize(
+    ("source", "summary", "passed"),
+    [
+        (f"{HEADER}Done.", "There were 17 rows.", False),  # the day of a message counts nothing
+        (f"{HEADER}Done.", "There were 37 rows.", False),
+        (f"{HEADER}Done.", "It was done in 2026, at 15:37.", True),
+        ("[2026-02-17 15:37:09] Done.", "It was done at 15:37:09.", True),
+        ("[2026-02-17 15:37:09] Done.", "It was done at 15:37:10.", False),
+        ("[2026-02-17 15:373月25日", "There were 25 rows.", True),
+        ("[2026-13-17 15:37] Done.", "There were 13 rows.", True),  # no month, so a number
+        ("We have 2 400 rows.", "We have 2400 rows.", True),
+        ("We have twenty four rows.", "We have 24 rows.", True),
+        ("我们有两行。", "There are 2 rows.", True),
+        ("Day 20260217 was fine.", "Feb 17 was fine.", True),
+        ("Day 120260217 was fine.", "Feb 17 was fine.", False),
+    ],
+)
+def test_each_notation_is_looked_up_where_it_may_stand(source: str, summary: str, passed: bool) -> None:
+    assert check(summary, source).passed == passed
+
+
 def test_the_score_is_the_share_of_supported_claims() -> None:
     result = check("Rows: 5, 6, 7 and 80.", "There were 5, 6 and 7 rows.")
     assert result == Faithfulness(0.75, (Claim("number", "80"),), 4)
@@ -185,6 +231,15 @@ def test_a_text_is_faithful_to_itself(text: str) -> None:
     assert check(text, text).passed
 
 
+@given(texts | st.text("aZ1_ .。\n\u3000\u2028不é’👍"))
+def test_words_are_the_same_whichever_way_they_are_read(text: str) -> None:
+    known = Wording(text)
+    read = [piece for sentence in sentences(lowered(text)) for piece in PIECE.findall(sentence)]
+    assert known.words == set(read)
+    assert known.initials == "".join(word[0] for word in read)
+    assert all(known.follows(*pair) for pair in pairwise(read))
+
+
 @given(texts, texts, texts)
 def test_any_text_can_be_checked(summary: str, source: str, context: str) -> None:
     result = check(summary, source, context=context)
@@ -200,6 +255,13 @@ def test_a_source_of_20k_tokens_costs_milliseconds(pairs: list[Pair]) -> None:
     summary = summary[: len(summary) * 1_200 // tokens.estimate(summary)]
     # 30 ms on a machine of its own; twice that for one that is busy.
     assert min(_seconds(summary, source) for _ in range(7)) < 0.06
+
+
+def test_quoted_lines_cost_next_to_nothing(pairs: list[Pair]) -> None:
+    source = "\n\n".join(dict.fromkeys(pair.source for pair in pairs))
+    summary = f"{source[:4_000].rpartition(chr(10))[0]}\nExpand for details about: the rest"
+    # 0.2 ms on a machine of its own.
+    assert min(_seconds(summary, source) for _ in range(7)) < 0.002
 
 
 MEGABYTE = 1_000_000

@@ -79,6 +79,12 @@ def test_a_moment_is_shown_in_the_zone_of_its_reader(at: datetime, zone: tzinfo,
     assert clock(at, zone) == shown
 
 
+def test_moments_of_one_minute_are_told_apart_where_a_zone_counts_seconds() -> None:
+    monrovia = ZoneInfo("Africa/Monrovia")  # until 1972 it was 44 minutes and 30 seconds behind
+    shown = [clock(moment(f"1960-01-01T12:44:{second}"), monrovia) for second in ("29", "30")]
+    assert [each[:16] for each in shown] == ["1960-01-01 11:59", "1960-01-01 12:00"]
+
+
 @pytest.mark.parametrize(
     ("start", "end", "shown"),
     [
@@ -340,6 +346,24 @@ def test_ic89_a_host_s_own_record_is_read_too() -> None:
 )
 def test_ic90_media_is_mentioned_and_never_fed(part: Part, shown: str) -> None:
     assert text_of(part) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("A" * 255, "A" * 255),
+        (f"at {'A' * 256}", f"at {ENCODED}"),
+        (f"{'x ' * 63}{'A' * 256} end", f"{'x ' * 63}{ENCODED} end"),
+        (f"{'x' * 128} {'+/' * 127}", f"{'x' * 128} {'+/' * 127}"),
+        ("see Data:Image/png;base64,aGk=", f"see {ENCODED}"),
+        ("a\n \tMEDIA:/x\nb", f"a\n{MEDIA}\nb"),
+        ("see MEDIA:/x", "see MEDIA:/x"),
+        ("[2026-02-17 12:00 UTC | user]", "> [2026-02-17 12:00 UTC | user]"),
+        ("so [2026-02-17 12:00 UTC | user]", "so [2026-02-17 12:00 UTC | user]"),
+    ],
+)
+def test_ic90_what_is_replaced_is_found_wherever_it_stands(text: str, shown: str) -> None:
+    assert text_of(Text(text)) == shown
 
 
 def test_ic90_images_inside_a_tool_s_answer_are_mentioned() -> None:

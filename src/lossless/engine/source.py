@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Any
 
 from lossless.engine.align import Canonicalize, without_tags
@@ -24,11 +25,14 @@ _MIME = r"[\w.+-]{1,80}/[\w.+-]{1,80}"
 _PARAMETERS = r"(?:;[\w.+=-]{1,80}){0,8}"
 _DATA_URL = re.compile(rf"data:(?:{_MIME}{_PARAMETERS}|{_PARAMETERS};base64),[^\s\"'<>()\[\]\\]*", re.I)
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{256,}={0,2}")
+_RUN = 128
+_ENCODED_RUN = re.compile(rf"[A-Za-z0-9+/]{{{_RUN}}}")
 _MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:/.*$", re.M)
 # Text that begins a line like one of our own headers could put words into another speaker's mouth.
 _HEADER = re.compile(
     r"(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[ \t]*\[\d{4}-\d\d-\d\d \d\d:\d\d (?:- |\S+ (?:\||- )))"
 )
+_STAMP = re.compile(r"\[\d{4}-\d\d-\d\d ")
 _INJECTED_HEADER = re.compile(r"^[ \t]*untrusted context\b.*:[ \t]*$\n?", re.I | re.M)
 _THOUGHT_TAG = re.compile(
     r"^[ \t]*(?P<mark><\|?|\[)(?P<opens>think|thinking|reasoning)(?:\|?>|\])"
@@ -123,12 +127,20 @@ def _is_tight(text: str, opened: re.Match[str]) -> bool:
 
 def _local(at: datetime, zone: tzinfo) -> tuple[str, str, str]:
     """Day, time and zone. Not strftime, which writes neither the year 987 nor some zones the same everywhere."""
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    offset, name = _offset(at.replace(second=0, microsecond=0), zone)
+    day, _, time = (at.replace(tzinfo=None) + offset).isoformat(" ", "minutes").partition(" ")
+    return day, time, name
+
+
+@lru_cache(maxsize=1_024)
+def _offset(minute: datetime, zone: tzinfo) -> tuple[timedelta, str]:
+    """How far a zone is from UTC at a minute, and its name then. Kept, because many messages share theirs."""
     try:
-        local = at.astimezone(zone)
+        local = minute.astimezone(zone)
     except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
-        local = at.astimezone(UTC)
-    return local.date().isoformat(), f"{local:%H:%M}", local.tzname() or "UTC"
+        return timedelta(), "UTC"
+    return local.utcoffset() or timedelta(), local.tzname() or "UTC"
 
 
 def _header(stored: StoredMessage, zone: tzinfo) -> str:
@@ -148,8 +160,20 @@ def _message_text(stored: StoredMessage, bare: Canonicalize, tools: Mapping[str,
 
 def _safe(text: str) -> str:
     """The text without encoded bytes, and without lines that pass for a header of ours."""
-    text = _MEDIA_LINE.sub(MEDIA, _BASE64.sub(ENCODED, _DATA_URL.sub(ENCODED, text)))
-    return _HEADER.sub("> ", text.strip())
+    # Each is looked for by a cheaper sign of it first: most texts hold none of them.
+    if "data:" in text.lower():
+        text = _DATA_URL.sub(ENCODED, text)
+    if _may_be_encoded(text):
+        text = _BASE64.sub(ENCODED, text)
+    if "MEDIA:/" in text:
+        text = _MEDIA_LINE.sub(MEDIA, text)
+    text = text.strip()
+    return _HEADER.sub("> ", text) if _STAMP.search(text) else text
+
+
+def _may_be_encoded(text: str) -> bool:
+    """Whether any word may be as long as encoded bytes: such a one fills one of these stretches."""
+    return any(_ENCODED_RUN.match(text, at) for at in range(0, len(text) - _RUN + 1, _RUN))
 
 
 def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from lossless.engine.faithful import figures, moments, names, polarity
 from lossless.engine.faithful.claims import Claim, Judged, Kind
+from lossless.engine.faithful.wording import PIECE, lowered
 
 __all__ = ["Claim", "Faithfulness", "Kind", "check"]
 
@@ -40,15 +41,14 @@ def check(summary: str, source: str, *, context: str = "") -> Faithfulness:
     """Look up every claim of a summary in its source and in whatever else the summariser was shown.
 
     A number, name, path or date must occur, in whatever notation. A "not" is compared where a statement of the
-    source speaks plainly of the same thing, so a freely worded contradiction passes. Bounded in time: linear
-    in both texts, about 30 ms for a source of 20,000 tokens.
+    source speaks plainly of the same thing, so a freely worded contradiction passes. Of the source only what the
+    summary asks for is read. Linear in both texts: for a source of 20,000 tokens 0.2 ms when the summary quotes
+    whole lines, 4 ms when it is short and plain, 10 to 30 ms with dates, figures and names.
     """
     known = f"{source}\n\n{context}" if context else source
     text, vocabulary = _own_words(summary, known), names.Vocabulary(known)
     judged = list(_facts(_LABEL.sub("", text), vocabulary))
-    denials, wrong = polarity.contradictions(
-        names.lowered(_FRAME.sub("", text)), vocabulary.sentences, vocabulary.words
-    )
+    denials, wrong = polarity.contradictions(lowered(_FRAME.sub("", text)), vocabulary)
     unsupported = dict.fromkeys(claim for claim, supported in judged if not supported)
     unsupported |= dict.fromkeys(Claim("negation", sentence) for sentence in wrong)
     checked = len(judged) + max(denials, len(wrong))
@@ -63,25 +63,24 @@ def _own_words(summary: str, source: str) -> str:
 
 
 def _facts(text: str, vocabulary: names.Vocabulary) -> Iterator[Judged]:
-    mentions, undated = moments.read(vocabulary.low, vocabulary.words)
-    calendar = moments.Calendar(vocabulary.low, undated, mentions, vocabulary.words)
-    amounts = figures.Amounts(undated, vocabulary.words, calendar.days, calendar.years)
-
     # Each reader takes its own out of the text, so that the next does not find numbers in a path or a date.
     paths, text = names.take_paths(text, vocabulary)
     times, text = _take_moments(text)
     dotted, text = names.take_dotted(text, vocabulary)
     named, text = names.take_names(text, vocabulary)
-    low = names.lowered(text)
+    low = lowered(text)
+    times += moments.named_alone(low)
+    told = list(figures.read(low))
     yield from (*paths, *dotted, *named)
-    for mention in (*times, *moments.named_alone(low)):
-        yield Claim("date", mention.text), calendar.knows(mention)
-    for figure in figures.read(low):
-        yield Claim("number", figure.text), amounts.know(figure)
+    if times or told:
+        calendar = moments.Calendar(vocabulary)
+        amounts = figures.Amounts(vocabulary.words, calendar)
+        yield from ((Claim("date", mention.text), calendar.knows(mention)) for mention in times)
+        yield from ((Claim("number", figure.text), amounts.know(figure)) for figure in told)
 
 
 def _take_moments(text: str) -> tuple[list[moments.Mention], str]:
-    low = names.lowered(text)
-    times, rest = moments.read(low, set(names.PIECE.findall(low)))
+    low = lowered(text)
+    times, rest = moments.read(low, set(PIECE.findall(low)))
     kept = (" " if now == " " else then for then, now in zip(text, rest, strict=True))
     return times, "".join(kept) if times else text

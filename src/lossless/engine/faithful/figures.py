@@ -14,6 +14,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from lossless.engine.faithful.moments import Calendar
+
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS_IN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _TENS = {word: 10 * n for n, word in enumerate(_TENS_IN_WORDS.split(), 2)}
@@ -79,6 +81,7 @@ _ABOUT = re.compile(
 _SPACED = re.compile(r"\d{1,3}(?<!\d\d{3})(?: \d{3})+(?!\d)")
 _WORD = re.compile(r"[^\W\d_]+")
 _TENS_AND_ONES = re.compile(rf"\b({'|'.join(_TENS)})[- ]({'|'.join(_SMALL.split()[1:10])})\b")
+_COMPOUND = {str(tens + ones) for tens in _TENS.values() for ones in range(1, 10)}
 _LONG = 24
 
 
@@ -171,33 +174,63 @@ def _shifted(number: str) -> Iterator[str]:
 
 
 class Amounts:
-    """Every number a source knows."""
+    """Every number a source knows, the ways to write one looked through in the order of their frequency."""
 
-    def __init__(self, source: str, words: set[str], days: set[int], years: set[int]) -> None:
-        self._values: set[str] = set()
-        for number, unit in set(_NUMBER.findall(source)):
-            self._values |= readings(number, unit)
-        self._values |= {group.replace(" ", "") for group in _SPACED.findall(source)}
-        self._values |= {str(WORDS[word]) for word in words & WORDS.keys()} | {str(year) for year in years}
-        if words & _TENS.keys():
-            self._values |= {str(_TENS[tens] + WORDS[ones]) for tens, ones in _TENS_AND_ONES.findall(source)}
-        if not source.isascii():
-            self._values |= {str(n) for n, sign in enumerate(_SIGNS) if sign in source} | (
-                {"2"} if "两" in source else set()
-            )
-        self._days = {str(day) for day in days}
+    def __init__(self, words: set[str], calendar: Calendar) -> None:
+        self._words, self._calendar, self._source = words, calendar, calendar.undated
 
     def know(self, figure: Figure) -> bool:
-        if not self._values.isdisjoint(figure.values):
+        values = figure.values
+        if any(not known.isdisjoint(values) for known in self._kinds(values)):
             return True
-        if figure.ordinal and not self._days.isdisjoint(figure.values):
+        if figure.ordinal and not self._days.isdisjoint(values):
             return True
-        return figure.slack > 0 and any(self._near(float(v), figure.slack) for v in figure.values if _is_plain(v))
+        return figure.slack > 0 and any(self._near(float(v), figure.slack) for v in values if _is_plain(v))
+
+    def _kinds(self, values: frozenset[str]) -> Iterator[set[str]]:
+        """The numbers of the source by how it writes them, as far as these values may be among them."""
+        yield self._in_words
+        yield self._in_digits
+        if not _COMPOUND.isdisjoint(values):
+            yield self._in_two_words
+        if max(map(len, values)) > 3:
+            yield self._spaced
+        if not self._source.isascii():
+            yield self._in_signs
 
     def _near(self, value: float, slack: float) -> bool:
         at = bisect_left(self._sorted, value * (1 - slack))
         return at < len(self._sorted) and self._sorted[at] <= value * (1 + slack)
 
     @cached_property
+    def _in_words(self) -> set[str]:
+        return {str(WORDS[word]) for word in self._words & WORDS.keys()}
+
+    @cached_property
+    def _in_digits(self) -> set[str]:
+        written = {value for found in set(_NUMBER.findall(self._source)) for value in readings(*found)}
+        return written | {str(year) for year in self._calendar.years}
+
+    @cached_property
+    def _in_two_words(self) -> set[str]:
+        if self._words.isdisjoint(_TENS):
+            return set()
+        return {str(_TENS[tens] + WORDS[ones]) for tens, ones in _TENS_AND_ONES.findall(self._source)}
+
+    @cached_property
+    def _spaced(self) -> set[str]:
+        return {group.replace(" ", "") for group in _SPACED.findall(self._source)}
+
+    @cached_property
+    def _in_signs(self) -> set[str]:
+        known = {str(n) for n, sign in enumerate(_SIGNS) if sign in self._source}
+        return known | {"2"} if "两" in self._source else known
+
+    @cached_property
+    def _days(self) -> set[str]:
+        return {str(day) for day in self._calendar.days}
+
+    @cached_property
     def _sorted(self) -> list[float]:
-        return sorted(float(value) for value in self._values if _is_plain(value))
+        values = self._in_words | self._in_digits | self._in_two_words | self._spaced | self._in_signs
+        return sorted(float(value) for value in values if _is_plain(value))

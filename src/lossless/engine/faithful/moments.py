@@ -16,6 +16,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from lossless.engine.faithful.wording import Wording
+
 Day: TypeAlias = tuple[int, int]
 """A month and its day."""
 
@@ -91,8 +93,11 @@ _MODAL = re.compile(r" (?!at|to|from|and|or|until|for|in|by|with|as|is|was|on)[a
 _SPELLED = re.compile(r"(\d{1,2})\s?(?:h|hours?|m|min|minutes?)\s(?:and\s)?(\d{1,2})(?!\d)")
 _WORDS = re.compile(r"[^\W\d_]+")
 _ORDINAL = re.compile(r"(\d(?<!\w\d)\d?)(?:st|nd|rd|th|日|-го)\b")
-_COMPACT = re.compile(r"(?<!\d)(20\d\d)(0[1-9]|1[0-2])([0-3]\d)(?!\d)")
+_COMPACT = re.compile(r"20(?<!\d20)\d\d(0[1-9]|1[0-2])([0-3]\d)(?!\d)")
 _STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ t]\d\d:\d\d")
+# What every entry of a source begins with is no riddle: taken out first, it need not be read by what follows.
+_HEADER = re.compile(r"\[(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[ t](\d\d):(\d\d)(?!\d|:\d\d)")
+_BLANK = f"[{' ' * 16}"
 _MANY = 500
 _AROUND = 40
 
@@ -230,15 +235,19 @@ def named_alone(text: str) -> Iterator[Mention]:
 class Calendar:
     """Every date and time a source knows."""
 
-    def __init__(self, source: str, undated: str, mentions: list[Mention], words: set[str]) -> None:
-        self._source, self._undated, self._words = source, undated, words
+    def __init__(self, source: Wording) -> None:
+        self._source, self._words, self._strange = source.low, source.words, source.strange
+        headers = set(_HEADER.findall(source.low))
+        mentions, self.undated = read(_HEADER.sub(_BLANK, source.low), source.words)
         self.dates = {(m.year, m.month, m.day) for m in mentions if m.day and m.month}
+        self.dates |= {(int(year), int(month), int(day)) for year, month, day, _, _ in headers}
         self._any_year: set[Day] = {(month, day) for _, month, day in self.dates}
         self.years = {year for year, _, _ in self.dates if year}
         self.days = {day for _, _, day in self.dates}
-        self._months = {month for _, month, _ in self.dates} | {_MONTHS[word] for word in words & _MONTHS.keys()}
-        self._minutes = {minute for m in mentions for minute in m.minutes}
+        self._months = {month for _, month, _ in self.dates} | {_MONTHS[word] for word in self._words & _MONTHS.keys()}
         self._stamps = {m.minutes[0] for m in mentions if m.stamp and m.minutes}
+        self._stamps |= {int(hour) * 60 + int(minute) for _, _, _, hour, minute in headers}
+        self._minutes = self._stamps.union(*(m.minutes for m in mentions))
         self._seconds = {m.seconds for m in mentions if m.seconds is not None}
 
     def knows(self, mention: Mention, *, about: bool = False) -> bool:
@@ -257,7 +266,9 @@ class Calendar:
             return True
         if day in self._loose_days and not self._months.isdisjoint({month, (month - 2) % 12 + 1}):
             return True
-        return (month, day) in self._told | self._compact and (year is None or year in self.years)
+        if year is not None and year not in self.years:
+            return False
+        return (month, day) in self._compact or (month, day) in self._told
 
     def _knows_weekday(self, weekday: int) -> bool:
         if any(number == weekday and self._says(name) for name, number in _WEEKDAYS.items()):
@@ -275,16 +286,16 @@ class Calendar:
     @cached_property
     def _durations(self) -> set[int]:
         """Lengths told in words ("3 minutes 10"), which a summary may write as 3:10."""
-        spelled = _SPELLED.findall(self._undated)
+        spelled = _SPELLED.findall(self.undated)
         return {int(most) * 60 + int(rest) for most, rest in spelled} | ({720} if "noon" in self._words else set())
 
     @cached_property
     def _compact(self) -> set[Day]:
-        return {(int(month), int(day)) for _, month, day in _COMPACT.findall(self._source)}
+        return {(int(month), int(day)) for month, day in _COMPACT.findall(self._source)}
 
     @cached_property
     def _loose_days(self) -> set[int]:
-        return {int(day) for day in _ORDINAL.findall(self._undated)}
+        return {int(day) for day in _ORDINAL.findall(self.undated)}
 
     @cached_property
     def _told(self) -> set[Day]:
@@ -304,7 +315,9 @@ class Calendar:
         return told
 
     def _says(self, phrase: str) -> bool:
-        return self._words.issuperset(phrase.split()) if phrase.isascii() else phrase in self._source
+        if phrase.isascii():
+            return self._words.issuperset(phrase.split())
+        return not self._strange.isdisjoint(phrase) and phrase in self._source
 
 
 def _meant(phrase: str, today: date, before: str) -> Iterator[Day]:

@@ -16,17 +16,15 @@ from itertools import pairwise
 from lossless.engine.faithful import moments
 from lossless.engine.faithful.claims import Claim, Judged, Kind, words
 from lossless.engine.faithful.ordinary import is_ordinary
-from lossless.engine.faithful.polarity import sentences
+from lossless.engine.faithful.wording import CJK, PIECE, Wording, lowered
 
-_CJK = "\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"
-PIECE = re.compile(rf"[^\W_{_CJK}]+|[{_CJK}]+")
 _PATH = re.compile(
     r"https?://[^\s<>()\[\]\"'`,;]++"
     r"|(?<![\w.@+~\\/-])(?:[A-Za-z]:[\\/]|[~.]{0,2}[\\/])?[\w.@+-]++(?:[\\/][\w.@+-]++)++"
     r"|(?<![\w.@+~\\/<-])[~.]{0,2}/[A-Za-z_][\w.@+-]*+"
 )
 _DOTTED = re.compile(r"(?<![\w.-])[\w-]++(?:\.[\w-]++)++")
-_TOKEN = re.compile(rf"(?<!\d[.,])[^\W_{_CJK}](?:[^\W{_CJK}]|[-'’&](?=\w))*+")
+_TOKEN = re.compile(rf"(?<!\d[.,])[^\W_{CJK}](?:[^\W{CJK}]|[-'’&](?=\w))*+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _HUMP = re.compile(r"(?<!\w)\w*?(?:[a-z][A-Z]|[A-Z]{2}[a-z])\w*")
 _QUANTITY = re.compile(
@@ -35,6 +33,8 @@ _QUANTITY = re.compile(
 _DEEP = 24
 _HEX = re.compile(r"[0-9a-f]{6,}")
 _OPENS = re.compile(r"(?:^|[\n.!?。:：;→|•*]|--?|[–—]|\d[.)])[\s\"'“”„«(`*_\[]*$")
+_ODD = re.compile(r"\d|_|[a-z][A-Z]")
+_GENITIVE = ("'s", "’s", "'S", "’S")
 _DIGIT = re.compile(r"\d")
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}$")
 _NOT_LATIN = re.compile(r"[^\W\d_a-zA-Z\u00aa-\u024f]")
@@ -65,27 +65,14 @@ _ALIASES = {
 }  # fmt: skip
 
 
-def lowered(text: str) -> str:
-    """The text in lower case, every character still in its place."""
-    low = text.lower()
-    return low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-
-
-class Vocabulary:
-    """Every word of a source, and which word follows which."""
-
-    def __init__(self, source: str) -> None:
-        self._source, self.low = source, lowered(source)
-        self.sentences = [(sentence, PIECE.findall(sentence)) for sentence in sentences(self.low)]
-        pieces = [piece for _, found in self.sentences for piece in found]
-        self.words = set(pieces)
-        self._pairs = set(pairwise(pieces))
+class Vocabulary(Wording):
+    """The names a source knows, in whatever form."""
 
     def has_run(self, pieces: Sequence[str]) -> bool:
         """Whether each of these follows the one before it."""
         if len(pieces) == 1:
             return pieces[0] in self.words
-        return all(pair in self._pairs for pair in pairwise(pieces))
+        return self.words.issuperset(pieces) and all(self.follows(*pair) for pair in pairwise(pieces))
 
     def has_path(self, path: str) -> bool:
         """Whether a path is told, or a folder that is told and a name in it that is told apart."""
@@ -116,9 +103,9 @@ class Vocabulary:
         forms = (low, low + "s", low.removesuffix("s"), low.removesuffix("es"), _ALIASES.get(low, low))
         if any(form in self.words for form in forms):
             return True
-        if low in self._humps or _folded(low) in self._folded or self._is_joined(low):
+        if _folded(low) in self._folded or self._is_joined(low) or self._has_form(low):
             return True
-        return self._has_form(low) or (word.isupper() and low.removesuffix("s") in self._initials)
+        return (word.isupper() and low.removesuffix("s") in self.initials) or low in self._humps
 
     def _has_form(self, low: str) -> bool:
         """Endings come and go: Germany and German, Светлана and Светлане, Alex and Alexander."""
@@ -133,10 +120,10 @@ class Vocabulary:
         for cut in range(1, min(len(text), 40)):
             if (first := text[:cut]) in self.words:
                 rest = text[cut:]
-                if (first, rest) in self._pairs:
+                if rest in self.words and self.follows(first, rest):
                     return True
-                seconds = (rest[:n] for n in range(1, min(len(rest), 40)) if (first, rest[:n]) in self._pairs)
-                if any((second, rest[len(second) :]) in self._pairs for second in seconds):
+                seconds = (rest[:n] for n in range(1, min(len(rest), 40)) if {rest[:n], rest[n:]} <= self.words)
+                if any(self.follows(first, second) and self.follows(second, rest[len(second) :]) for second in seconds):
                     return True
         return False
 
@@ -147,7 +134,7 @@ class Vocabulary:
     @cached_property
     def mostly_latin(self) -> bool:
         """Whether names come through unchanged: those of other scripts are spelled anew in an English summary."""
-        return self._source.isascii() or 20 * len(_NOT_LATIN.findall(self._source)) < len(self._source)
+        return self.source.isascii() or 20 * len(_NOT_LATIN.findall(self.source)) < len(self.source)
 
     @cached_property
     def _sorted(self) -> list[str]:
@@ -161,8 +148,9 @@ class Vocabulary:
     def _humps(self) -> set[str]:
         """The words inside of camelCase, short or long runs of them."""
         found: set[str] = set()
-        written = " ".join({word for word in self._source.split() if not word.islower()})
-        for word in set(_HUMP.findall(written)):
+        words = set(self.source.split())
+        written = [word for word in words if not (word.islower() or word.istitle() or word.isupper())]
+        for word in set(_HUMP.findall(" ".join(written))):
             humps = [hump.lower() for hump in _CAMEL.findall(word[:80])]
             found.update(
                 "".join(humps[start:end]) for start in range(len(humps)) for end in range(start + 1, len(humps) + 1)
@@ -170,13 +158,8 @@ class Vocabulary:
         return found
 
     @cached_property
-    def _initials(self) -> str:
-        """The first letters of all words, for whatever may be abbreviated by them."""
-        return "".join([piece[0] for _, pieces in self.sentences for piece in pieces])
-
-    @cached_property
     def _folders(self) -> set[str]:
-        ends = (piece[-80:].split()[-1:] for piece in self._source.replace("\\", "/").split("/"))
+        ends = (piece[-80:].split()[-1:] for piece in self.source.replace("\\", "/").split("/"))
         return {end[0].lstrip("([{<`'\"") for end in ends if end}
 
 
@@ -250,7 +233,7 @@ def take_names(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
     german, foreign = len(_GERMAN & said) >= 4, len(_ROMANCE & said) >= max(3, len(_ENGLISH & said))
     kept, at, before, opens = [], 0, "", -1
     for match in _TOKEN.finditer(text):
-        token = re.sub(r"['’](?:s|S)$", "", match[0])
+        token = match[0][:-2] if match[0].endswith(_GENITIVE) else match[0]
         if _is_identifier(token):
             found.append((Claim("name", token), vocabulary.has_identifier(token)))
             kept += [text[at : match.start()], " " * len(match[0])]
@@ -275,7 +258,7 @@ def _may_be_name(token: str) -> bool:
 
 
 def _is_identifier(token: str) -> bool:
-    if not re.search(r"\d|_|[a-z][A-Z]", token):
+    if not _ODD.search(token):
         return False
     return not _QUANTITY.fullmatch(token) and not token.replace("-", "").isdigit()
 

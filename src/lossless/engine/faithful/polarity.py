@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import TypeAlias
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
 from lossless.engine.faithful.claims import words
+from lossless.engine.faithful.wording import Wording, sentences
 
 _WORD = re.compile(r"[^\W_]+(?:['’]t\b)?|[,:()?–—]")
 _CODE = re.compile(r"[{}=<>$\\|`/]")
@@ -63,13 +63,10 @@ _OPPOSITES = {
         ("=allow", True),
     ),
 }
+_DECISIONS = frozenset(_OPPOSITES)
 _ENDING = re.compile(r"(?:ations?|ments?|ables?|ings?|ies|ed|en|es|ly|s|e|y)$")
 _REACH = 4
 _MANY = 48
-
-
-Sentence: TypeAlias = tuple[str, list[str]]
-"""In lower case, and the words in it."""
 
 
 class Clause(Struct, frozen=True):
@@ -107,26 +104,20 @@ def stem(word: str) -> str:
     return short[:7]
 
 
-def contradictions(summary: str, source: list[Sentence], known: set[str]) -> tuple[int, list[str]]:
-    """How many clauses of a summary deny something, and the sentences that deny or affirm against the source.
-
-    All in lower case; `known` are the words of the source.
-    """
+def contradictions(summary: str, source: Wording) -> tuple[int, list[str]]:
+    """How many clauses of a lower-cased summary deny something, and the sentences that deny or affirm against the source."""
     mine = [clause for sentence in sentences(summary) for clause in _clauses(sentence)]
-    theirs = _Sentences(source, known, {each for clause in mine for each in clause.stems})
+    if not mine:
+        return 0, []
+    theirs = _Sentences(source, {each for clause in mine for each in clause.stems})
     wrong = {
         clause.text.strip(): None
         for clause in mine
         if clause.core and not clause.soft and not clause.timed and theirs.affirm(clause)
     }
     wrong |= {clause.text.strip(): None for clause in theirs.lost(mine)}
-    return sum(1 for clause in mine if clause.core), list(wrong)
-
-
-def sentences(text: str) -> list[str]:
-    for mark in (". ", "! ", "? ", "; ", *("" if text.isascii() else "。！？；")):
-        text = text.replace(mark, mark[0] + "\n")
-    return text.split("\n")
+    # What is repeated word for word, and whole, contradicts nobody.
+    return sum(1 for clause in mine if clause.core), [text for text in wrong if not source.quotes(text)]
 
 
 def _clauses(sentence: str) -> list[Clause]:
@@ -187,36 +178,40 @@ def _meaning(spoken: list[str]) -> tuple[list[str], dict[str, None], list[str]]:
 class _Sentences:
     """The source as far as it speaks of the same things as the summary."""
 
-    def __init__(self, source: list[Sentence], known: set[str], stems: set[str]) -> None:
+    def __init__(self, source: Wording, stems: set[str]) -> None:
         self._denying: list[Clause] = []
         self._affirming: list[frozenset[str]] = []
-        self._where: dict[str, list[int]] = defaultdict(list)
         heads = {each[:3] for each in stems} | {"=al"}
-        roots = {word: _root(word) for word in known if word[:3] in heads or word in _IRREGULAR or word in _OPPOSITES}
-        forms = {word: root for word, root in roots.items() if root in stems}
+        known = (word for word in source.words if word[:3] in heads or word in _IRREGULAR or word in _OPPOSITES)
+        forms = {word: root for word in known if (root := _root(word)) in stems}
+        if len(forms) < 2:
+            return
+        themes = set(forms)
         # A lone "t" is what is left of "don't".
-        telling = forms.keys() | _CUES | _OPPOSITES.keys() | {"0", "t"}
-        for sentence, pieces in source:
-            told = telling.intersection(pieces)
-            about = told & forms.keys()
+        for sentence, told in source.saying(themes | _CUES | _DECISIONS | {"0", "t"}):
+            about = told & themes
             if len(about) < 2 or sentence.endswith("?") or ("0" in told and _NONE_OF.search(sentence)):
                 continue
-            if len(about) == len(told) and _OPPOSITES.keys().isdisjoint(told):
-                self._affirmed(frozenset([forms[word] for word in about]))
+            if len(about) == len(told) and told.isdisjoint(_DECISIONS):
+                self._affirming.append(frozenset([forms[word] for word in about]))
             elif len(_CODE.findall(sentence)) < 3:
                 self._read(sentence)
-
-    def _affirmed(self, stems: frozenset[str]) -> None:
-        self._affirming.append(stems)
-        for each in stems:
-            self._where[each].append(len(self._affirming) - 1)
 
     def _read(self, sentence: str) -> None:
         for clause in _clauses(sentence):
             if clause.core:
                 self._denying.append(clause)
             if affirmed := clause.stems - clause.denied:
-                self._affirmed(affirmed)
+                self._affirming.append(affirmed)
+
+    @cached_property
+    def _where(self) -> dict[str, list[int]]:
+        """Which affirmations hold a stem."""
+        where: dict[str, list[int]] = defaultdict(list)
+        for at, stems in enumerate(self._affirming):
+            for each in stems:
+                where[each].append(at)
+        return where
 
     def _affirmations(self, core: frozenset[str]) -> Iterator[frozenset[str]]:
         """What the source affirms of these words, as far as it affirms them together."""
