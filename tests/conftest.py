@@ -48,12 +48,35 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {urlsplit(url).path[1:]} WITH (FORCE)".encode())
 
 
+@pytest.fixture(scope="session")
+def emptied(postgres_server: str) -> Callable[[], str]:
+    """A database with today's tables and nothing in them: the same again and again, since to make one takes its time."""
+    url = new_database(postgres_server)
+    PostgresStore(url).close()
+
+    def empty() -> str:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET lock_timeout TO '10s'")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'lossless'").fetchall()
+            tables = ", ".join(f"lossless.{table}" for (table,) in found if table != "migration")
+            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY CASCADE".encode())
+        return url
+
+    return empty
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a database is: a new one of either kind."""
+    """Where a database is: one of either kind with nothing in it, and for the tests of the store not even tables."""
     if request.param == "sqlite":
         return str(tmp_path / "lcm.db")
-    return str(request.getfixturevalue("postgres_url"))
+    if "store" in request.path.parts:
+        return str(request.getfixturevalue("postgres_url"))
+    return str(request.getfixturevalue("emptied")())
 
 
 OpenStore = Callable[..., SQLStore]

@@ -91,7 +91,7 @@ def test_compact_from_the_command_line(tmp_path: Path) -> None:
     path = str(tmp_path / "lcm.db")
     with Lossless.open(path) as opened:
         opened.conversation("k").ingest([Message.user(f"turn {n} " + "some words " * 40) for n in range(100)])
-    ran = lcm("compact", "k", "--db", path, "--window", "8000", "--model", "extractive")
+    ran = lcm("compact", "k", "--db", path, "--window", "12000", "--model", "extractive")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("compacted: ")
     assert json.loads(lcm("compact", "k", "--db", path, "--json").stdout)["data"]["stop"] == "below threshold"
@@ -102,3 +102,21 @@ def test_help_and_version() -> None:
     assert "status" in lcm("--help").stdout
     assert lcm("--version").stdout.startswith("lcm, version ")
     assert lcm("nonsense").returncode == 2
+
+
+def test_the_worker_does_what_is_owed_and_ends_when_told(tmp_path: Path) -> None:
+    path = str(tmp_path / "lcm.db")
+    with Lossless.open(path) as opened:
+        opened._background.wake = lambda: None  # type: ignore[method-assign]  # the command pays
+        chat = opened.conversation("k")
+        chat.after_turn([Message.user(f"turn {n} " + "some words " * 40) for n in range(200)], window=20_000)
+    ran = lcm("worker", "--once", "--json", "--db", path)
+    assert json.loads(ran.stdout.splitlines()[0])["stop"] == "compacted", ran.stderr
+    assert json.loads(ran.stdout.splitlines()[1])["data"] == {"conversations": 1}
+    assert lcm("worker", "--once", "--db", path).stdout == "0 conversations were owed something\n"
+    command = [sys.executable, "-m", "lossless", "worker", "--db", path]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert "Waiting for work" in running.stderr.readline()
+        running.terminate()
+        assert running.wait(20) == 0

@@ -131,7 +131,7 @@ def test_no_message_is_summarised_twice_over_many_turns(database: str) -> None:
             seen.extend(line for line in request.source.splitlines() if line.startswith(("Question", "Answer")))
         return short(request)
 
-    with open_small(database, noting) as lcm:
+    with open_small(database, noting, proactive_threshold_compaction_mode="inline") as lcm:
         chat = lcm.conversation("k")
         for n in range(60):
             chat.after_turn(turns(1, n), window=WINDOW)

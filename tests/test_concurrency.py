@@ -111,7 +111,9 @@ def test_the_same_verbs_can_be_awaited(database: str, backend: str) -> None:
             assert sorted(int(m.text) for m in await chat.messages()) == list(range(20))
             assert (await chat.context()).tokens > 0
             await chat.after_turn([Message.user("word " * 300, event_id=f"long {n}") for n in range(100)], window=9_000)
+            assert await lcm.drain() == 1
             assert len(await chat.summaries()) > 0
+            assert (await chat.assemble(9_000)).tokens <= 9_000
             assert (await chat.compact(window=900_000)).stop == "below threshold"
             assert (await lcm.status()).messages == 120
             assert (await chat.status()).messages == 120

@@ -21,11 +21,13 @@ def test_the_fifteen_lines_of_the_readme_run(tmp_path: Path) -> None:
     assert len(code.strip().splitlines()) <= 17
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.stderr == ""
-    assert ran.stdout.splitlines() == [
-        "1 user Where did we put the deploy key?",
-        "2 assistant In the vault, under ops/deploy.",
-        "2 2",
+    found = ran.stdout.splitlines()
+    assert found[:2] == [
+        "msg#1000000002 In the vault, under ops/deploy.",
+        "msg#1000000001 Where did we put the deploy key?",
     ]
+    assert found[2].startswith("[msg#1000000001 | user | ")
+    assert found[3] == "Where did we put the deploy key?"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

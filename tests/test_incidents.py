@@ -370,9 +370,10 @@ def test_ic126_times_without_a_zone_are_utc_and_offsets_count() -> None:
 
 
 def test_ic127_parallel_starts_migrate_once(old_database: Path, tmp_path: Path) -> None:
-    step = tmp_path / "0002_next.sql"
+    step = tmp_path / "next.sql"
     step.write_text("CREATE TABLE once (x INT); INSERT INTO once VALUES (1)")
-    scripts = {**migrate.steps("sqlite"), 2: step}
+    newest = max(migrate.steps("sqlite")) + 1
+    scripts = {**migrate.steps("sqlite"), newest: step}
     gate = threading.Barrier(6)
     stores = []
 
@@ -385,7 +386,7 @@ def test_ic127_parallel_starts_migrate_once(old_database: Path, tmp_path: Path) 
         thread.start()
     for thread in threads:
         thread.join()
-    assert [store.version() for store in stores] == [2] * 6
+    assert [store.version() for store in stores] == [newest] * 6
     assert stores[0].all("SELECT count(*) FROM once") == [(1,)]
     for store in stores:
         store.close()

@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import LosslessError
 from lossless.model import (
+    Answer,
     Context,
+    Description,
+    Expansion,
     File,
+    Hit,
+    Hits,
     Ingested,
     Message,
     Opaque,
@@ -35,11 +40,16 @@ if TYPE_CHECKING:
     from lossless.config import Settings
 
 __all__ = [
+    "Answer",
     "AsyncConversation",
     "AsyncLossless",
     "Context",
     "Conversation",
+    "Description",
+    "Expansion",
     "File",
+    "Hit",
+    "Hits",
     "Ingested",
     "Lossless",
     "LosslessError",

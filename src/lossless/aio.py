@@ -6,28 +6,42 @@ ids, and sending them again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 import anyio.to_thread
+from anyio.lowlevel import current_token
 
-from lossless.client import Conversation, Lossless
+from lossless.client import Conversation, Inquiry, Job, Lossless
+from lossless.engine import answer as answering
 from lossless.engine.align import Canonicalize
+from lossless.engine.asked import Mode, Scope
+from lossless.engine.compact import advance
 from lossless.engine.ingest import Skip
+from lossless.errors import SummarizerError
 from lossless.model import (
+    Answer,
     Compaction,
     Context,
     ConversationStatus,
+    Description,
+    Expansion,
+    Explanation,
+    Hits,
     Ingested,
     Message,
+    Pin,
     Status,
     StoredFile,
     StoredMessage,
     Summary,
+    SummaryRequest,
 )
+from lossless.summarizers import Awaited, Reply, called, is_async
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,6 +49,39 @@ R = TypeVar("R")
 
 async def _run(verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return await anyio.to_thread.run_sync(partial(verb, *args, **kwargs))
+
+
+async def _driven(job: Job) -> Compaction:
+    step = await _run(advance, job.flow)
+    while isinstance(step, SummaryRequest):
+        step = await _run(advance, job.flow, await _answer(job, step))
+    return await _run(job.ended, step)
+
+
+async def _answered(inquiry: Inquiry) -> Answer:
+    try:
+        step = await _run(answering.advance, inquiry.flow)
+        while isinstance(step, SummaryRequest):
+            step = await _run(answering.advance, inquiry.flow, await _answer(inquiry, step))
+        return step
+    finally:
+        # Cancelled, it gives its grant and its turn back at once.
+        with anyio.CancelScope(shield=True):
+            await _run(inquiry.flow.close)
+
+
+async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | SummarizerError:
+    try:
+        await _run(job.guards.before_call)
+        if isinstance(job.summarizer, Awaited):
+            reply = await job.summarizer.reply(request)
+        else:
+            # Nothing is open meanwhile: whoever is cancelled need not wait for the model.
+            reply = await anyio.to_thread.run_sync(job.summarizer.ask, request, abandon_on_cancel=True)
+    except SummarizerError as error:
+        return await _run(job.guards.failed, error)
+    await _run(job.guards.answered)
+    return reply
 
 
 class AsyncLossless:
@@ -46,7 +93,10 @@ class AsyncLossless:
 
     @classmethod
     def open(cls, database: str | Path | None = None, **options: Any) -> _Opening:
-        """As `Lossless.open`; `async with AsyncLossless.open(...) as lcm:` or `lcm = await AsyncLossless.open(...)`."""
+        """As `Lossless.open`; `async with AsyncLossless.open(...) as lcm:` or `lcm = await AsyncLossless.open(...)`.
+
+        The `summarizer` may be an async function.
+        """
         return _Opening(cls, database, options)
 
     def conversation(
@@ -65,6 +115,27 @@ class AsyncLossless:
     async def status(self) -> Status:
         return await _run(self._lcm.status)
 
+    async def describe(self, id: str | int, **options: Any) -> Description:
+        """As `Lossless.describe`, with the same options."""
+        return await _run(self._lcm.describe, id, **options)
+
+    async def expand(
+        self, id: str | int | Sequence[str | int], max_tokens: int | None = None, **options: Any
+    ) -> Expansion:
+        """As `Lossless.expand`, with the same options."""
+        return await _run(self._lcm.expand, id, max_tokens, **options)
+
+    async def ask(self, question: str, **options: Any) -> Answer:
+        """As `Lossless.ask`, with the same options."""
+        return await _answered(await _run(self._lcm.inquiry, question, **options))
+
+    async def grep(self, pattern: str, mode: Mode = "regex", scope: Scope = "both", **options: Any) -> Hits:
+        """As `Lossless.grep`, with the same options."""
+        return await _run(self._lcm.grep, pattern, mode, scope, **options)
+
+    async def drain(self) -> int:
+        return await _run(self._lcm.drain)
+
     async def close(self) -> None:
         await _run(self._lcm.close)
 
@@ -82,7 +153,7 @@ class _Opening:
     """An `AsyncLossless` about to be opened: awaited, or entered."""
 
     def __init__(self, kind: type[AsyncLossless], database: str | Path | None, options: dict[str, Any]) -> None:
-        self._open = partial(Lossless.open, database, **options)
+        self._database, self._options = database, options
         self._kind = kind
         self._opened: AsyncLossless | None = None
 
@@ -90,7 +161,10 @@ class _Opening:
         return self._now().__await__()
 
     async def _now(self) -> AsyncLossless:
-        return self._kind(await _run(self._open))
+        function = self._options.get("summarizer")
+        if function is not None and is_async(function):
+            self._options["summarizer"] = Awaited(function, called(function), current_token())
+        return self._kind(await _run(Lossless.open, self._database, **self._options))
 
     async def __aenter__(self) -> AsyncLossless:
         self._opened = await self._now()
@@ -116,19 +190,70 @@ class AsyncConversation:
     async def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
         return await _run(self._chat.messages, after, limit)
 
-    async def after_turn(self, messages: Iterable[Message], window: int) -> Ingested:
-        return await _run(self._chat.after_turn, messages, window)
+    async def after_turn(
+        self, messages: Iterable[Message], window: int, *, observed: int = 0, model: str | None = None
+    ) -> Ingested:
+        return await _run(self._chat.after_turn, messages, window, observed=observed, model=model)
 
     async def compact(
-        self, window: int, *, force: bool = False, target: int | None = None, observed: int = 0
+        self,
+        window: int,
+        *,
+        force: bool = False,
+        target: int | None = None,
+        observed: int = 0,
+        model: str | None = None,
     ) -> Compaction:
-        return await _run(self._chat.compact, window, force=force, target=target, observed=observed)
+        """As `Conversation.compact`. Cancelled, it gives up the summary that is being written and keeps those before it."""
+        job = await _run(self._chat.job, window, force=force, target=target, observed=observed, model=model)
+        return job if isinstance(job, Compaction) else await _driven(job)
 
     async def summaries(self) -> list[Summary]:
         return await _run(self._chat.summaries)
 
-    async def context(self) -> Context:
-        return await _run(self._chat.context)
+    async def assemble(self, window: int | None = None, **options: Any) -> Context:
+        """As `Conversation.assemble`, with the same options."""
+        return await _run(self._chat.assemble, window, **options)
+
+    async def context(self, at: datetime | str | int | None = None) -> Context:
+        return await _run(self._chat.context, at)
+
+    async def explain(self, what: str | int, *, window: int | None = None) -> Explanation:
+        return await _run(self._chat.explain, what, window=window)
+
+    async def pin(self, what: str | int) -> Pin:
+        return await _run(self._chat.pin, what)
+
+    async def unpin(self, pin_id: str) -> None:
+        await _run(self._chat.unpin, pin_id)
+
+    async def pins(self) -> list[Pin]:
+        return await _run(self._chat.pins)
+
+    async def describe(self, id: str | int, **options: Any) -> Description:
+        """As `Conversation.describe`, with the same options."""
+        return await _run(self._chat.describe, id, **options)
+
+    async def expand(
+        self, id: str | int | Sequence[str | int], max_tokens: int | None = None, **options: Any
+    ) -> Expansion:
+        """As `Conversation.expand`, with the same options."""
+        return await _run(self._chat.expand, id, max_tokens, **options)
+
+    async def ask(self, question: str, **options: Any) -> Answer:
+        """As `Conversation.ask`, with the same options."""
+        return await _answered(await _run(self._chat.inquiry, question, **options))
+
+    async def grep(self, pattern: str, mode: Mode = "regex", scope: Scope = "both", **options: Any) -> Hits:
+        """As `Conversation.grep`, with the same options."""
+        return await _run(self._chat.grep, pattern, mode, scope, **options)
+
+    async def grant(self, **options: Any) -> str:
+        """As `Conversation.grant`, with the same options."""
+        return await _run(self._chat.grant, **options)
+
+    async def revoke(self, grant_id: str) -> bool:
+        return await _run(self._chat.revoke, grant_id)
 
     async def files(self) -> list[StoredFile]:
         return await _run(self._chat.files)

@@ -4,6 +4,7 @@
       ConfigError            a setting is unknown, or its value is not one
       InvalidInput           an argument is not what the call takes
       NotFound               no such conversation, message, summary or file (for this owner)
+      GrantRefused           a grant is unknown, spent, over, or does not reach that far
       FileUnavailable        a payload's bytes are not where they were put
       ContextMoved           the context changed while a summary was made; nothing was written
       SummarizerError        a summariser gave no text
@@ -52,6 +53,10 @@ class NotFound(LosslessError, LookupError):
         super().__init__(f"There is no {what} {which}.", hint=hint)
         self.what = what
         self.which = which
+
+
+class GrantRefused(LosslessError):
+    code = "GRANT_REFUSED"
 
 
 class FileUnavailable(LosslessError):

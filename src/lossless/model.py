@@ -7,7 +7,7 @@ They cannot form cycles, so the garbage collector is told not to walk them (`gc=
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, Self, TypeAlias
 
@@ -218,13 +218,49 @@ class SummaryRequest(Struct, frozen=True):
 Item: TypeAlias = StoredMessage | Summary
 
 
+class LeftOut(Struct, frozen=True):
+    """Something of a conversation that a model is not shown."""
+
+    id: str
+    """`msg#...` or `sum_...`; `older` for whatever lies before the oldest that was looked at."""
+    reason: str
+    """`budget`: the oldest leave first. `tool result`: a reference stands for it. `tail over budget`: a turn that left."""
+    tokens: int
+
+
 class Context(Struct, frozen=True):
     """The ordered view of a conversation: summaries, then messages."""
 
     items: tuple[Item, ...]
     tokens: int
     messages: tuple[Message, ...] = ()
-    """What goes to a model: each item as a message, a summary marked as such."""
+    """What goes to a model: each item as a message, a summary marked as such, calls and results in pairs."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What did not fit, and why; `grep`, `describe` and `expand` still find it."""
+    over_budget: bool = False
+    """Only when the newest user turn alone exceeds the budget."""
+    reason: str = "stored"
+    """Where it comes from: `stored`, or `live: ...` and why the host's own messages had to serve."""
+
+
+class Explanation(Struct, frozen=True):
+    """What has become of a message."""
+
+    id: str
+    state: Literal["shown", "summarised", "left out", "outside"]
+    summaries: tuple[str, ...]
+    """The leaf that tells it, and what was made from that, up to the one in the context."""
+    text: str
+
+
+class Pin(Struct, frozen=True):
+    """A text that a model is always shown, before everything else."""
+
+    id: str
+    text: str
+    tokens: int
+    message: int | None = None
+    """The id of the message it was taken from, if any."""
 
 
 class StoredFile(Struct, frozen=True):
@@ -238,6 +274,62 @@ class StoredFile(Struct, frozen=True):
     sha256: str
     summary: str
     created_at: datetime
+
+
+class Hit(Struct, frozen=True):
+    """Words that a search found, and where."""
+
+    id: str
+    """To be described or expanded: `msg#...`, `sum_...` or `file_...`."""
+    kind: Literal["message", "summary", "file"]
+    conversation: int
+    """The id of its conversation."""
+    key: str
+    at: datetime
+    """When it was said; of a summary, its newest source; of a file, when it came."""
+    snippet: str
+    """The match and a little around it, on one line, safe to be shown in a terminal."""
+    score: float = 0.0
+    """How well it answers a full-text question; a higher one is better, within one kind."""
+    seq: int | None = None
+    role: str | None = None
+    leaf: str | None = None
+    """The summary that covers a message, or None while the message stands in the context itself."""
+    depth: int | None = None
+    name: str | None = None
+    """A file's."""
+    line: int | None = None
+    offset: int | None = None
+    """Where in a file the match begins, in bytes."""
+
+
+class Hits(tuple[Hit, ...]):
+    """What a search found. It is a sequence of `Hit`s that knows whether there are more."""
+
+    next_cursor: str | None
+    """Goes on behind the last hit, or where time ran out; None at the end."""
+    complete: bool
+    """False if the deadline came before everything was looked at; `next_cursor` goes on there."""
+    scanned: int
+    """How many texts, or lines of files, were read to find these."""
+    unavailable: tuple[str, ...]
+    """The ids of files whose bytes are not where they were put."""
+    hint: str
+    """What to try instead, if the question looks like one for another mode."""
+
+    def __new__(
+        cls,
+        hits: Iterable[Hit] = (),
+        next_cursor: str | None = None,
+        complete: bool = True,
+        scanned: int = 0,
+        unavailable: tuple[str, ...] = (),
+        hint: str = "",
+    ) -> Self:
+        self = super().__new__(cls, hits)
+        self.next_cursor, self.complete, self.scanned = next_cursor, complete, scanned
+        self.unavailable, self.hint = unavailable, hint
+        return self
 
 
 class Ingested(Struct, frozen=True):
@@ -264,7 +356,10 @@ class Compaction(Struct, frozen=True):
     tokens_after: int
     stop: str
     """Why it ended: `compacted`, `below threshold`, `nothing to compact`, `passes`, `deadline`, `auth`, `spend`,
-    `breaker`, `moved`, `exhausted`."""
+    `breaker`, `rate limit`, `moved`, `yielded`, `in vain` (a summary could not be made anew), `exhausted` (still over
+    the threshold, and nothing left to summarise)."""
+    retry_at: datetime | None = None
+    """When what holds it back is over, if it is known."""
 
 
 class ConversationStatus(Struct, frozen=True):
@@ -290,3 +385,168 @@ class Status(Struct, frozen=True):
     messages: int
     context_tokens: int
     last_ingest_at: datetime | None
+
+
+class Branch(Struct, frozen=True):
+    """A summary as a branch to climb down: where it hangs, and what it costs to read."""
+
+    id: str
+    above: str | None
+    """The summary it is a source of; None for the one that was asked about."""
+    steps: int
+    """How far below the one that was asked about."""
+    path: str
+    """Its place among the sources on every step, e.g. `0000.0002`."""
+    depth: int
+    tokens: int
+    below_tokens: int
+    """What all summaries below it cost together."""
+    source_tokens: int
+    """What the messages at the bottom cost."""
+    descendants: int
+    sources: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+
+    @property
+    def kind(self) -> Literal["leaf", "condensed"]:
+        return "leaf" if self.depth == 0 else "condensed"
+
+    @property
+    def cost(self) -> int:
+        """Reading it and every summary below it."""
+        return self.tokens + self.below_tokens
+
+    @property
+    def cost_with_messages(self) -> int:
+        return self.cost + self.source_tokens
+
+
+class Description(Struct, frozen=True):
+    """What a summary, a message or a file is. `content` is its text, word for word; `head` all that we say about it."""
+
+    id: str
+    kind: Literal["summary", "message", "file"]
+    conversation: int
+    head: str
+    content: str
+    created_at: datetime
+    summary: Summary | None = None
+    message: StoredMessage | None = None
+    file: StoredFile | None = None
+    sources: tuple[str, ...] = ()
+    """The summaries it was made from."""
+    consumers: tuple[str, ...] = ()
+    """The summaries that were made from it."""
+    message_ids: tuple[int, ...] = ()
+    file_ids: tuple[str, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    """The summary and everything below it, nearest first, each once."""
+    more: int = 0
+    """How many branches beyond those listed."""
+    cap: int = 0
+    """The tokens that a reading may cost, by which branches fit or do not."""
+    truncated: bool = False
+    """Whether there is more of the file than `content` shows."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.head}\n{self.content}" if self.content else self.head
+
+
+class Excerpt(Struct, frozen=True):
+    """Old words: those of a message or of a summary, exactly as they are stored."""
+
+    id: str
+    kind: Literal["summary", "message"]
+    conversation: int
+    text: str
+    tokens: int
+    """What it costs a model to read."""
+    at: datetime | None
+    seq: int | None = None
+    role: str | None = None
+    depth: int | None = None
+    above: str | None = None
+    """The summary it is a source of, as far as it was reached through one."""
+    start: int = 0
+    """How many characters of it came before these, when it takes several pages."""
+
+
+class Skipped(Struct, frozen=True):
+    """What did not fit into an expansion, and what it would cost."""
+
+    id: str
+    tokens: int
+
+
+class Expansion(Struct, frozen=True):
+    """What an expansion gave, and where it goes on."""
+
+    items: tuple[Excerpt, ...]
+    tokens: int
+    truncated: bool = False
+    next: str | None = None
+    """The cursor with which the same call goes on where this one stopped."""
+    skipped: tuple[Skipped, ...] = ()
+    closed: tuple[str, ...] = ()
+    """Leaves whose messages were not asked for."""
+
+    @property
+    def text(self) -> str:
+        """The exact words, each under a line that says whose they are. To show them to a model, use `lossless.tools`."""
+        return "\n\n".join(f"[{_headline(item)}]\n{item.text}" for item in self.items)
+
+
+def _headline(item: Excerpt) -> str:
+    who = item.role if item.kind == "message" else f"summary, depth {item.depth}"
+    said = f"{item.at:%Y-%m-%d %H:%M} UTC" if item.at else ""
+    return " | ".join(filter(None, (item.id, who, said)))
+
+
+class Evidence(Struct, frozen=True):
+    """Words that bear on a question: they stand in the history exactly so."""
+
+    id: str
+    quote: str
+    at: datetime | None
+    seq: int | None = None
+    conversation: int = 0
+
+
+class Share(Struct, frozen=True):
+    """What one conversation, or one family of them, had to say to a question."""
+
+    conversation: int
+    status: Literal["success", "failed", "skipped"]
+    expanded: int = 0
+    cited_ids: tuple[str, ...] = ()
+    source_tokens: int = 0
+    truncated: bool = False
+    summary_ids: tuple[str, ...] = ()
+    phase: str = ""
+    elapsed_ms: int = 0
+    error_code: str = ""
+    error: str = ""
+
+
+class Answer(Struct, frozen=True):
+    """The answer to a question about the past. Without a model it is empty, and the evidence is there."""
+
+    answer: str
+    evidence: tuple[Evidence, ...] = ()
+    cited_ids: tuple[str, ...] = ()
+    """Only ids of what was really read for it."""
+    dropped: tuple[str, ...] = ()
+    """What a model cited or quoted that was never read, or does not stand there."""
+    conversations: tuple[int, ...] = ()
+    expanded: int = 0
+    """How many summaries were opened."""
+    source_tokens: int = 0
+    """How many tokens of history were read."""
+    truncated: bool = False
+    breakdown: tuple[Share, ...] = ()
+    model: str = ""
+    error: str = ""
+    """What went wrong, if there is no answer because of it."""
+    error_code: str = ""

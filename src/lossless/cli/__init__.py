@@ -8,9 +8,16 @@ import sys
 import click
 
 from lossless import __version__
+from lossless.cli.ask import ask
 from lossless.cli.compact import compact
+from lossless.cli.context import context, explain
 from lossless.cli.demo import demo
+from lossless.cli.describe import describe
+from lossless.cli.expand import expand
+from lossless.cli.grep import grep
+from lossless.cli.prompts import prompts
 from lossless.cli.status import status
+from lossless.cli.worker import worker
 from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError
 
 _EXIT_CODES: tuple[tuple[type[LosslessError], int], ...] = (
@@ -27,7 +34,7 @@ def cli() -> None:
     """Memory for AI agents that loses nothing."""
 
 
-for command in (demo, status, compact):
+for command in (demo, status, compact, worker, context, explain, prompts, grep, describe, expand, ask):
     cli.add_command(command)
 
 

@@ -7,29 +7,40 @@ exactly its run is still there. Raw messages are never touched.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, field
 
 from lossless.config import Settings
-from lossless.engine import plan, prompts, source, targets
-from lossless.engine.faithful import check
+from lossless.engine import plan
+from lossless.engine.draft import Draft, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.plan import Limits, Run
 from lossless.engine.prompts import Templates
-from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError
-from lossless.model import Compaction, StoredMessage, Summary, SummaryRequest
-from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, ItemRow, NewSummary, Store, SummaryRow
-from lossless.store.rows import message_of, micros, moment
+from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
+from lossless.model import Compaction, SummaryRequest
+from lossless.store.base import ConversationRow, ItemRow, Store, SummaryRow
+from lossless.store.rows import moment
 from lossless.summarizers.base import Reply
-from lossless.tokens import estimate, truncate
 
 Flow: TypeAlias = Generator[SummaryRequest, Reply, Compaction]
-CUT = "[Truncated for context management]"
 _MOST_ROUNDS = 10
-_FINAL = ("auth", "spend", "breaker", "deadline", "moved")
+_FINAL = ("auth", "spend", "breaker", "rate limit", "deadline", "moved", "yielded")
+
+
+def advance(flow: Flow, answer: Reply | SummarizerError | None = None) -> SummaryRequest | Compaction:
+    """Take a flow to its next question, or to its end; `answer` is what came of the last one."""
+    try:
+        if answer is None:
+            return next(flow)
+        return flow.send(answer) if isinstance(answer, Reply) else flow.throw(answer)
+    except StopIteration as ended:
+        done: Compaction = ended.value
+        return done
+
+
+def _never() -> bool:
+    return False
 
 
 class Work(Struct):
@@ -42,10 +53,13 @@ class Work(Struct):
     templates: Templates
     now: Callable[[], float]
     deadline: float
+    wanted_elsewhere: Callable[[], bool] = _never
+    patient: bool = False
     items: list[ItemRow] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     passes: int = 0
     stop: str = ""
+    retry_at: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -61,7 +75,14 @@ class Work(Struct):
             self.stop = "passes"
         elif self.now() >= self.deadline:
             self.stop = "deadline"
+        elif self.wanted_elsewhere():
+            self.stop = "yielded"
         return not self.stop
+
+    def done(self, before: int) -> Compaction:
+        stop = self.stop or ("compacted" if self.made else "nothing to compact")
+        retry_at = moment(int(self.retry_at * 1_000_000)) if self.retry_at else None
+        return Compaction(tuple(self.made), before, self.tokens, stop, retry_at)
 
 
 def compact(
@@ -75,57 +96,79 @@ def compact(
     force: bool = False,
     target: int | None = None,
     observed: int = 0,
+    model: str | None = None,
+    wanted_elsewhere: Callable[[], bool] = _never,
+    patient: bool = False,
 ) -> Flow:
-    """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`."""
-    limits = plan.limits(settings, window)
-    work = Work(store, conversation, settings, limits, templates, now, now() + settings.sweep_deadline_ms / 1000)
+    """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`.
+
+    `observed` is the prompt a host has measured; with `force` and without it, a full window is assumed. The flow ends when
+    it is `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
+    """
+    limits = plan.limits(settings, window, key=conversation.key, model=model)
+    tokens, by_threshold = conversation.context_tokens, settings.compaction_trigger == "threshold"
+    if by_threshold and not force and target is None and max(tokens, observed) <= limits.threshold:
+        # Most turns end here: what the row says is enough, and the items are not read for it.
+        return Compaction((), tokens, tokens, "below threshold")
+    deadline = now() + settings.sweep_deadline_ms / 1000
+    work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
     work.items = store.items(conversation.id)
     before = work.tokens
     if target is not None:
-        yield from _until_under(work, target)
+        yield from _until_under(work, target, observed or (limits.budget if force else 0))
     elif force or plan.is_due(work.items, limits, settings, observed):
-        leaf_only = settings.compaction_trigger == "leaf" and not force
+        over = max(before, observed) > limits.threshold
+        leaf_only = not force and (settings.compaction_trigger == "leaf" or not over)
         overhead = max(0, observed - before)
         stop_at = max(1, limits.threshold - overhead) if observed > limits.threshold else None
-        yield from _incremental(work) if leaf_only else _sweep(work, stop_at)
+        yield from _incremental(work) if leaf_only else _sweep(work, stop_at, eager=force)
+        if not (work.stop or force or leaf_only) and work.tokens > (stop_at or limits.threshold):
+            work.stop = "exhausted"
     else:
         work.stop = "below threshold"
-    return Compaction(
-        tuple(work.made), before, work.tokens, work.stop or ("compacted" if work.made else "nothing to compact")
-    )
+    return work.done(before)
 
 
-def _until_under(work: Work, target: int) -> Generator[SummaryRequest, Reply, None]:
+def _until_under(work: Work, target: int, observed: int) -> Generator[SummaryRequest, Reply, None]:
     """Sweeps, until the context is below a number of tokens or nothing more is gained."""
     work.deadline = work.now() + work.settings.compact_until_under_deadline_ms / 1000
+    if max(work.tokens, observed) < target:
+        return
+    # A prompt that is just the target is not under it yet.
+    goal = max(1, min(target - max(0, observed - work.tokens), work.tokens - 1))
     for _ in range(_MOST_ROUNDS):
         tokens = work.tokens
-        if tokens <= target or work.stop in _FINAL:
-            return
         work.passes, work.stop = 0, ""
-        yield from _sweep(work, target)
+        yield from _sweep(work, goal)
+        if work.tokens <= goal or work.stop in _FINAL:
+            return
         if work.tokens >= tokens:
-            work.stop = work.stop or "exhausted"
+            work.stop = "exhausted"
             return
 
 
 def _incremental(work: Work) -> Generator[SummaryRequest, Reply, None]:
     """One leaf after a turn, then condensation as deep as the settings allow."""
-    if (yield from _pass(work, plan.leaf_run(work.items, work.boundary, work.limits.run_tokens))):
-        deepest = work.settings.incremental_max_depth
-        while work.may_go_on() and (run := _condensable(work, hard=False, max_depth=deepest)):
-            if not (yield from _pass(work, run)):
-                return
+    least = plan.least_run(work.items, work.boundary, work.limits, work.limits.threshold, eager=True)
+    after, deepest = -1, work.settings.incremental_max_depth
+    while work.may_go_on() and (run := _leaf_run(work, least, after)):
+        if (yield from _pass(work, run)):
+            break
+        if work.stop:
+            return
+        after = run.items[-1].ordinal
+    while work.made and work.may_go_on() and (run := _condensable(work, hard=False, max_depth=deepest)):
+        if not (yield from _pass(work, run)):
+            return
 
 
-def _sweep(work: Work, stop_at: int | None) -> Generator[SummaryRequest, Reply, None]:
+def _sweep(work: Work, stop_at: int | None, *, eager: bool = False) -> Generator[SummaryRequest, Reply, None]:
     """First every raw run outside the tail, oldest first; then, under pressure, summaries, the shallowest first."""
-    after, least = -1, min(2 * targets.LEAST_LEAF, work.limits.run_tokens // 2)
-    while work.may_go_on() and (run := plan.leaf_run(work.items, work.boundary, work.limits.run_tokens, after)):
+    after, goal = -1, stop_at or work.limits.threshold
+    least = plan.least_run(work.items, work.boundary, work.limits, goal, eager=eager)
+    while work.may_go_on() and (run := _leaf_run(work, least, after)):
         if stop_at is not None and work.tokens <= stop_at:
             return
-        if run.tokens < least:
-            break  # too little to gain; it grows together with what leaves the tail next
         tokens = work.tokens
         if not (yield from _pass(work, run)):
             if work.stop:
@@ -144,34 +187,45 @@ def _sweep(work: Work, stop_at: int | None) -> Generator[SummaryRequest, Reply, 
                 return
 
 
+def _leaf_run(work: Work, least: int, after: int) -> Run | None:
+    """The oldest raw run worth a call. Too little at the tail waits for more."""
+    while run := plan.leaf_run(work.items, work.boundary, work.limits.run_tokens, after):
+        behind = work.items[work.items.index(run.items[-1]) + 1 : work.boundary][:1]
+        if run.tokens < least and behind and behind[0].is_message:
+            # Left alone before a large message, it would hold up the sweep and keep the summaries around it apart.
+            run = Run((*run.items, behind[0]))
+        if run.tokens >= least:
+            return run
+        after = run.items[-1].ordinal
+    return None
+
+
 def _is_pressed(work: Work, stop_at: int | None) -> bool:
     over = stop_at is not None and work.tokens > stop_at
     return over or plan.prefix_tokens(work.items, work.boundary) > work.limits.prefix_target
 
 
 def _condensable(work: Work, *, hard: bool, max_depth: int) -> Run | None:
-    return plan.condensed_run(work.items, work.boundary, work.settings, hard=hard, max_depth=max_depth)
+    return plan.condensed_run(work.items, work.boundary, work.limits, work.settings, hard=hard, max_depth=max_depth)
 
 
 def _pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bool]:
-    """One summary for one run. False if none was written: nothing to say in it, refused credentials, or moved away."""
+    """One summary for one run. False if none was written: nothing to say in it or to gain by it, or not now."""
     if run is None:
         return False
     work.passes += 1
-    told = _source(work, run)
+    told = _told(work, run)
     if not told.text.strip():
         return False
-    if not work.may_go_on() and work.stop == "deadline":
+    if work.now() >= work.deadline:
+        work.stop = "deadline"
         return False
-    try:
-        draft = yield from _summarise(work, run, told)
-    except SummarizerAuth:
-        work.stop = "auth"
+    draft = yield from asked(work, told)
+    if draft is None:
         return False
-    except SummarizerBlocked as blocked:
-        work.stop = blocked.reason
+    row = as_row(told, draft, work.templates, work.now())
+    if not row.text or row.tokens >= run.tokens:
         return False
-    row = _row(work, run, told, draft)
     try:
         item = work.store.replace(work.conversation, run.items, row)
     except ContextMoved:
@@ -184,172 +238,37 @@ def _pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bool]
     return True
 
 
-class _Source(Struct, frozen=True):
-    """What a run says, and what a summary of it has to carry."""
-
-    text: str
-    previous: str | None
-    first_at: int | None
-    last_at: int | None
-    source_tokens: int
-    descendants: int
-    file_ids: tuple[str, ...]
-
-
-def _source(work: Work, run: Run) -> _Source:
-    return _leaf_source(work, run) if run.depth == 0 else _condensed_source(work, run)
-
-
-def _leaf_source(work: Work, run: Run) -> _Source:
-    rows = work.store.messages_at(work.conversation.id, [item.ordinal for item in run.items])
-    base = work.conversation.id * SPAN
-    messages = [
-        StoredMessage(base + row.seq, row.seq, row.tokens, row.digest, moment(row.created_at), message_of(row))
-        for row in rows
-    ]
-    text = source.leaf_source(messages, work.settings.zone, work.settings.strip_injected_context_tags)
-    times = [micros(message.at) for message in messages]
-    files = source.file_ids([row.text for row in rows])
-    return _Source(text, _previous(work, run, None), min(times), max(times), run.tokens, 0, files)
+def asked(work: Work, told: Told) -> Generator[SummaryRequest, Reply, Draft | None]:
+    """A draft; None, and the stop named, when none may be made now."""
+    # A full context cannot wait for a model that asks for a pause.
+    patient = work.patient and work.tokens <= work.limits.budget
+    try:
+        return (yield from drafted(told, work.settings, work.templates, patient=patient))
+    except SummarizerAuth:
+        work.stop = "auth"
+    except SummarizerBlocked as blocked:
+        work.stop, work.retry_at = blocked.reason, blocked.until
+    except SummarizerUnavailable as error:
+        work.stop, work.retry_at = "rate limit", work.now() + (error.retry_after or 0)
+    return None
 
 
-def _condensed_source(work: Work, run: Run) -> _Source:
-    found = {row.id: row for row in work.store.summaries(work.conversation.id, _ids(run.items))}
-    rows = [found[identity] for identity in _ids(run.items)]
-    text = source.condensed_source([as_summary(row) for row in rows], work.settings.zone)
-    starts = [row.earliest_at for row in rows if row.earliest_at is not None]
-    ends = [row.latest_at for row in rows if row.latest_at is not None]
-    known = [each for row in rows for each in jsontext.loads(row.file_ids)]
-    return _Source(
-        text,
-        _previous(work, run, 0) if run.depth == 1 else None,
-        min(starts, default=None),
-        max(ends, default=None),
-        sum(row.source_tokens for row in rows),
-        sum(row.descendants + 1 for row in rows),
-        tuple(dict.fromkeys([*known, *source.file_ids([row.text for row in rows])])),
-    )
+def _told(work: Work, run: Run) -> Told:
+    if run.depth == 0:
+        rows = work.store.messages_at(work.conversation.id, [item.ordinal for item in run.items])
+        return of_messages(work.conversation.id, rows, _previous(work, run, None), work.settings)
+    previous = _previous(work, run, 0) if run.depth == 1 else ()
+    return of_summaries(_summaries(work, run.items), previous, work.settings)
 
 
-def _ids(items: Sequence[ItemRow]) -> list[int]:
-    return [item.summary_id for item in items if item.summary_id is not None]
+def _summaries(work: Work, items: Sequence[ItemRow]) -> list[SummaryRow]:
+    """The summaries among the items, in their order."""
+    ids = [item.summary_id for item in items if item.summary_id is not None]
+    found = {row.id: row for row in work.store.summaries(work.conversation.id, ids)} if ids else {}
+    return [found[identity] for identity in ids]
 
 
-def _previous(work: Work, run: Run, depth: int | None) -> str | None:
+def _previous(work: Work, run: Run, depth: int | None) -> list[SummaryRow]:
     """The two newest summaries before a run (of one depth, or any), for a summary that goes on where they end."""
     before = [item for item in work.items if item.ordinal < run.items[0].ordinal and not item.is_message]
-    chosen = [item for item in before if depth is None or item.depth == depth][-2:]
-    rows = {row.id: row.text for row in work.store.summaries(work.conversation.id, _ids(chosen))} if chosen else {}
-    return "\n\n".join(rows[identity] for identity in _ids(chosen)) or None
-
-
-class _Draft(Struct, frozen=True):
-    text: str
-    model: str
-    level: str
-    faithful: float | None
-
-
-def _summarise(work: Work, run: Run, told: _Source) -> Generator[SummaryRequest, Reply, _Draft]:
-    """A text shorter than its source: from the model, from a stricter prompt, from the extractive summariser, or cut."""
-    best: _Draft | None = None
-    for aggressive in (False, True):
-        draft = yield from _ask(work, run, told, aggressive=aggressive)
-        if draft is None:
-            break
-        if estimate(draft.text) < _most(run, told):
-            if draft.faithful is None or draft.faithful >= 1:
-                return _capped(work, run, draft)
-            best = max(draft, best or draft, key=lambda each: each.faithful or 0)
-    return _capped(work, run, best) if best else _without_model(work, run, told)
-
-
-def _most(run: Run, told: _Source) -> int:
-    """A summary has to be shorter than what it stands for, as it is written and as it counts in the context."""
-    return min(estimate(told.text), run.tokens)
-
-
-def _ask(work: Work, run: Run, told: _Source, *, aggressive: bool) -> Generator[SummaryRequest, Reply, _Draft | None]:
-    """What a summariser makes of a run; None when it gave nothing, now or in an error of its own."""
-    try:
-        reply = yield _request(work, run, told, aggressive=aggressive)
-    except (SummarizerAuth, SummarizerBlocked):
-        raise
-    except SummarizerError:
-        return None
-    if not reply.text.strip():
-        return None
-    provisional = reply.model == "extractive"
-    score = None if provisional else check(reply.text, told.text, context=told.previous or "").score
-    level = "extractive" if provisional else "aggressive" if aggressive else "normal"
-    return _Draft(reply.text.strip(), reply.model, level, score)
-
-
-def _request(work: Work, run: Run, told: _Source, *, aggressive: bool) -> SummaryRequest:
-    wanted = targets.target(run.depth, estimate(told.text), work.settings, aggressive=aggressive)
-    return prompts.request(
-        told.text,
-        depth=run.depth,
-        target_tokens=wanted,
-        max_tokens=targets.completion_limit(wanted),
-        previous=told.previous,
-        aggressive=aggressive,
-        settings=work.settings,
-        templates=work.templates,
-    )
-
-
-def _without_model(work: Work, run: Run, told: _Source) -> _Draft:
-    from lossless.summarizers.extractive import summarize
-
-    text = summarize(_request(work, run, told, aggressive=True)).strip()
-    if text and estimate(text) < _most(run, told):
-        return _capped(work, run, _Draft(text, "extractive", "extractive", None))
-    room = min(work.settings.fallback_max_tokens, _most(run, told)) - estimate(CUT) - 2
-    return _Draft(f"{truncate(told.text, room)}\n{CUT}".strip(), "extractive", "cut", None)
-
-
-def _capped(work: Work, run: Run, draft: _Draft) -> _Draft:
-    """The draft, cut where it exceeds what a summary of its depth may cost."""
-    most = targets.hard_cap(targets.configured(run.depth, work.settings), work.settings.summary_max_overage_factor)
-    if estimate(draft.text) <= most:
-        return draft
-    text = f"{truncate(draft.text, most - estimate(CUT) - 1)}\n{CUT}"
-    return _Draft(text, draft.model, draft.level, draft.faithful)
-
-
-def _row(work: Work, run: Run, told: _Source, draft: _Draft) -> NewSummary:
-    text = jsontext.cleaned(draft.text)
-    return NewSummary(
-        f"sum_{os.urandom(8).hex()}",
-        run.depth,
-        text,
-        estimate(text),
-        told.first_at,
-        told.last_at,
-        told.descendants,
-        told.source_tokens,
-        jsontext.dumps(list(told.file_ids)),
-        draft.model,
-        draft.level,
-        work.templates.version,
-        draft.faithful,
-        int(work.now() * 1_000_000),
-    )
-
-
-def as_summary(row: SummaryRow) -> Summary:
-    """A summary's row as the value callers see."""
-    return Summary(
-        row.public_id,
-        row.depth,
-        row.text,
-        row.tokens,
-        None if row.earliest_at is None else moment(row.earliest_at),
-        None if row.latest_at is None else moment(row.latest_at),
-        row.descendants,
-        row.source_tokens,
-        row.model,
-        row.level,
-        row.revision,
-    )
+    return _summaries(work, [item for item in before if depth is None or item.depth == depth][-2:])

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, convert, structs, to_builtins
 
 from lossless.config import Settings
-from lossless.errors import SummarizerBlocked
+from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError
+from lossless.model import Compaction, SummaryRequest
 from lossless.store.base import Store
+from lossless.summarizers.base import Reply, Summarizer
 
 
 class Spend(Struct, frozen=True):
@@ -30,6 +32,13 @@ class Spend(Struct, frozen=True):
         return Spend((*recent, now), self.until)
 
 
+class Stop(Struct, frozen=True):
+    """A compaction after which there is nothing to gain: not tried again until there is something new."""
+
+    seq: int = 0
+    window: int = 0
+
+
 class Breaker(Struct, frozen=True):
     """A model whose credentials were refused: how often in a row, and until when it is left alone."""
 
@@ -43,7 +52,8 @@ class Breaker(Struct, frozen=True):
         return Breaker(0, now + settings.circuit_breaker_cooldown_ms / 1000)
 
 
-S = TypeVar("S", Spend, Breaker)
+S = TypeVar("S", Spend, Breaker, Stop)
+_HELD_BACK = ("auth", "spend", "breaker", "rate limit", "moved", "yielded", "in vain")
 
 
 class Guards:
@@ -52,7 +62,41 @@ class Guards:
     def __init__(self, store: Store, settings: Settings, key: str, model: str, now: Callable[[], float]) -> None:
         self._store, self._settings, self._now = store, settings, now
         self._spend, self._breaker = f"spend:{key}", f"breaker:{model}"
+        self._stop = f"stop:{key}"
         self._free = model == "extractive"
+        self._calls = 0
+
+    def asked(self, summarizer: Summarizer, request: SummaryRequest) -> Reply | SummarizerError:
+        """What a summariser answers, or why it does not."""
+        try:
+            self.before_call()
+            reply = summarizer.ask(request)
+        except SummarizerError as error:
+            return self.failed(error)
+        self.answered()
+        return reply
+
+    def failed(self, error: SummarizerError) -> SummarizerError:
+        if isinstance(error, SummarizerAuth):
+            self.refused()
+        return error
+
+    def is_exhausted(self, seq: int, window: int) -> bool:
+        """Whether a compaction found nothing to gain, and nothing new came since."""
+        return self._read(self._stop, Stop) == Stop(seq, window)
+
+    def ended(self, done: Compaction, seq: int, window: int) -> tuple[Compaction, bool]:
+        """How a compaction ended, remembered; and whether that is news: that nothing is left to gain.
+
+        Calls that gained nothing at all hold the next ones back for a while.
+        """
+        if self._calls and not done.summaries and done.stop not in _HELD_BACK:
+            self._write(self._spend, Spend((), self._now() + self._settings.summary_spend_backoff_ms / 1000))
+            done = structs.replace(done, stop="exhausted")
+        before, after = self._read(self._stop, Stop), Stop(seq, window) if done.stop == "exhausted" else Stop()
+        if before != after:
+            self._write(self._stop, after)
+        return done, after != Stop() and before == Stop()
 
     def before_call(self) -> None:
         """Count a call, or raise `SummarizerBlocked` if it may not be made."""
@@ -69,6 +113,7 @@ class Guards:
         self._write(self._spend, counted)
         if counted.until > now:
             raise SummarizerBlocked("spend", "This conversation asked for too many summaries.", until=counted.until)
+        self._calls += 1
 
     def refused(self) -> None:
         """Credentials were refused: that is no spending, and counts towards the breaker."""
@@ -82,7 +127,7 @@ class Guards:
 
     def lift(self) -> None:
         """Somebody asks for it now: whatever holds calls back is forgotten."""
-        for name, state in ((self._spend, Spend()), (self._breaker, Breaker())):
+        for name, state in ((self._spend, Spend()), (self._breaker, Breaker()), (self._stop, Stop())):
             if self._store.guard(name) is not None:
                 self._write(name, state)
 

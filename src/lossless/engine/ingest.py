@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
@@ -23,6 +24,9 @@ from lossless.model import Ingested, Message, Text, ToolCall, instant
 from lossless.store import jsontext, rows
 from lossless.store.base import ConversationRow, FileRow, NewMessage, Store
 from lossless.tokens import estimate_bytes, message_tokens
+
+if TYPE_CHECKING:
+    from lossless.engine.explore import Explore
 
 Skip: TypeAlias = Callable[[Message], bool]
 
@@ -41,6 +45,10 @@ class Intake(Struct, frozen=True):
     skip: Skip | None
     on_event: Hook
     now: Callable[[], int]
+    explore: Explore | None = None
+    """What tells of a large text in place of `lossless.engine.explore`; it may take its time."""
+    along: Callable[[ConversationRow], None] | None = None
+    """What else is to be written for the conversation, in the same transaction."""
 
 
 class _Arrival(Struct, gc=False):
@@ -176,13 +184,28 @@ def _lighten(
     conversation = store.conversation(intake.key)
     decision = _decide(store, conversation, intake, arrivals, whole) if conversation else _Decision(arrivals, [])
     tools = _tools(store, conversation, arrivals)
+    explore = intake.explore and _once(intake.explore, store, conversation)
     for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
         if arrival.row is None:
-            view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools)
+            view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools, explore)
             arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now())
             for payload in arrival.payloads:
                 if files.put(payload.sha256, payload.data):
                     created.append(payload)  # noqa: PERF401 - one by one, so that a failure finds those before it
+
+
+def _once(explore: Explore, store: Store, conversation: ConversationRow | None) -> Explore:
+    """The same, but what this conversation holds already is told as before: nobody pays twice for one content."""
+    told: dict[str, str] = {}
+
+    def remembered(text: str, name: str | None, mime: str | None) -> str:
+        file_id = payloads.file_id(sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+        if file_id not in told:
+            known = store.file(conversation.id, file_id) if conversation else None
+            told[file_id] = known.summary if known else explore(text, name, mime)
+        return told[file_id]
+
+    return remembered
 
 
 def _tools(store: Store, conversation: ConversationRow | None, arrivals: list[_Arrival]) -> dict[str, str]:
@@ -200,6 +223,8 @@ def _write(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival],
     with store.transaction():
         now = intake.now()
         conversation = store.lock_conversation(intake.key, intake.session, now)
+        if intake.along:
+            intake.along(conversation)
         decision = _decide(store, conversation, intake, arrivals, whole)
         fresh = [_ready(arrival, decision.renamed) for arrival in decision.new]
         if fresh:

@@ -12,12 +12,15 @@ import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from lossless.model import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.tokens import estimate
+
+if TYPE_CHECKING:
+    from lossless.engine.explore import Explore
 
 ID_DIGITS = 24
 """Of the content's hash: so many that nobody can make two payloads that share an id."""
@@ -45,6 +48,15 @@ class Payload(Struct, frozen=True):
     mime: str | None
     lines: int | None
     summary: str
+
+
+class _Leaving(Struct, frozen=True):
+    """What leaves one message, and by which rules."""
+
+    threshold: int
+    tools: Mapping[str, str]
+    explore: Explore | None
+    taken: list[Payload] = field(default_factory=list)
 
 
 class Cut(Struct, frozen=True):
@@ -90,13 +102,23 @@ def _has_long_word(text: str) -> bool:
     return False
 
 
-def leave(message: Message, threshold: int, tools: Mapping[str, str]) -> tuple[Message, list[Payload]]:
-    """The message as its row keeps it, and what left it. `tools` names the tool of a call, where a result does not."""
-    taken: list[Payload] = []
-    parts = tuple(_lighter(_escaped(part), message.role, threshold, taken, tools) for part in message.parts)
+def leave(
+    message: Message, threshold: int, tools: Mapping[str, str], explore: Explore | None = None
+) -> tuple[Message, list[Payload]]:
+    """The message as its row keeps it, and what left it. `tools` names the tool of a call, where a result does not.
+
+    `explore` tells what is in a text; if nobody does, it is told without a model.
+    """
+    leaving = _Leaving(threshold, tools, explore)
+    parts = tuple(_lighter(_escaped(part), message.role, leaving) for part in message.parts)
     if not any(isinstance(part, (ToolCall, Reasoning)) for part in parts):
-        parts = _raw(parts, message.role, threshold, taken)
-    return structs.replace(message, parts=parts), taken
+        parts = _raw(parts, message.role, leaving)
+    return structs.replace(message, parts=parts), leaving.taken
+
+
+def file_id(digest: str) -> str:
+    """The id of a payload, from the SHA-256 of its bytes."""
+    return f"file_{digest[:ID_DIGITS]}"
 
 
 def _escaped(part: P) -> P:
@@ -115,53 +137,52 @@ def _unescaped(part: P) -> P:
     return structs.replace(part, extra={**{k: v for k, v in part.extra.items() if k != _ASIDE}, **part.extra[_ASIDE]})
 
 
-def _lighter(part: Part, role: str, threshold: int, taken: list[Payload], tools: Mapping[str, str]) -> Part:
+def _lighter(part: Part, role: str, leaving: _Leaving) -> Part:
     match part:
         case File(data=str()):
-            return _image(part, role, taken)
+            return _image(part, role, leaving)
         case Text():
-            return _without_base64(_without_files(part, threshold, taken) if role == "user" else part, role, taken)
-        case ToolResult(call_id, name=name) if not (tool := name or tools.get(call_id, "")).startswith(_OWN_TOOLS):
-            return _lighter_result(part, tool, threshold, taken)
+            return _without_base64(_without_files(part, leaving) if role == "user" else part, role, leaving)
+        case ToolResult(id_, name=name) if not (tool := name or leaving.tools.get(id_, "")).startswith(_OWN_TOOLS):
+            return _lighter_result(part, tool, leaving)
         case _:
             return part
 
 
-def _image(part: File, role: str, taken: list[Payload]) -> Text:
+def _image(part: File, role: str, leaving: _Leaving) -> Text:
     data, encoding = _decoded(part.data or "")
-    payload = _payload(data, part.name, part.mime, binary=encoding == "base64")
-    taken.append(payload)
+    payload = _payload(data, part.name, part.mime, leaving, binary=encoding == "base64")
+    leaving.taken.append(payload)
     who = role.capitalize() if role in ("user", "assistant", "system", "tool") else "Attached"
     words = f"[{who} image: {_named(part.name)} ({_named(part.mime)}, {len(data):,} bytes) | LCM file: {payload.id}]"
     rest = {"mime": part.mime, "name": part.name, "url": part.url, "extra": part.extra}
     return Text(words, {_MARK: {"file": payload.id, "encoding": encoding, "part": rest}})
 
 
-def _lighter_result(part: ToolResult, tool: str, threshold: int, taken: list[Payload]) -> ToolResult:
-    inner = tuple(_lighter(each, "tool", threshold, taken, {}) for each in part.parts)
-    texts = [each for each in inner if isinstance(each, Text)]
-    leaving = _leaving(texts, threshold)
+def _lighter_result(part: ToolResult, tool: str, leaving: _Leaving) -> ToolResult:
+    inner = tuple(_lighter(each, "tool", leaving) for each in part.parts)
+    chosen = _largest([each for each in inner if isinstance(each, Text)], leaving.threshold)
 
     def label(payload: Payload) -> str:
         return f"[LCM Tool Output: {payload.id} | tool={_named(tool)} | {len(payload.data):,} bytes]"
 
     swapped = tuple(
-        _whole(each, label, taken) if isinstance(each, Text) and id(each) in leaving else each for each in inner
+        _whole(each, label, leaving) if isinstance(each, Text) and id(each) in chosen else each for each in inner
     )
     return structs.replace(part, parts=swapped)
 
 
-def _raw(parts: tuple[Part, ...], role: str, threshold: int, taken: list[Payload]) -> tuple[Part, ...]:
-    leaving = _leaving([part for part in parts if isinstance(part, Text)], threshold)
+def _raw(parts: tuple[Part, ...], role: str, leaving: _Leaving) -> tuple[Part, ...]:
+    chosen = _largest([part for part in parts if isinstance(part, Text)], leaving.threshold)
 
     def label(payload: Payload) -> str:
         size = f"{len(payload.data):,} bytes"
         return f"[LCM Raw Payload: {payload.id} | role={_named(role)} | reason=large_raw_message | {size}]"
 
-    return tuple(_whole(p, label, taken) if isinstance(p, Text) and id(p) in leaving else p for p in parts)
+    return tuple(_whole(p, label, leaving) if isinstance(p, Text) and id(p) in chosen else p for p in parts)
 
 
-def _leaving(texts: list[Text], threshold: int) -> set[int]:
+def _largest(texts: list[Text], threshold: int) -> set[int]:
     """The largest of the texts, until the rest is below the threshold."""
     costs = sorted(((estimate(text.text), id(text)) for text in texts if _MARK not in text.extra), reverse=True)
     total, chosen = sum(cost for cost, _ in costs), set()
@@ -173,18 +194,18 @@ def _leaving(texts: list[Text], threshold: int) -> set[int]:
     return chosen
 
 
-def _whole(part: Text, label: Callable[[Payload], str], taken: list[Payload]) -> Text:
-    payload = _payload(part.text.encode("utf-8", "surrogatepass"), None, None, text=part.text)
+def _whole(part: Text, label: Callable[[Payload], str], leaving: _Leaving) -> Text:
+    payload = _payload(part.text.encode("utf-8", "surrogatepass"), None, None, leaving, text=part.text)
     words = f"{label(payload)}\n\nExploration Summary:\n{payload.summary}\n{_hint(payload)}"
-    return _with_cuts(part, [Cut(0, len(part.text), payload, words, "text")], taken)
+    return _with_cuts(part, [Cut(0, len(part.text), payload, words, "text")], leaving)
 
 
-def _without_files(part: Text, threshold: int, taken: list[Payload]) -> Text:
+def _without_files(part: Text, leaving: _Leaving) -> Text:
     """A user's `<file ...>...</file>` blocks, each on its own."""
     if "</file>" not in part.text:
         return part
-    cuts = [cut for start, end in _file_blocks(part.text) if (cut := _file_cut(part.text, start, end, threshold))]
-    return _with_cuts(part, cuts, taken)
+    cuts = [cut for start, end in _file_blocks(part.text) if (cut := _file_cut(part.text, start, end, leaving))]
+    return _with_cuts(part, cuts, leaving)
 
 
 def _file_blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -195,31 +216,31 @@ def _file_blocks(text: str) -> Iterator[tuple[int, int]]:
             yield start, at
 
 
-def _file_cut(text: str, start: int, end: int, threshold: int) -> Cut | None:
+def _file_cut(text: str, start: int, end: int, leaving: _Leaving) -> Cut | None:
     block = text[start:end]
     opened = block.find(">")
     content = block[opened + 1 : -len("</file>")]
-    if estimate(content) < threshold:
+    if estimate(content) < leaving.threshold:
         return None
     found = _FILE_ATTRIBUTE.findall(block[: min(opened, _MOST_TAG)])
     attributes = {key.lower(): double or single or bare for key, double, single, bare in found}
     name, mime = attributes.get("name"), attributes.get("mime") or attributes.get("type")
-    payload = _payload(content.encode("utf-8", "surrogatepass"), name, mime, text=content)
+    payload = _payload(content.encode("utf-8", "surrogatepass"), name, mime, leaving, text=content)
     header = f"[LCM File: {payload.id} | {_named(name)} | {_named(mime)} | {len(payload.data):,} bytes]"
     words = f"{header}\n\nExploration Summary:\n{payload.summary}\n{_hint(payload)}"
     inside = start + opened + 1
     return Cut(inside, inside + len(content), payload, words, "text")
 
 
-def _without_base64(part: Text, role: str, taken: list[Payload]) -> Text:
+def _without_base64(part: Text, role: str, leaving: _Leaving) -> Text:
     """Images and other base64 in running text."""
     if _MARK in part.extra or len(part.text) < _RUN or not _has_long_word(part.text):
         return part
-    cuts = [cut for found in _BASE64.finditer(part.text) if (cut := _base64_cut(part.text, found, role))]
-    return _with_cuts(part, cuts, taken)
+    cuts = [cut for found in _BASE64.finditer(part.text) if (cut := _base64_cut(part.text, found, role, leaving))]
+    return _with_cuts(part, cuts, leaving)
 
 
-def _base64_cut(text: str, found: re.Match[str], role: str) -> Cut | None:
+def _base64_cut(text: str, found: re.Match[str], role: str, leaving: _Leaving) -> Cut | None:
     run, before = found[0], _DATA_URL.search(text[max(0, found.start() - 200) : found.start()])
     if not before and not run.startswith(_MAGIC) and not _mixed(run):
         return None
@@ -227,7 +248,7 @@ def _base64_cut(text: str, found: re.Match[str], role: str) -> Cut | None:
     if encoding != "base64":
         return None
     mime = before[1] if before else None
-    payload = _payload(data, None, mime, binary=True)
+    payload = _payload(data, None, mime, leaving, binary=True)
     who = "Image" if role in ("user", "system") else role.capitalize()
     words = f"[{who}: {_named(mime)}, {len(data):,} bytes | LCM file: {payload.id}]"
     return Cut(found.start(), found.end(), payload, words, "base64")
@@ -249,7 +270,7 @@ def _decoded(text: str) -> tuple[bytes, str]:
     return text.encode("utf-8", "surrogatepass"), "text"
 
 
-def _with_cuts(part: Text, cuts: list[Cut], taken: list[Payload]) -> Text:
+def _with_cuts(part: Text, cuts: list[Cut], leaving: _Leaving) -> Text:
     if not cuts:
         return part
     pieces, places, at, length = [], [], 0, 0
@@ -259,21 +280,31 @@ def _with_cuts(part: Text, cuts: list[Cut], taken: list[Payload]) -> Text:
         places.append([length + len(kept), len(cut.words), cut.payload.id, cut.encoding])
         length += len(kept) + len(cut.words)
         at = cut.end
-        taken.append(cut.payload)
+        leaving.taken.append(cut.payload)
     pieces.append(part.text[at:])
     return Text("".join(pieces), {**part.extra, _MARK: {"cuts": places}})
 
 
 def _payload(
-    data: bytes, name: str | None, mime: str | None, *, text: str | None = None, binary: bool = False
+    data: bytes,
+    name: str | None,
+    mime: str | None,
+    leaving: _Leaving,
+    *,
+    text: str | None = None,
+    binary: bool = False,
 ) -> Payload:
-    from lossless.engine.explore import describe_bytes, explore  # a room of its own, entered when something leaves
+    from lossless.engine import explore as room  # a room of its own, entered when something leaves
 
+    explore = leaving.explore or room.explore
     digest = sha256(data).hexdigest()
     words = data.decode("utf-8", "surrogatepass") if text is None and not binary else text
-    summary = describe_bytes(data, name=name, mime=mime) if words is None else explore(words, name=name, mime=mime)
+    if words is None:
+        summary = room.describe_bytes(data, name=name, mime=mime, explore=explore)
+    else:
+        summary = explore(words, name, mime)
     lines = None if words is None else words.count("\n") + (not words.endswith("\n"))
-    return Payload(f"file_{digest[:ID_DIGITS]}", digest, data, name, mime, lines, summary)
+    return Payload(file_id(digest), digest, data, name, mime, lines, summary)
 
 
 def _named(name: str | None) -> str:

@@ -1,25 +1,80 @@
-"""A summary as the model reads it: marked as history, escaped so that its text cannot close its own tag."""
+"""What we say to a model in our own name: summaries, pins, references. Marked as history, escaped, and known again.
+
+Pure. What comes back to us in one of these dresses is not a message anybody wrote (`stands_for`).
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from xml.sax.saxutils import escape
+import re
+from datetime import datetime, tzinfo
+from functools import lru_cache
+from xml.sax.saxutils import escape, quoteattr
 
-from lossless.model import Message, Summary
+from lossless.engine.pairing import MISSING
+from lossless.model import Message, Summary, Text, ToolResult
+from lossless.tokens import message_tokens
+
+_OURS = re.compile(
+    r'<summary id="(sum_[0-9a-f]{16})" kind="[a-z]+" depth="\d+" descendant_count="\d+" trust="untrusted"[^>]*>\n.*</summary>'
+    r'|<pinned id="(pin_[0-9a-f]{8})" trust="untrusted">\n.*</pinned>',
+    re.DOTALL,
+)
+_LEFT_OUT = "[lossless] Left out for lack of room: about {tokens:,} tokens. lcm_describe shows msg#{id} in full."
+_REFERENCE = re.compile(
+    r"\[lossless\] Left out for lack of room: about [\d,]+ tokens\. lcm_describe shows (msg#\d+) in full\."
+)
 
 
-def as_message(summary: Summary) -> Message:
-    """The message that stands for a summary. Its text is data from the past, and says so."""
+@lru_cache(512)
+def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) -> tuple[Message, int]:
+    """The message that stands for a summary, and its cost. Its text is data from the past, and says so.
+
+    Remembered, since a view shows the same summaries turn after turn.
+    """
     times = "".join(
-        f' {name}="{_stamp(at)}"'
+        f' {name}="{_stamp(at, zone)}"'
         for name, at in (("earliest_at", summary.earliest_at), ("latest_at", summary.latest_at))
         if at is not None
     )
     head = f'id="{summary.id}" kind="{summary.kind}" depth="{summary.depth}" descendant_count="{summary.descendants}"'
-    return Message.user(
-        f'<summary {head} trust="untrusted"{times}>\n<content>\n{escape(summary.text)}\n</content>\n</summary>'
+    refs = "".join(f"    <summary_ref id={quoteattr(source)} />\n" for source in sources)
+    parents = f"  <parents>\n{refs}  </parents>\n" if refs else ""
+    body = f"  <content>\n{escape(summary.text)}\n  </content>\n"
+    message = Message.user(f'<summary {head} trust="untrusted"{times}>\n{parents}{body}</summary>')
+    return message, message_tokens(message)
+
+
+def as_pin(pin_id: str, text: str) -> Message:
+    """What an operator pinned, before everything else."""
+    return Message.user(f'<pinned id="{pin_id}" trust="untrusted">\n{escape(text)}\n</pinned>')
+
+
+def as_reference(message: Message, message_id: int, tokens: int) -> Message:
+    """A message of tool results with a line in the place of each: what was there, and how to see it."""
+    line = _LEFT_OUT.format(tokens=tokens, id=message_id)
+    parts = tuple(
+        ToolResult(part.call_id, (Text(line),), part.name, part.is_error) if isinstance(part, ToolResult) else part
+        for part in message.parts
     )
+    return Message(message.role, parts, message.at, message.name, message.event_id, message.stop)
 
 
-def _stamp(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def stands_for(message: Message) -> str | None:
+    """The id of what a message stands for, if it is one that we made; "" for a result that never came.
+
+    Somebody else may write the same: whoever acts on it looks whether there is such a thing.
+    """
+    if len(message.parts) != 1:
+        return None
+    match message.parts[0]:
+        case ToolResult(parts=(Text(str(text)),)):
+            found = _REFERENCE.fullmatch(text)
+            return "" if text == MISSING else found and found[1]
+        case Text(str(text)) if message.role == "user" and text.startswith("<"):
+            found = _OURS.fullmatch(text)
+            return found and (found[1] or found[2])
+    return None
+
+
+def _stamp(at: datetime, zone: tzinfo) -> str:
+    return at.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")

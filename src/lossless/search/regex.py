@@ -1,36 +1,186 @@
-"""Patterns from users and models, in time linear in the text however evil they are (RE2)."""
+r"""Patterns from users and models, in time linear in the text however evil they are (RE2).
+
+RE2's own `\w`, `\d`, `\s` and `\b` know ASCII only. The sets are written as Unicode's categories. A boundary cannot
+be: in a text beyond ASCII the boundaries are marked, and the pattern steps over the marks.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from lossless.errors import InvalidInput
+from lossless.search.syntax import Token, tokens
 
 if TYPE_CHECKING:
     import re2
 
-_MAX_LENGTH = 500
-_LOOK_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
+MOST_CHARACTERS = 500
+_MEMORY = 16 << 20
+_EDGE, _INSIDE = "\ufdd0", "\ufdd1"
+"""Marks: two code points that Unicode promises never to assign."""
+_MARKS = _EDGE + _INSIDE
+_SETS = {
+    "w": r"\pL\pM\pN_",
+    "W": r"\pC\pS\pZ\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po}\x{203f}\x{2040}\x{2054}\x{fe33}\x{fe34}\x{fe4d}-\x{fe4f}\x{ff3f}",
+    "d": r"\p{Nd}",
+    "D": r"\pC\pL\pM\pP\pS\pZ\p{Nl}\p{No}",
+    "s": r"\t-\r\x1c-\x20\x{85}\pZ",
+    "S": r"\x00-\x08\x0e-\x1b!-\x{84}\x{86}-\x{9f}\pL\pM\pN\pP\pS\p{Cf}\p{Co}",
+}
+_IN_CLASS = re.compile(r"\\(?:[pPx]\{[^}]*\}|.)", re.DOTALL)
 
 
-def compile(pattern: str) -> re2.Pattern:
+class Pattern:
+    """A pattern ready to search texts."""
+
+    def __init__(self, pattern: str) -> None:
+        self.source = pattern
+        found = list(tokens(pattern))
+        self._plain = _compiled("".join(_plain(token) for token in found), pattern)
+        # As many marks as the pattern asks for: each time it asks, one is taken.
+        self._edge = _EDGE * sum(_is_edge(token, r"\b") for token in found)
+        self._inside = _INSIDE * sum(_is_edge(token, r"\B") for token in found)
+        if self._edge or self._inside:
+            unbound = ("(?:)" if _is_edge(token, r"\b", r"\B") else _plain(token) for token in found)
+            self._unbound = _compiled("".join(unbound), pattern)
+            self._marked = _compiled("".join(_stepping(found)), pattern)
+
+    def search(self, text: str) -> tuple[int, int] | None:
+        """Where the first match stands, from a character to before another."""
+        if text.isascii() or not (self._edge or self._inside):
+            match = self._plain.search(text)
+            return match.span() if match else None
+        if self._unbound.search(text) is None:
+            return None
+        marked = self._with_marks(text)
+        match = self._marked.search(marked)
+        if match is None:
+            return None
+        start, end = match.span()
+        before = _marks_in(marked[:start])
+        return start - before, end - before - _marks_in(marked[start:end])
+
+    def _with_marks(self, text: str) -> str:
+        for mark in _MARKS:
+            text = text.replace(mark, "\ufffd")
+        words = _words()
+        if not self._inside:
+            return words.sub(rf"{self._edge}\1{self._edge}", text)
+        runs = [run for run in words.split(text) if run]
+        ends = [self._inside if words.match(run) is None else "" for run in (runs[0], runs[-1])]
+        marked = (
+            self._edge.join(("", self._inside.join(run), "")) if words.match(run) else self._inside.join(run)
+            for run in runs
+        )
+        return ends[0] + "".join(marked) + ends[1]
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    """Runs of what `\\w` stands for: Python's own set has no marks that stand on letters, which other scripts need."""
+    marks = "".join(
+        c for c in map(chr, (*range(0x20000), *range(0xE0100, 0xE01F0))) if unicodedata.category(c)[0] == "M"
+    )
+    return re.compile(rf"([\w{marks}]+)")
+
+
+def compile(pattern: str) -> Pattern:
     """The pattern, ready to search a text; raises `InvalidInput` with what is wrong with it."""
+    if not pattern:
+        raise InvalidInput("The pattern is empty.", hint="Give what to look for.")
+    if len(pattern) > MOST_CHARACTERS:
+        raise InvalidInput(f"The pattern has {len(pattern)} characters.", hint=f"The most is {MOST_CHARACTERS}.")
+    pattern = _searchable(pattern)
+    for token in tokens(pattern):
+        if token.kind == "look-around":
+            raise InvalidInput(
+                f"{token.text}...) is look-around, which patterns in linear time do not have.",
+                hint="Match what stands around it as well.",
+            )
+        if token.kind == "back-reference":
+            raise InvalidInput(
+                f"{token.text} is a back-reference, which patterns in linear time do not have.",
+                hint="Write out what it should match.",
+            )
+    _compiled(pattern, pattern)
+    return Pattern(pattern)
+
+
+def _searchable(pattern: str) -> str:
+    """With what a stored text has in the place of characters that no column can hold (NUL, lone surrogates)."""
+    return re.sub("[\ud800-\udfff]", r"\\?", pattern.replace("\0", "\ufffd"))
+
+
+def _compiled(pattern: str, written: str) -> re2.Pattern:
+    """A pattern for RE2, made from what somebody has written."""
     import re2
 
-    if len(pattern) > _MAX_LENGTH:
-        raise InvalidInput(f"The pattern has {len(pattern)} characters.", hint=f"The most is {_MAX_LENGTH}.")
-    for construct in _LOOK_AROUND:
-        if construct in pattern:
-            raise InvalidInput(
-                f"{construct}...) is look-around, which linear-time patterns do not have.", hint="Match the whole."
-            )
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = 8 << 20
+    options.max_mem = _MEMORY
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
-        raise InvalidInput(
-            f"{pattern!r} is not a pattern: {reason}.", hint="Use RE2 syntax, without back-references."
-        ) from error
+        hint = 'Write a character that stands for itself with a backslash before it, or use mode="full_text".'
+        if "too large" in reason:
+            hint = "Repeat less often, or something simpler."
+        raise InvalidInput(f"{written!r} is not a pattern: {reason}.", hint=hint) from error
+
+
+def _plain(token: Token) -> str:
+    """The piece with Unicode's sets in it."""
+    if token.kind == "literal":
+        return _written(token.character)
+    if token.kind != "set":
+        return token.text
+    if token.text[0] == "[":
+        return _IN_CLASS.sub(lambda found: _SETS.get(found[0][1:], found[0]), token.text)
+    letter = token.text[1:]
+    if letter in ("W", "D", "S"):
+        return f"[^{_SETS[letter.lower()]}]"
+    return f"[{_SETS[letter]}]" if letter in _SETS else token.text
+
+
+def _stepping(found: Sequence[Token]) -> Iterator[str]:
+    """The pieces, each with the marks it steps over before what it takes."""
+    for token in found:
+        match token.kind, token.text:
+            case "edge", r"\b":
+                yield f"(?:{_EDGE})"
+            case "edge", r"\B":
+                yield f"(?:{_INSIDE})"
+            case "edge", r"$" | r"\z":
+                yield f"(?:[{_MARKS}]*{token.text})"
+            case "literal" | "set", _:
+                yield f"(?:[{_MARKS}]*{_unmarked(token)})"
+            case _:
+                yield token.text
+
+
+def _unmarked(token: Token) -> str:
+    """The piece, so written that it takes no mark for a character."""
+    written = _plain(token)
+    if written == ".":
+        return f"[^{_MARKS}]" if "s" in token.flags else f"[^\\n{_MARKS}]"
+    if written.startswith("[^"):
+        return f"[^{_MARKS}{written[2:]}"
+    if written.startswith((r"\P", r"\p{^")):
+        return f"[^{_MARKS}{written.replace('{^', '{') if written[1] == 'p' else 'p'.join(written.split('P', 1))}]"
+    return written
+
+
+def _is_edge(token: Token, *which: str) -> bool:
+    return token.kind == "edge" and token.text in which
+
+
+def _written(character: str) -> str:
+    return f"\\x{{{ord(character):x}}}"
+
+
+def _marks_in(text: str) -> int:
+    return text.count(_EDGE) + text.count(_INSIDE)

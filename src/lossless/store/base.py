@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -100,6 +100,53 @@ class SummaryRow(NewSummary, frozen=True, gc=False):
     revision: int
 
 
+class DebtRow(Struct, frozen=True):
+    """What is owed to a conversation, and who is at it."""
+
+    conversation_id: int
+    key: str
+    pending: bool
+    window_tokens: int
+    overhead: int
+    model: str | None
+    requested_at: int
+    attempts: int
+    next_at: int
+    worker: str | None
+    lease_until: int | None
+    stop: str | None
+    stop_seq: int | None
+    failure: str | None
+    revision: int
+
+
+class NewManifest(Struct, frozen=True):
+    """What one assembly showed, before it has a place."""
+
+    at: int
+    window_tokens: int
+    tokens: int
+    prefix: str
+    reason: str
+    shown: bytes
+
+
+class Manifest(NewManifest, frozen=True):
+    """What one assembly showed."""
+
+    turn: int
+
+
+class PinRow(Struct, frozen=True):
+    """A text that an operator wants a model to see always."""
+
+    id: str
+    message_id: int | None
+    text: str
+    tokens: int
+    created_at: int
+
+
 class KnownEvent(Struct, frozen=True):
     """What is stored under an event id: enough to tell a copy from a different message."""
 
@@ -120,6 +167,21 @@ class FileRow(Struct, frozen=True):
     created_at: int
 
 
+TextKind: TypeAlias = Literal["message", "summary"]
+
+
+class TextRow(Struct, frozen=True, gc=False):
+    """The words of a message (with its role) or of a summary (with its public id and depth), and their time."""
+
+    id: int
+    conversation_id: int
+    at: int
+    text: str
+    role: str | None
+    public_id: str | None
+    depth: int | None
+
+
 class Match(Struct, frozen=True):
     """A message that a search found; a higher score is a better match."""
 
@@ -128,12 +190,58 @@ class Match(Struct, frozen=True):
     score: float
 
 
+class SummaryMatch(Struct, frozen=True):
+    """A summary that a search found; a higher score is a better match."""
+
+    conversation_id: int
+    summary_id: int
+    score: float
+
+
+class BranchRow(Struct, frozen=True, gc=False):
+    """A summary's place among others and what it costs, without its text."""
+
+    id: int
+    public_id: str
+    depth: int
+    tokens: int
+    descendants: int
+    source_tokens: int
+    earliest_at: int | None
+    latest_at: int | None
+
+
+class GrantRow(Struct, frozen=True):
+    """Leave to read some conversations, up to a number of tokens and for a while."""
+
+    id: str
+    origin: str
+    request_id: str
+    max_tokens: int
+    used_tokens: int
+    max_depth: int
+    created_at: int
+    expires_at: int
+    revoked_at: int | None
+    conversation_ids: tuple[int, ...] = ()
+
+
+class ReadRow(Struct, frozen=True):
+    """One line of a grant's ledger."""
+
+    verb: str
+    what: str
+    tokens: int
+    at: int
+
+
 class Store(Protocol):
     """Everything the engine asks of a database. `tests/store/test_contract.py` says what each must do."""
 
     owner: str
     location: str
     """Where it is, fit to be shown: no password in it."""
+    read_only: bool
 
     def transaction(self) -> AbstractContextManager[None]:
         """One write transaction for this thread: committed whole on leaving, rolled back on any error."""
@@ -170,8 +278,11 @@ class Store(Protocol):
     # the ordered view
     def items(self, conversation_id: int) -> list[ItemRow]: ...
 
-    def context_messages(self, conversation_id: int) -> list[MessageRow]:
-        """The messages among the items, in one query."""
+    def newest_items(self, conversation_id: int, limit: int) -> list[ItemRow]:
+        """The last items of the view, in their order."""
+
+    def context_messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
+        """The messages among the items from an ordinal on, in one query."""
 
     def replace(self, conversation: ConversationRow, items: Sequence[ItemRow], summary: NewSummary) -> ItemRow:
         """Put a summary in the place of exactly these items, in one transaction; `ContextMoved` if they changed."""
@@ -182,6 +293,131 @@ class Store(Protocol):
 
     def sources(self, conversation_id: int, summary_id: int) -> tuple[list[int], list[int]]:
         """What a summary was made from: the seqs of messages, or the ids of summaries, in order."""
+
+    def source_ids(self, conversation_id: int, ids: Sequence[int]) -> dict[int, list[str]]:
+        """The public ids of the summaries that each of these was made from, in order."""
+
+    def summary_id(self, conversation_id: int, public_id: str) -> int | None: ...
+
+    def leaf_of(self, conversation_id: int, seq: int) -> int | None:
+        """The leaf that covers a message."""
+
+    def consumer(self, conversation_id: int, summary_id: int) -> int | None:
+        """The summary that was made from this one."""
+
+    def revisions(self, conversation_id: int, ids: Sequence[int]) -> dict[tuple[int, int], str]:
+        """The earlier texts of these summaries, by id and revision."""
+
+    def unsettled(self, conversation_id: int, *, tries: int, limit: int) -> list[SummaryRow]:
+        """Summaries to be made anew (no model wrote them, or a source changed since), the shallowest and oldest first."""
+
+    def before(self, conversation_id: int, summary_id: int, depth: int) -> list[SummaryRow]:
+        """The two summaries of a depth that were made last before this one, the older first."""
+
+    def revise(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> bool:
+        """Another text for a summary, in one transaction: the old one is kept, its consumers are stale, the context follows.
+
+        False if the summary is no longer what `old` says.
+        """
+
+    def note_try(self, conversation_id: int, summary_id: int) -> None:
+        """A summary could not be made anew."""
+
+    # recall
+    def family(self, key: str) -> list[ConversationRow]:
+        """Every conversation that was ever under a key: the active one first, then the newest."""
+
+    def summary_named(self, public_id: str) -> tuple[int, SummaryRow] | None:
+        """A summary of this owner by the id people see, and the conversation it belongs to."""
+
+    def consumers(self, conversation_id: int, summary_id: int) -> list[str]:
+        """The public ids of the summaries that were made from this one, in the order they were made."""
+
+    def links_below(self, conversation_id: int, summary_id: int) -> list[tuple[int, int]]:
+        """Which summary was made from which, from this one down: pairs of ids, sources in their order."""
+
+    def branches(self, conversation_id: int, ids: Sequence[int]) -> dict[int, BranchRow]: ...
+
+    def leaves_over(self, conversation_id: int, seqs: Sequence[int]) -> dict[int, str]:
+        """The public id of the leaf that was made from a message, for those of these that have one."""
+
+    def places(
+        self,
+        kind: TextKind,
+        conversation_ids: Sequence[int],
+        *,
+        among: Sequence[int] | None = None,
+        holding: Sequence[tuple[Sequence[str], bool]] = (),
+        since: int | None = None,
+        before: int | None = None,
+        below: tuple[int, int] | None = None,
+        limit: int,
+    ) -> list[tuple[int, int]]:
+        """Time and id of texts, the newest first: those after the place `below`, among these ids if any are given.
+
+        `holding` leaves out texts that hold none of some literals, each time; with True the literals are in lower case
+        and found in either. Some others may stay. A summary's time is that of its newest source.
+        """
+
+    def texts(self, kind: TextKind, ids: Sequence[int]) -> list[TextRow]:
+        """The texts of these ids, in no order."""
+
+    # grants
+    def add_grant(self, row: GrantRow) -> None:
+        """In a transaction. Conversations of another owner are no part of it."""
+
+    def grant(self, grant_id: str) -> GrantRow | None: ...
+
+    def reserve(self, grant_id: str, tokens: int, now: int) -> bool:
+        """Hold so many tokens of a grant, in one statement; False if it is spent, over or revoked."""
+
+    def spend(self, grant_id: str, unused: int, reads: Sequence[ReadRow]) -> None:
+        """Give back what a reservation did not need, and write down what was read."""
+
+    def reads(self, grant_id: str) -> list[ReadRow]: ...
+
+    def revoke(self, grant_id: str, now: int) -> bool:
+        """End a grant; False if there is no such grant."""
+
+    def forget_grants(self, ended_before: int) -> int:
+        """Remove grants that were over by then, and their ledgers; how many."""
+
+    # debts
+    def owe(self, conversation_id: int, window: int, overhead: int, model: str | None, now: int) -> None:
+        """In a transaction: compaction is owed for a window. There is one debt per conversation, the newest wins."""
+
+    def debt(self, conversation_id: int) -> DebtRow | None: ...
+
+    def claim(self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int) -> DebtRow | None:
+        """The oldest debt that may be worked on, held by this worker until its lease ends: of a conversation without an
+        ingest since `idle_before`. With `tries`, summaries to be made anew that failed less often count as debts too."""
+
+    def renew(self, debt: DebtRow, lease_until: int) -> bool:
+        """Hold a debt for longer; False if it is no longer this worker's."""
+
+    def settle(
+        self, debt: DebtRow, *, pending: bool, attempts: int, next_at: int, stop: str, failure: str | None
+    ) -> None:
+        """Give a debt back. If it was owed anew meanwhile it stays pending."""
+
+    def is_owed(self) -> bool:
+        """Whether any debt of this owner is pending."""
+
+    # what was shown, and what always is
+    def add_manifests(self, conversation_id: int, manifests: Sequence[NewManifest], keep: int) -> None:
+        """In a transaction: the next assemblies of a conversation; only the last `keep` stay."""
+
+    def manifests(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
+        """Assemblies up to a time or a turn, the newest first."""
+
+    def add_pin(self, conversation_id: int, pin: PinRow) -> None:
+        """In a transaction. The same id again changes nothing."""
+
+    def remove_pin(self, conversation_id: int, pin_id: str) -> bool:
+        """In a transaction."""
+
+    def pins(self, conversation_id: int) -> list[PinRow]:
+        """Oldest first."""
 
     # cursors
     def cursor(self, conversation_id: int, source: str) -> Any | None:
@@ -212,8 +448,26 @@ class Store(Protocol):
         """Whether any row, of any owner, refers to these bytes."""
 
     # search
-    def search(self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20) -> list[Match]:
-        """Messages that hold any term of the question, the best match first."""
+    def search(
+        self,
+        question: str,
+        *,
+        conversation_ids: Sequence[int] | None = None,
+        limit: int = 20,
+        since: int | None = None,
+        before: int | None = None,
+        roles: Sequence[str] | None = None,
+    ) -> list[Match]:
+        """Messages that answer the question, the best match first, the newest of equals.
+
+        Words without a sentence around them find messages that hold some of them; a sentence also finds the
+        turns beside those. Times are microseconds, of the message's own time if it has one.
+        """
+
+    def search_summaries(
+        self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
+    ) -> list[SummaryMatch]:
+        """Summaries that hold any term of the question, the best match first."""
 
     def check_search(self) -> list[str]:
         """What is wrong with the search index, as sentences; empty when it agrees with the messages."""

@@ -44,11 +44,14 @@ def migrate(database: Migratable, scripts: dict[int, Path]) -> None:
     while database.version() < newest:
         with database.held():
             version = database.version()
-            if version < newest:
-                if version:
-                    database.keep_copy_before(version + 1)
-                database.script(scripts[version + 1].read_text(encoding="utf-8"))
-                database.set_version(version + 1)
+            if version == newest:
+                return
+            if version:
+                database.keep_copy_before(version + 1)
+            # A new database has nothing to copy, and comes into being as a whole.
+            for step in range(version + 1, (version + 1 if version else newest) + 1):
+                database.script(scripts[step].read_text(encoding="utf-8"))
+                database.set_version(step)
 
 
 def refuse_newer(database: Migratable, newest: int) -> None:

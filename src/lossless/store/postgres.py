@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import threading
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -20,20 +19,20 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from lossless.config import redact_url
 from lossless.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from lossless.events import Event, Hook, log
-from lossless.search.words import segment, terms
-from lossless.store import migrate
-from lossless.store.base import SPAN, KnownEvent, Match
+from lossless.search.question import analyse
+from lossless.search.recall import Limits, recall
+from lossless.store import fulltext, migrate
+from lossless.store.base import SPAN, KnownEvent, Match, SummaryMatch
 from lossless.store.sql import Row, SQLStore
+from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
 
 CONNECT_SECONDS = 5
 # What the pool would print while it retries in the background, we raise with the way out.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 _START_UP_LOCK, _FILES_LOCK = 0x6C636D31, 0x6C636D32
 _POOL = 8
-_CHUNK = 100_000
+_TRIGRAM = 3
 _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
-_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
-_NOT_WORDS = re.compile(r"[\W_]+")
 
 Connection = psycopg.Connection[Row]
 
@@ -42,6 +41,7 @@ class PostgresStore(SQLStore):
     """One PostgreSQL database, for one owner; any number of machines may share it."""
 
     for_update = " FOR UPDATE"
+    skip_locked = " FOR UPDATE OF d SKIP LOCKED"
 
     def __init__(
         self,
@@ -196,6 +196,15 @@ class PostgresStore(SQLStore):
     def listing(self, values: Sequence[Any]) -> list[Any]:
         return list(values)
 
+    def needle(self, literal: str, *, folded: bool) -> tuple[str, str]:
+        if folded:
+            # In the collation C no letter beyond ASCII changes, whatever the database's own language says.
+            return 'strpos(lower(t.text COLLATE "C"), {}) > 0', literal
+        if len(literal) < _TRIGRAM:
+            return "strpos(t.text, {}) > 0", literal
+        # LIKE, because an index of trigrams serves it, where somebody has made one.
+        return "t.text LIKE {}", "%" + re.sub(r"[\\%_]", r"\\\g<0>", literal) + "%"
+
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
         pass  # the unique index over the messages' own column serves here
 
@@ -219,36 +228,55 @@ class PostgresStore(SQLStore):
         self._index("search_message", texts)
 
     def _index(self, table: str, texts: Sequence[tuple[int, str]]) -> None:
-        chunks = [(identity, number, words) for identity, text in texts for number, words in enumerate(_chunks(text))]
+        pieces = [(identity, number, words) for identity, text in texts for number, words in enumerate(chunks(text))]
         self.run(
             f"INSERT INTO {table} SELECT i, n, to_tsvector('words', w) FROM"  # noqa: S608 - our names
             " unnest(CAST(:ids AS bigint[]), CAST(:numbers AS int[]), CAST(:words AS text[])) AS t (i, n, w)",
-            ids=[chunk[0] for chunk in chunks],
-            numbers=[chunk[1] for chunk in chunks],
-            words=[chunk[2] for chunk in chunks],
+            ids=[piece[0] for piece in pieces],
+            numbers=[piece[1] for piece in pieces],
+            words=[piece[2] for piece in pieces],
         )
 
     def index_summary(self, summary_id: int, text: str) -> None:
+        self.run("DELETE FROM search_summary WHERE summary_id = :id", id=summary_id)
         self._index("search_summary", [(summary_id, text)])
 
-    def search(self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20) -> list[Match]:
-        wanted = [words for term in terms(question) if (words := _NOT_WORDS.sub(" ", _plain(term.words)).strip())]
-        if not wanted or (conversation_ids is not None and not conversation_ids):
+    def search(
+        self,
+        question: str,
+        *,
+        conversation_ids: Sequence[int] | None = None,
+        limit: int = 20,
+        since: int | None = None,
+        before: int | None = None,
+        roles: Sequence[str] | None = None,
+    ) -> list[Match]:
+        scope = fulltext.scope(self, conversation_ids)
+        if not scope.total:
+            return []
+        limits = Limits(since, before, None if roles is None else tuple(roles))
+        found = recall(question, TSVectorIndex(self, scope, limits), limits, limit)
+        return [Match(identity // SPAN, identity % SPAN, score) for identity, score in found]
+
+    def search_summaries(
+        self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
+    ) -> list[SummaryMatch]:
+        wanted = analyse(question).terms
+        if not wanted:
             return []
         among = "" if conversation_ids is None else f"AND c.id IN ({self.each_of('ids', 'bigint')})"
-        either = " || ".join(f"phraseto_tsquery('words', :t{n})" for n in range(len(wanted)))
         rows = self.all(
-            "SELECT s.message_id, max(ts_rank(s.words, q.query))::float8"  # noqa: S608 - our names, values as parameters
-            f" FROM (SELECT {either} AS query) AS q, search_message s"
-            " JOIN conversation c ON c.id = s.message_id / 1000000000"
+            "SELECT c.id, s.summary_id, max(ts_rank(s.words, q.query))::float8"  # noqa: S608 - our names, values as parameters
+            f" FROM (SELECT {' || '.join(queries(wanted))} AS query) AS q, search_summary s"
+            " JOIN summary y ON y.id = s.summary_id JOIN conversation c ON c.id = y.conversation_id"
             f" WHERE s.words @@ q.query AND c.owner = :owner {among}"
-            " GROUP BY s.message_id ORDER BY 2 DESC, 1 DESC LIMIT :limit",
+            " GROUP BY 1, 2 ORDER BY 3 DESC, 2 DESC LIMIT :limit",
             owner=self.owner,
             ids=list(conversation_ids or ()),
             limit=limit,
-            **{f"t{n}": words for n, words in enumerate(wanted)},
+            **parameters(wanted),
         )
-        return [Match(identity // SPAN, identity % SPAN, score) for identity, score in rows]
+        return [SummaryMatch(*row) for row in rows]
 
     def check_search(self) -> list[str]:
         """Compares the whole index, word by word, with one made anew from the messages."""
@@ -316,22 +344,6 @@ class PostgresStore(SQLStore):
 
 
 _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
-
-
-def _chunks(text: str) -> Iterator[str]:
-    """The words of a text, as PostgreSQL's parser should see them: nothing that it takes for a path or an address."""
-    words = _NOT_WORDS.sub(" ", _plain(segment(text)))
-    while len(words) > _CHUNK:
-        end = words.rfind(" ", 1, _CHUNK)
-        end = _CHUNK if end < 0 else end
-        yield words[:end]
-        words = words[end:]
-    yield words
-
-
-def _plain(text: str) -> str:
-    """The text with Latin letters bare of their accents, as SQLite's tokenizer has them."""
-    return text if text.isascii() else _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from msgspec.structs import asdict, astuple
+from msgspec.structs import asdict, astuple, replace
 
 from lossless.errors import ContextMoved, StoreFull
 from lossless.store import jsontext
@@ -19,15 +19,25 @@ from lossless.store.base import (
     MESSAGE,
     SPAN,
     USER_MESSAGE,
+    BranchRow,
     ConversationRow,
+    DebtRow,
     FileRow,
+    GrantRow,
     ItemRow,
     KnownEvent,
+    Manifest,
     Match,
     MessageRow,
+    NewManifest,
     NewMessage,
     NewSummary,
+    PinRow,
+    ReadRow,
+    SummaryMatch,
     SummaryRow,
+    TextKind,
+    TextRow,
 )
 
 _CONVERSATION = "id, key, active, session, next_seq, context_tokens, created_at, updated_at"
@@ -36,7 +46,27 @@ _SUMMARY = ", ".join(f"s.{column}" for column in SummaryRow.__struct_fields__)
 _ACTIVE = f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
 _FILE = "id, sha256, name, mime, bytes, lines, summary, created_at"
 # Ownership is asked of the database in every statement, not remembered by its callers.
+_DEBT = ", ".join(f"d.{column}" for column in DebtRow.__struct_fields__).replace("d.key", "c.key")
+_BRANCH = ", ".join(f"s.{column}" for column in BranchRow.__struct_fields__)
+_GRANT = ", ".join(column for column in GrantRow.__struct_fields__ if column != "conversation_ids")
+_FREE = "d.next_at <= :now AND (d.lease_until IS NULL OR d.lease_until <= :now)"
+_UNSETTLED = "(s.stale = 1 OR s.level = 'extractive' OR s.level = 'cut')"
 _OWNED = "EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)"
+_TEXTS = {
+    "message": (
+        "message",
+        "coalesce(t.at, t.created_at)",
+        f"t.id > c.id * {SPAN} AND t.id < (c.id + 1) * {SPAN}",
+        "t.role, NULL, NULL",
+    ),
+    "summary": (
+        "summary",
+        "coalesce(t.latest_at, t.created_at)",
+        "t.conversation_id = c.id",
+        "NULL, t.public_id, t.depth",
+    ),
+}
+"""Of each kind of text: its table, its time, what joins it to its conversation, and what it has besides."""
 _NO_LIMIT = 9_223_372_036_854_775_807
 
 Row = tuple[Any, ...]
@@ -47,6 +77,7 @@ class SQLStore(ABC):
 
     owner: str
     location: str
+    read_only: bool
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]: ...
@@ -76,8 +107,20 @@ class SQLStore(ABC):
 
     @abstractmethod
     def search(
-        self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
+        self,
+        question: str,
+        *,
+        conversation_ids: Sequence[int] | None = None,
+        limit: int = 20,
+        since: int | None = None,
+        before: int | None = None,
+        roles: Sequence[str] | None = None,
     ) -> list[Match]: ...
+
+    @abstractmethod
+    def search_summaries(
+        self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
+    ) -> list[SummaryMatch]: ...
 
     @abstractmethod
     def check_search(self) -> list[str]: ...
@@ -92,6 +135,7 @@ class SQLStore(ABC):
     def integrity(self) -> list[str]: ...
 
     for_update = ""
+    skip_locked = ""
 
     def conversation(self, key: str) -> ConversationRow | None:
         rows = self.all(_ACTIVE, owner=self.owner, key=key)
@@ -213,6 +257,13 @@ class SQLStore(ABC):
     def listing(self, values: Sequence[Any]) -> Any:
         """A list as the parameter that `each_of` reads."""
 
+    @abstractmethod
+    def needle(self, literal: str, *, folded: bool) -> tuple[str, str]:
+        """How a literal is looked for in `t.text`: a condition with a place for a parameter, and the parameter.
+
+        Texts without it may pass, if that is faster; a `folded` one is in lower case and found in either.
+        """
+
     def digests(self, conversation_id: int, *, after: int = 0) -> list[bytes]:
         base = conversation_id * SPAN
         rows = self.all(
@@ -233,13 +284,25 @@ class SQLStore(ABC):
         )
         return [ItemRow(*row) for row in rows]
 
-    def context_messages(self, conversation_id: int) -> list[MessageRow]:
+    def newest_items(self, conversation_id: int, limit: int) -> list[ItemRow]:
+        rows = self.all(
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
+            f" WHERE i.conversation_id = :conversation AND {_OWNED} ORDER BY i.ordinal DESC LIMIT :limit",
+            conversation=conversation_id,
+            limit=limit,
+            owner=self.owner,
+        )
+        return [ItemRow(*row) for row in reversed(rows)]
+
+    def context_messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT {_MESSAGE} FROM item i JOIN message m ON m.id = :base + i.ordinal"  # noqa: S608 - constants
-            f" WHERE i.conversation_id = :conversation AND i.summary_id IS NULL AND {_OWNED} ORDER BY i.ordinal",
+            " WHERE i.conversation_id = :conversation AND i.ordinal >= :first AND i.summary_id IS NULL"
+            f" AND {_OWNED} ORDER BY i.ordinal",
             base=base,
             conversation=conversation_id,
+            first=first,
             owner=self.owner,
         )
         return [_message(row, base) for row in rows]
@@ -325,9 +388,493 @@ class SQLStore(ABC):
         )
         return [row[0] % SPAN for row in messages], [row[0] for row in summaries]
 
+    def source_ids(self, conversation_id: int, ids: Sequence[int]) -> dict[int, list[str]]:
+        rows = self.all(
+            "SELECT l.summary_id, s.public_id FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
+            f" WHERE l.summary_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation AND {_OWNED}"
+            " ORDER BY l.summary_id, l.ordinal",
+            ids=self.listing(ids),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        found: dict[int, list[str]] = {}
+        for summary_id, public_id in rows:
+            found.setdefault(summary_id, []).append(public_id)
+        return found
+
+    def summary_id(self, conversation_id: int, public_id: str) -> int | None:
+        rows = self.all(
+            f"SELECT s.id FROM summary s WHERE s.public_id = :id AND s.conversation_id = :conversation AND {_OWNED}",  # noqa: S608 - constants
+            id=public_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return int(rows[0][0]) if rows else None
+
+    def leaf_of(self, conversation_id: int, seq: int) -> int | None:
+        rows = self.all(
+            f"SELECT max(l.summary_id) FROM summary_message l WHERE l.message_id = :id AND {_OWNED}",  # noqa: S608 - constants
+            id=conversation_id * SPAN + seq,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return None if rows[0][0] is None else int(rows[0][0])
+
+    def consumer(self, conversation_id: int, summary_id: int) -> int | None:
+        rows = self.all(
+            f"SELECT max(l.summary_id) FROM summary_source l WHERE l.source_id = :id AND {_OWNED}",  # noqa: S608 - constants
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return None if rows[0][0] is None else int(rows[0][0])
+
+    def revisions(self, conversation_id: int, ids: Sequence[int]) -> dict[tuple[int, int], str]:
+        rows = self.all(
+            "SELECT r.summary_id, r.revision, r.text FROM revision r JOIN summary s ON s.id = r.summary_id"  # noqa: S608 - constants
+            f" WHERE r.summary_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation AND {_OWNED}",
+            ids=self.listing(ids),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return {(summary_id, revision): text for summary_id, revision, text in rows}
+
     @abstractmethod
     def index_summary(self, summary_id: int, text: str) -> None:
-        """The words of a new summary into its search index."""
+        """The words of a summary into its search index, in the place of what it said before."""
+
+    def unsettled(self, conversation_id: int, *, tries: int, limit: int) -> list[SummaryRow]:
+        rows = self.all(
+            f"SELECT {_SUMMARY} FROM summary s WHERE s.conversation_id = :conversation AND {_UNSETTLED}"  # noqa: S608 - constants
+            f" AND s.tries < :tries AND {_OWNED} ORDER BY s.depth, s.id LIMIT :limit",
+            conversation=conversation_id,
+            tries=tries,
+            limit=limit,
+            owner=self.owner,
+        )
+        return [SummaryRow(*row) for row in rows]
+
+    def before(self, conversation_id: int, summary_id: int, depth: int) -> list[SummaryRow]:
+        rows = self.all(
+            f"SELECT {_SUMMARY} FROM summary s WHERE s.conversation_id = :conversation AND s.depth = :depth"  # noqa: S608 - constants
+            f" AND s.id < :id AND {_OWNED} ORDER BY s.id DESC LIMIT 2",
+            conversation=conversation_id,
+            depth=depth,
+            id=summary_id,
+            owner=self.owner,
+        )
+        return [SummaryRow(*row) for row in reversed(rows)]
+
+    def revise(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> bool:
+        with self.transaction():
+            changed = self.run(
+                "UPDATE summary SET text = :text, tokens = :tokens, model = :model, level = :level,"  # noqa: S608 - constants
+                " prompt_version = :prompt_version, faithful = :faithful, created_at = :created_at,"
+                " revision = revision + 1, stale = 0, tries = 0"
+                f" WHERE id = :id AND conversation_id = :conversation AND revision = :revision AND {_OWNED}",
+                id=old.id,
+                conversation=conversation_id,
+                revision=old.revision,
+                owner=self.owner,
+                text=new.text,
+                tokens=new.tokens,
+                model=new.model,
+                level=new.level,
+                prompt_version=new.prompt_version,
+                faithful=new.faithful,
+                created_at=new.created_at,
+            )
+            if not changed:
+                return False
+            self._keep_revision(old)
+            self.run(
+                "UPDATE summary SET stale = 1, tries = 0 WHERE id IN"
+                " (SELECT summary_id FROM summary_source WHERE source_id = :id)",
+                id=old.id,
+            )
+            shown = self.run("UPDATE item SET tokens = :tokens WHERE summary_id = :id", tokens=new.tokens, id=old.id)
+            if shown:
+                self.run(
+                    "UPDATE conversation SET context_tokens = context_tokens + :change WHERE id = :id",
+                    change=new.tokens - old.tokens,
+                    id=conversation_id,
+                )
+            self.index_summary(old.id, new.text)
+        return True
+
+    def _keep_revision(self, old: SummaryRow) -> None:
+        columns = ("text", "tokens", "model", "level", "prompt_version", "faithful", "created_at")
+        values = tuple(getattr(old, column) for column in columns)
+        self.insert("revision", ("summary_id", "revision", *columns), [(old.id, old.revision, *values)])
+
+    def note_try(self, conversation_id: int, summary_id: int) -> None:
+        with self.transaction():
+            self.run(
+                f"UPDATE summary SET tries = tries + 1 WHERE id = :id AND conversation_id = :conversation AND {_OWNED}",  # noqa: S608 - constants
+                id=summary_id,
+                conversation=conversation_id,
+                owner=self.owner,
+            )
+
+    def family(self, key: str) -> list[ConversationRow]:
+        rows = self.all(
+            f"SELECT {_CONVERSATION} FROM conversation WHERE owner = :owner AND key = :key ORDER BY active DESC, id DESC",  # noqa: S608 - constants
+            owner=self.owner,
+            key=key,
+        )
+        return [_conversation(row) for row in rows]
+
+    def summary_named(self, public_id: str) -> tuple[int, SummaryRow] | None:
+        rows = self.all(
+            f"SELECT c.id, {_SUMMARY} FROM summary s JOIN conversation c ON c.id = s.conversation_id"  # noqa: S608 - constants
+            " WHERE s.public_id = :id AND c.owner = :owner",
+            id=public_id,
+            owner=self.owner,
+        )
+        return (rows[0][0], SummaryRow(*rows[0][1:])) if rows else None
+
+    def consumers(self, conversation_id: int, summary_id: int) -> list[str]:
+        rows = self.all(
+            "SELECT s.public_id FROM summary_source l JOIN summary s ON s.id = l.summary_id"  # noqa: S608 - constants
+            f" WHERE l.source_id = :id AND s.conversation_id = :conversation AND {_OWNED} ORDER BY s.id",
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [row[0] for row in rows]
+
+    def links_below(self, conversation_id: int, summary_id: int) -> list[tuple[int, int]]:
+        # UNION and not UNION ALL: a damaged history that leads back to itself must end all the same.
+        rows = self.all(
+            "WITH RECURSIVE below (id) AS (SELECT s.id FROM summary s WHERE s.id = :id AND s.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND {_OWNED} UNION SELECT l.source_id FROM summary_source l JOIN below b ON b.id = l.summary_id)"
+            " SELECT l.summary_id, l.source_id FROM summary_source l JOIN below b ON b.id = l.summary_id"
+            " ORDER BY l.summary_id, l.ordinal",
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def branches(self, conversation_id: int, ids: Sequence[int]) -> dict[int, BranchRow]:
+        rows = self.all(
+            f"SELECT {_BRANCH} FROM summary s WHERE s.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND s.id IN ({self.each_of('ids', 'bigint')}) AND {_OWNED}",
+            conversation=conversation_id,
+            ids=self.listing(ids),
+            owner=self.owner,
+        )
+        return {row[0]: BranchRow(*row) for row in rows}
+
+    def leaves_over(self, conversation_id: int, seqs: Sequence[int]) -> dict[int, str]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            "SELECT l.message_id, s.public_id FROM summary_message l JOIN summary s ON s.id = l.summary_id"  # noqa: S608 - constants
+            f" WHERE l.message_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation"
+            f" AND {_OWNED} ORDER BY s.id DESC",
+            ids=self.listing([base + seq for seq in seqs]),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return {row[0] - base: row[1] for row in rows}
+
+    def places(
+        self,
+        kind: TextKind,
+        conversation_ids: Sequence[int],
+        *,
+        among: Sequence[int] | None = None,
+        holding: Sequence[tuple[Sequence[str], bool]] = (),
+        since: int | None = None,
+        before: int | None = None,
+        below: tuple[int, int] | None = None,
+        limit: int,
+    ) -> list[tuple[int, int]]:
+        table, time, within, _ = _TEXTS[kind]
+        conditions = [
+            (f"t.id IN ({self.each_of('among', 'bigint')})", among is not None),
+            (f"{time} >= :since", since is not None),
+            (f"{time} < :before", before is not None),
+            (f"({time}, t.id) < (:at, :id)", below is not None),
+        ]
+        chosen = [condition for condition, is_asked in conditions if is_asked]
+        needles: dict[str, str] = {}
+        for any_of, folded in holding:
+            held = []
+            for literal in any_of:
+                name = f"needle{len(needles)}"
+                condition, needles[name] = self.needle(literal, folded=folded)
+                held.append(condition.format(f":{name}"))
+            chosen.append(f"({' OR '.join(held)})")
+        # Whoever names the ids finds their conversations; else a conversation is a stretch of ids.
+        joined = f"{table} t JOIN conversation c ON c.id = t.conversation_id"
+        if among is None:
+            joined = f"conversation c JOIN {table} t ON {within}"
+        rows = self.all(
+            f"SELECT {time}, t.id FROM {joined} WHERE c.owner = :owner"  # noqa: S608 - constants
+            f" AND c.id IN ({self.each_of('conversations', 'bigint')})"
+            + "".join(f" AND {condition}" for condition in chosen)
+            + " ORDER BY 1 DESC, 2 DESC LIMIT :limit",
+            owner=self.owner,
+            conversations=self.listing(conversation_ids),
+            among=self.listing(among or ()),
+            since=since,
+            before=before,
+            at=below[0] if below else None,
+            id=below[1] if below else None,
+            limit=limit,
+            **needles,
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def texts(self, kind: TextKind, ids: Sequence[int]) -> list[TextRow]:
+        table, time, _, more = _TEXTS[kind]
+        rows = self.all(
+            f"SELECT t.id, c.id, {time}, t.text, {more} FROM {table} t JOIN conversation c ON c.id = t.conversation_id"  # noqa: S608 - constants
+            f" WHERE t.id IN ({self.each_of('ids', 'bigint')}) AND c.owner = :owner",
+            ids=self.listing(ids),
+            owner=self.owner,
+        )
+        return [TextRow(*row) for row in rows]
+
+    def add_grant(self, row: GrantRow) -> None:
+        *values, conversation_ids = astuple(row)
+        columns = (*GrantRow.__struct_fields__[:-1], "owner")
+        self.insert("recall_grant", columns, [(*values, self.owner)])
+        self.run(
+            "INSERT INTO grant_conversation (grant_id, conversation_id) SELECT :id, c.id FROM conversation c"  # noqa: S608 - constants
+            f" WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})",
+            id=row.id,
+            owner=self.owner,
+            ids=self.listing(conversation_ids),
+        )
+
+    def grant(self, grant_id: str) -> GrantRow | None:
+        rows = self.all(
+            f"SELECT {_GRANT} FROM recall_grant WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
+            id=grant_id,
+            owner=self.owner,
+        )
+        if not rows:
+            return None
+        allowed = self.all(
+            "SELECT conversation_id FROM grant_conversation WHERE grant_id = :id ORDER BY 1", id=grant_id
+        )
+        return GrantRow(*(*rows[0], tuple(each[0] for each in allowed)))
+
+    def reserve(self, grant_id: str, tokens: int, now: int) -> bool:
+        with self.transaction():
+            held = self.run(
+                "UPDATE recall_grant SET used_tokens = used_tokens + :tokens WHERE id = :id AND owner = :owner"
+                " AND used_tokens + :tokens <= max_tokens AND revoked_at IS NULL AND expires_at > :now",
+                tokens=tokens,
+                id=grant_id,
+                owner=self.owner,
+                now=now,
+            )
+        return held > 0
+
+    def spend(self, grant_id: str, unused: int, reads: Sequence[ReadRow]) -> None:
+        with self.transaction():
+            self.run(
+                "UPDATE recall_grant SET used_tokens = used_tokens - :unused WHERE id = :id AND owner = :owner",
+                unused=unused,
+                id=grant_id,
+                owner=self.owner,
+            )
+            columns = ("grant_id", *ReadRow.__struct_fields__)
+            self.insert("grant_read", columns, [(grant_id, *astuple(read)) for read in reads])
+
+    def reads(self, grant_id: str) -> list[ReadRow]:
+        rows = self.all(
+            "SELECT r.verb, r.what, r.tokens, r.at FROM grant_read r JOIN recall_grant g ON g.id = r.grant_id"
+            " WHERE g.id = :id AND g.owner = :owner ORDER BY r.at",
+            id=grant_id,
+            owner=self.owner,
+        )
+        return [ReadRow(*row) for row in rows]
+
+    def revoke(self, grant_id: str, now: int) -> bool:
+        with self.transaction():
+            known = self.run(
+                "UPDATE recall_grant SET revoked_at = coalesce(revoked_at, :now) WHERE id = :id AND owner = :owner",
+                now=now,
+                id=grant_id,
+                owner=self.owner,
+            )
+        return known > 0
+
+    def forget_grants(self, ended_before: int) -> int:
+        with self.transaction():
+            return self.run(
+                "DELETE FROM recall_grant WHERE owner = :owner AND coalesce(revoked_at, expires_at) < :before",
+                owner=self.owner,
+                before=ended_before,
+            )
+
+    def owe(self, conversation_id: int, window: int, overhead: int, model: str | None, now: int) -> None:
+        self.run(
+            "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, model, requested_at)"
+            " VALUES (:conversation, 1, :window, :overhead, :model, :now) ON CONFLICT (conversation_id) DO UPDATE SET"
+            " attempts = CASE debt.pending WHEN 1 THEN debt.attempts ELSE 0 END,"
+            " next_at = CASE debt.pending WHEN 1 THEN debt.next_at ELSE 0 END,"
+            " requested_at = CASE debt.pending WHEN 1 THEN debt.requested_at ELSE excluded.requested_at END,"
+            " pending = 1, window_tokens = excluded.window_tokens, overhead = excluded.overhead, model = excluded.model,"
+            " revision = debt.revision + 1",
+            conversation=conversation_id,
+            window=window,
+            overhead=overhead,
+            model=model,
+            now=now,
+        )
+
+    def debt(self, conversation_id: int) -> DebtRow | None:
+        rows = self.all(
+            f"SELECT {_DEBT} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
+            " WHERE d.conversation_id = :conversation AND c.owner = :owner",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return _debt(rows[0]) if rows else None
+
+    def is_owed(self) -> bool:
+        rows = self.all(
+            "SELECT 1 FROM debt d JOIN conversation c ON c.id = d.conversation_id"
+            " WHERE c.owner = :owner AND c.active = 1 AND d.pending = 1 LIMIT 1",
+            owner=self.owner,
+        )
+        return bool(rows)
+
+    def claim(self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int) -> DebtRow | None:
+        found = self._payable(now, idle_before)
+        unsettled = [] if found or not tries else self._with_unsettled(now, idle_before, tries)
+        if not (found or unsettled):
+            return None  # seen without holding anything: looking for work must not keep writers waiting
+        with self.transaction():
+            for conversation_id in unsettled:
+                self.owe(conversation_id, 0, 0, None, now)
+            found = self._payable(now, idle_before, self.skip_locked)
+            if not found:
+                return None
+            self.run(
+                "UPDATE debt SET worker = :worker, lease_until = :until WHERE conversation_id = :conversation",
+                worker=worker,
+                until=lease_until,
+                conversation=found[0].conversation_id,
+            )
+        return replace(found[0], worker=worker, lease_until=lease_until)
+
+    def _payable(self, now: int, idle_before: int, lock: str = "") -> list[DebtRow]:
+        rows = self.all(
+            f"SELECT {_DEBT} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
+            f" WHERE c.owner = :owner AND c.active = 1 AND c.updated_at <= :idle AND d.pending = 1 AND {_FREE}"
+            f" ORDER BY d.window_tokens = 0, d.requested_at LIMIT 1{lock}",
+            owner=self.owner,
+            idle=idle_before,
+            now=now,
+        )
+        return [_debt(row) for row in rows]
+
+    def _with_unsettled(self, now: int, idle_before: int, tries: int) -> list[int]:
+        """A conversation with summaries to be made anew and no debt, if there is one."""
+        rows = self.all(
+            "SELECT c.id FROM conversation c LEFT JOIN debt d ON d.conversation_id = c.id"  # noqa: S608 - constants
+            " WHERE c.owner = :owner AND c.active = 1 AND c.updated_at <= :idle AND coalesce(d.pending, 0) = 0"
+            f" AND (d.conversation_id IS NULL OR {_FREE}) AND EXISTS"
+            f" (SELECT 1 FROM summary s WHERE s.conversation_id = c.id AND {_UNSETTLED} AND s.tries < :tries) LIMIT 1",
+            owner=self.owner,
+            idle=idle_before,
+            now=now,
+            tries=tries,
+        )
+        return [row[0] for row in rows]
+
+    def renew(self, debt: DebtRow, lease_until: int) -> bool:
+        with self.transaction():
+            held = self.run(
+                "UPDATE debt SET lease_until = :until WHERE conversation_id = :conversation AND worker = :worker",
+                until=lease_until,
+                conversation=debt.conversation_id,
+                worker=debt.worker,
+            )
+        return held > 0
+
+    def settle(
+        self, debt: DebtRow, *, pending: bool, attempts: int, next_at: int, stop: str, failure: str | None
+    ) -> None:
+        with self.transaction():
+            self.run(
+                "UPDATE debt SET worker = NULL, lease_until = NULL, attempts = :attempts, next_at = :next_at,"
+                " stop = :stop, failure = :failure,"
+                " stop_seq = (SELECT next_seq FROM conversation WHERE id = debt.conversation_id),"
+                " pending = CASE revision WHEN :revision THEN :pending ELSE pending END"
+                " WHERE conversation_id = :conversation AND worker = :worker",
+                conversation=debt.conversation_id,
+                worker=debt.worker,
+                revision=debt.revision,
+                pending=int(pending),
+                attempts=attempts,
+                next_at=next_at,
+                stop=stop,
+                failure=failure,
+            )
+
+    def add_manifests(self, conversation_id: int, manifests: Sequence[NewManifest], keep: int) -> None:
+        rows = self.all(
+            "SELECT coalesce(max(turn), 0) FROM manifest WHERE conversation_id = :conversation",
+            conversation=conversation_id,
+        )
+        last = rows[0][0]
+        columns = ("conversation_id", "turn", *NewManifest.__struct_fields__)
+        self.insert(
+            "manifest",
+            columns,
+            [(conversation_id, turn, *astuple(each)) for turn, each in enumerate(manifests, last + 1)],
+        )
+        self.run(
+            "DELETE FROM manifest WHERE conversation_id = :conversation AND turn <= :oldest",
+            conversation=conversation_id,
+            oldest=last + len(manifests) - keep,
+        )
+
+    def manifests(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
+        rows = self.all(
+            "SELECT m.at, m.window_tokens, m.tokens, m.prefix, m.reason, m.shown, m.turn FROM manifest m"  # noqa: S608 - constants
+            f" WHERE m.conversation_id = :conversation AND m.at <= :until AND m.turn <= :turn AND {_OWNED}"
+            " ORDER BY m.turn DESC LIMIT :limit",
+            conversation=conversation_id,
+            until=_NO_LIMIT if until is None else until,
+            turn=_NO_LIMIT if turn is None else turn,
+            limit=limit,
+            owner=self.owner,
+        )
+        return [Manifest(*row) for row in rows]
+
+    def add_pin(self, conversation_id: int, pin: PinRow) -> None:
+        self.run(
+            "INSERT INTO pin (conversation_id, id, message_id, text, tokens, created_at) VALUES"
+            " (:conversation, :id, :message_id, :text, :tokens, :created_at) ON CONFLICT DO NOTHING",
+            conversation=conversation_id,
+            **asdict(pin),
+        )
+
+    def remove_pin(self, conversation_id: int, pin_id: str) -> bool:
+        gone = self.run(
+            f"DELETE FROM pin WHERE conversation_id = :conversation AND id = :id AND {_OWNED}",  # noqa: S608 - constants
+            conversation=conversation_id,
+            id=pin_id,
+            owner=self.owner,
+        )
+        return gone > 0
+
+    def pins(self, conversation_id: int) -> list[PinRow]:
+        rows = self.all(
+            "SELECT p.id, p.message_id, p.text, p.tokens, p.created_at FROM pin p"  # noqa: S608 - constants
+            f" WHERE p.conversation_id = :conversation AND {_OWNED} ORDER BY p.created_at, p.id",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [PinRow(*row) for row in rows]
 
     def cursor(self, conversation_id: int, source: str) -> Any | None:
         rows = self.all(
@@ -402,6 +949,11 @@ class SQLStore(ABC):
 def _conversation(row: Row) -> ConversationRow:
     identity, key, active, *rest = row
     return ConversationRow(identity, key, bool(active), *rest)
+
+
+def _debt(row: Row) -> DebtRow:
+    conversation_id, key, pending, *rest = row
+    return DebtRow(conversation_id, key, bool(pending), *rest)
 
 
 def _message(row: Row, base: int) -> MessageRow:

@@ -29,9 +29,12 @@ from lossless.errors import (
     StoreUnavailable,
 )
 from lossless.events import Event, Hook, log
-from lossless.search.words import segment, terms
-from lossless.store import jsontext, migrate
-from lossless.store.base import SPAN, KnownEvent, Match
+from lossless.search.question import analyse
+from lossless.search.recall import Limits, recall
+from lossless.search.words import segment
+from lossless.store import fulltext, jsontext, migrate
+from lossless.store.base import SPAN, KnownEvent, Match, SummaryMatch
+from lossless.store.fts5 import FTS5Index, either
 from lossless.store.sql import Row, SQLStore
 
 APPLICATION_ID = 0x4C434D31
@@ -41,6 +44,7 @@ _DERIVED = ("item", "event", "search_message", "search_summary")
 _TABLES = ("conversation", "message", *_DERIVED)
 _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
 """A word that the index holds as it is, whatever its tokenizer makes of the rest."""
+_COMMON = " etaoinsrhldcumfpgwybvkxjqz"
 _abandoned: list[apsw.Connection] = []
 
 
@@ -323,6 +327,12 @@ class SQLiteStore(SQLStore):
     def listing(self, values: Sequence[Any]) -> str:
         return jsontext.dumps_plain(values)
 
+    def needle(self, literal: str, *, folded: bool) -> tuple[str, str]:
+        literal = _from_the_rarest(literal)
+        if folded:
+            return "t.text LIKE {} ESCAPE '!'", "%" + re.sub("[!%_]", r"!\g<0>", literal) + "%"
+        return "t.text GLOB {}", "*" + re.sub(r"[*?\[]", r"[\g<0>]", literal) + "*"
+
     # events
 
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
@@ -356,26 +366,45 @@ class SQLiteStore(SQLStore):
         )
 
     def index_summary(self, summary_id: int, text: str) -> None:
-        self._writer.execute("INSERT INTO search_summary (rowid, text) VALUES (?, ?)", (summary_id, segment(text)))
+        self._writer.execute(
+            "INSERT OR REPLACE INTO search_summary (rowid, text) VALUES (?, ?)", (summary_id, segment(text))
+        )
 
-    def search(self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20) -> list[Match]:
-        wanted = terms(question)
-        if not wanted or (conversation_ids is not None and not conversation_ids):
+    def search(
+        self,
+        question: str,
+        *,
+        conversation_ids: Sequence[int] | None = None,
+        limit: int = 20,
+        since: int | None = None,
+        before: int | None = None,
+        roles: Sequence[str] | None = None,
+    ) -> list[Match]:
+        scope = fulltext.scope(self, conversation_ids)
+        if not scope.total:
+            return []
+        limits = Limits(since, before, None if roles is None else tuple(roles))
+        with self._translated(), self._reading() as connection:
+            found = recall(question, FTS5Index(connection, scope, limits), limits, limit)
+        return [Match(rowid // SPAN, rowid % SPAN, score) for rowid, score in found]
+
+    def search_summaries(
+        self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
+    ) -> list[SummaryMatch]:
+        wanted = analyse(question).terms
+        if not wanted:
             return []
         among = "" if conversation_ids is None else f"AND c.id IN ({self.each_of('ids', 'bigint')})"
-        first, last = (min(conversation_ids), max(conversation_ids)) if conversation_ids else (0, _MOST)
         rows = self.all(
-            "SELECT s.rowid, s.rank FROM search_message s JOIN conversation c ON c.id = s.rowid / 1000000000"  # noqa: S608 - our names
-            " WHERE s.search_message MATCH :match AND s.rowid >= :first AND s.rowid < :last"
-            f" AND c.owner = :owner {among} ORDER BY s.rank LIMIT :limit",
-            match=" OR ".join(f'"{term.words}"' for term in wanted),
-            first=first * SPAN,
-            last=(last + 1) * SPAN,
+            "SELECT c.id, s.rowid, -s.rank FROM search_summary s JOIN summary y ON y.id = s.rowid"  # noqa: S608 - our names
+            " JOIN conversation c ON c.id = y.conversation_id"
+            f" WHERE s.search_summary MATCH :match AND c.owner = :owner {among} ORDER BY s.rank, s.rowid DESC LIMIT :limit",
+            match=either(wanted),
             owner=self.owner,
             ids=self.listing(conversation_ids or ()),
             limit=limit,
         )
-        return [Match(rowid // SPAN, rowid % SPAN, -rank) for rowid, rank in rows]
+        return [SummaryMatch(*row) for row in rows]
 
     def check_search(self) -> list[str]:
         """Compares the whole index, word by word, with one made anew from the messages."""
@@ -455,7 +484,6 @@ class SQLiteStore(SQLStore):
             raise _translate(error, self.location) from error
 
 
-_MOST = 9_000_000_000
 _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
 _ITEMS_FROM_HISTORY = """
 INSERT INTO item (conversation_id, ordinal, summary_id, tokens, depth)
@@ -469,6 +497,12 @@ _EVENTS_FROM_HISTORY = "SELECT conversation_id, event_id, seq FROM message WHERE
 def _beginning(text: str) -> str:
     """Enough of a text to find a word in, no word of it cut."""
     return text if len(text) <= 2000 else text[:2000].rpartition(" ")[0]
+
+
+def _from_the_rarest(literal: str) -> str:
+    """The end of a literal, three characters or more, from a rare one on: LIKE and GLOB are quick to find their first."""
+    starts = range(max(1, len(literal) - 2))
+    return literal[max(starts, key=lambda at: _COMMON.find(literal[at]) % len(_COMMON)) :]
 
 
 def _hash(event_id: str) -> int:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from lossless.errors import InvalidInput
 from lossless.events import Event, Hook, log
-from lossless.summarizers.base import Function, Own, Reply, Summarizer
+from lossless.summarizers.base import Awaited, Function, Own, Reply, Summarizer
 from lossless.summarizers.fallback import Chain
 
 if TYPE_CHECKING:
     from lossless.config import Settings
 
-__all__ = ["Chain", "Function", "Reply", "Summarizer", "chain", "configured", "resolve"]
+__all__ = ["Awaited", "Chain", "Function", "Reply", "Summarizer", "chain", "configured", "resolve"]
 
 
 def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: Hook = log) -> Summarizer:
@@ -29,7 +30,9 @@ def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: 
     if not isinstance(name, str):
         if isinstance(name, Summarizer):
             return name
-        return Own(name, getattr(name, "__qualname__", type(name).__name__))
+        if is_async(name):
+            raise InvalidInput("An async summariser needs an event loop.", hint="Give it to AsyncLossless.open.")
+        return Own(name, called(name))
     if name == "extractive":
         from lossless.summarizers.extractive import summarize
 
@@ -44,6 +47,15 @@ def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: 
         told = f"{name} names no provider; {named} is tried. Write the summary model as provider/model."
         on_event(Event("summarizer.provider_guessed", told, "warning"))
     return _hosted(named, settings)
+
+
+def is_async(function: object) -> bool:
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind is asked, not whether it is there
+
+
+def called(function: object) -> str:
+    """The name of a summariser of one's own."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
 
 
 def chain(settings: Settings, host_model: str | None = None) -> list[str]:

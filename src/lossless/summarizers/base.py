@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
 from lossless.errors import InvalidInput, SummarizerAuth, SummarizerError, SummarizerUnavailable
 from lossless.model import SummaryRequest
 from lossless.summarizers.text import summary_of, well_formed
+
+if TYPE_CHECKING:
+    from anyio.lowlevel import EventLoopToken
 
 REFUSED = (401, 403)
 """The HTTP statuses that mean refused credentials. What a reply says is never looked at for that."""
@@ -45,17 +49,47 @@ class Own(Struct, frozen=True):
     """Its words are taken as they are: no model has thought in them."""
 
     def ask(self, request: SummaryRequest) -> Reply:
-        try:
+        with translated(self.name):
             reply = self.function(request)
-        except (SummarizerError, InvalidInput):
-            raise
-        except Exception as error:
-            what = f"{self.name} failed: {type(error).__name__}."
-            if getattr(error, "status_code", None) in REFUSED:
-                raise SummarizerAuth(what, hint="Check its credentials.") from error
-            raise SummarizerUnavailable(what) from error
-        if self.plain:
-            return Reply(well_formed(reply), self.name)
-        if isinstance(reply, Reply):
-            return Reply(summary_of(reply.text), reply.model)
-        return Reply(summary_of(reply), self.name)
+        return Reply(well_formed(reply), self.name) if self.plain else _read(reply, self.name)
+
+
+class Awaited(Struct, frozen=True):
+    """An async function as a summariser: awaited where there is an event loop, asked through it from any other thread."""
+
+    function: Callable[[SummaryRequest], Awaitable[Any]]
+    name: str
+    loop: EventLoopToken
+
+    async def reply(self, request: SummaryRequest) -> Reply:
+        with translated(self.name):
+            reply = await self.function(request)
+        return _read(reply, self.name)
+
+    def ask(self, request: SummaryRequest) -> Reply:
+        from anyio import RunFinishedError, from_thread
+
+        try:
+            return from_thread.run(self.reply, request, token=self.loop)
+        except RunFinishedError as error:
+            raise SummarizerUnavailable(f"The event loop of {self.name} has ended.", retry_after=60) from error
+
+
+@contextmanager
+def translated(name: str) -> Iterator[None]:
+    """The errors of a user's own function as ours."""
+    try:
+        yield
+    except (SummarizerError, InvalidInput):
+        raise
+    except Exception as error:
+        what = f"{name} failed: {type(error).__name__}."
+        if getattr(error, "status_code", None) in REFUSED:
+            raise SummarizerAuth(what, hint="Check its credentials.") from error
+        raise SummarizerUnavailable(what) from error
+
+
+def _read(reply: Any, name: str) -> Reply:
+    if isinstance(reply, Reply):
+        return Reply(summary_of(reply.text), reply.model)
+    return Reply(summary_of(reply), name)

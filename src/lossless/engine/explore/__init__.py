@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from lossless.engine.explore.binary import describe_binary
 from lossless.engine.explore.code import describe_code
 from lossless.engine.explore.configs import describe_toml, describe_yaml
@@ -16,10 +19,13 @@ from lossless.engine.explore.records import describe_json, describe_jsonl
 from lossless.engine.explore.sql import describe_sql
 from lossless.engine.explore.tables import describe_table
 
-__all__ = ["Kind", "describe_bytes", "explore", "extension", "guess_kind"]
+__all__ = ["Explore", "Kind", "describe_bytes", "explore", "extension", "guess_kind"]
+
+Explore: TypeAlias = Callable[[str, str | None, str | None], str]
+"""What tells of a text, given its name and its media type."""
 
 
-def explore(text: str, *, name: str | None = None, mime: str | None = None) -> str:
+def explore(text: str, name: str | None = None, mime: str | None = None) -> str:
     """A summary of a large text in about 200 tokens: its kind, its structure, and the lines where things are.
 
     Made without a model. Whatever it quotes is cleaned and cut, but it remains someone else's words.
@@ -30,10 +36,10 @@ def explore(text: str, *, name: str | None = None, mime: str | None = None) -> s
     return compose(_facts(text, guess_kind(text, name, mime), name, mime))
 
 
-def describe_bytes(data: bytes, *, name: str | None = None, mime: str | None = None) -> str:
+def describe_bytes(data: bytes, *, name: str | None = None, mime: str | None = None, explore: Explore = explore) -> str:
     """A summary of a file's bytes: text is explored, anything else is told by its header."""
     text = _decoded(data)
-    return explore(text, name=name, mime=mime) if text else compose(describe_binary(data, name, mime))
+    return explore(text, name, mime) if text else compose(describe_binary(data, name, mime))
 
 
 def _decoded(data: bytes) -> str:

@@ -61,7 +61,7 @@ def describe_markdown(text: str) -> list[Fact]:
 
 def describe_text(text: str) -> list[Fact]:
     """Size, lines that look like headings, and a line from each quarter."""
-    if base64 := _encoded(text):
+    if base64 := encoded(text):
         return [base64, f"Begins: {shown(text[:200], 60)}", f"Ends: {shown(text[-200:], 60)}"]
     words, paragraphs, about = _words(text)
     size = f"{plural(len(text), 'character')} on {plural(line_count(text), 'line')}"
@@ -155,7 +155,8 @@ def _last_line(text: str) -> str:
     return tail[tail.rfind("\n") + 1 :]
 
 
-def _encoded(text: str) -> str:
+def encoded(text: str) -> str:
+    """What to say of a text that is no prose but encoded data; empty if it is none."""
     probes = [text[at : at + 200].replace("\n", "") for at in range(0, len(text), max(200, len(text) // 20))]
     if len(text) < 1_000 or not all(_BASE64.fullmatch(probe) for probe in probes[:-1]):
         return ""

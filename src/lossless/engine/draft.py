@@ -1,0 +1,225 @@
+"""One summary: what its sources say, what a summariser makes of that, and what is kept of it.
+
+A text shorter than its sources comes out, whatever the summariser does: from the model, from a stricter prompt, from the
+extractive summariser, or cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+
+from msgspec import Struct
+
+from lossless.config import Settings
+from lossless.engine import prompts, source, targets
+from lossless.engine.faithful import check
+from lossless.engine.prompts import Templates
+from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
+from lossless.model import StoredMessage, Summary, SummaryRequest
+from lossless.store import jsontext
+from lossless.store.base import SPAN, MessageRow, NewSummary, SummaryRow
+from lossless.store.rows import message_of, micros, moment
+from lossless.summarizers.base import Reply
+from lossless.tokens import estimate, truncate
+
+CUT = "[Truncated for context management]"
+PROVISIONAL = ("extractive", "cut")
+"""The levels of summaries that no model wrote."""
+_LEAST_CUT = 16
+"""Less than this of a source says nothing: then there is no summary."""
+
+
+class Told(Struct, frozen=True):
+    """What the sources of a summary say, and what a summary of them has to carry."""
+
+    depth: int
+    text: str
+    tokens: int
+    """What the sources cost in the context."""
+    previous: str | None
+    evidence: str
+    """What of that its own sources bear out: an invention must not vouch for the next one."""
+    first_at: int | None
+    last_at: int | None
+    source_tokens: int
+    descendants: int
+    file_ids: tuple[str, ...]
+
+
+class Draft(Struct, frozen=True):
+    """A summary's text, and how it came about."""
+
+    text: str
+    model: str
+    level: str
+    faithful: float | None
+
+
+def of_messages(
+    conversation_id: int, rows: Sequence[MessageRow], previous: Sequence[SummaryRow], settings: Settings
+) -> Told:
+    """What a run of messages says."""
+    base = conversation_id * SPAN
+    messages = [
+        StoredMessage(base + row.seq, row.seq, row.tokens, row.digest, moment(row.created_at), message_of(row))
+        for row in rows
+    ]
+    text = source.leaf_source(messages, settings.zone, settings.strip_injected_context_tags)
+    times = [micros(message.at) for message in messages]
+    tokens = sum(row.tokens for row in rows)
+    files = source.file_ids(row.text for row in rows if "file_" in row.text)
+    return Told(0, text, tokens, _joined(previous), _evidence(previous), min(times), max(times), tokens, 0, files)
+
+
+def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], settings: Settings) -> Told:
+    """What a run of summaries of one depth says."""
+    starts = [row.earliest_at for row in rows if row.earliest_at is not None]
+    ends = [row.latest_at for row in rows if row.latest_at is not None]
+    known = [each for row in rows for each in jsontext.loads(row.file_ids)]
+    return Told(
+        rows[0].depth + 1,
+        source.condensed_source([as_summary(row) for row in rows], settings.zone),
+        sum(row.tokens for row in rows),
+        _joined(previous) if rows[0].depth == 0 else None,
+        _evidence(previous),
+        min(starts, default=None),
+        max(ends, default=None),
+        sum(row.source_tokens for row in rows),
+        sum(row.descendants + 1 for row in rows),
+        tuple(dict.fromkeys([*known, *source.file_ids([row.text for row in rows])])),
+    )
+
+
+def _joined(previous: Sequence[SummaryRow]) -> str | None:
+    return "\n\n".join(row.text for row in previous) or None
+
+
+def _evidence(previous: Sequence[SummaryRow]) -> str:
+    return _joined([row for row in previous if row.faithful is None or row.faithful >= 1]) or ""
+
+
+def drafted(
+    told: Told, settings: Settings, templates: Templates, *, patient: bool = False
+) -> Generator[SummaryRequest, Reply, Draft]:
+    """The best text to be had for it. A `patient` one is not made without a model that only asked for a pause."""
+    best: Draft | None = None
+    for aggressive in (False, True):
+        draft = yield from _asked(told, settings, templates, aggressive=aggressive, patient=patient)
+        if draft is None:
+            break
+        if estimate(draft.text) < _most(told):
+            if draft.faithful is None or draft.faithful >= 1:
+                return _capped(told, draft, settings)
+            best = max(draft, best or draft, key=lambda each: each.faithful or 0)
+    return _capped(told, best, settings) if best else _without_model(told, settings, templates)
+
+
+def _most(told: Told) -> int:
+    """A summary has to be shorter than what it stands for, as it is written and as it counts in the context."""
+    return min(estimate(told.text), told.tokens)
+
+
+def _asked(
+    told: Told, settings: Settings, templates: Templates, *, aggressive: bool, patient: bool
+) -> Generator[SummaryRequest, Reply, Draft | None]:
+    """What a summariser makes of it; None when it gave nothing, now or in an error of its own."""
+    try:
+        reply = yield _request(told, settings, templates, aggressive=aggressive)
+    except (SummarizerAuth, SummarizerBlocked):
+        raise
+    except SummarizerUnavailable as error:
+        if patient and error.retry_after:
+            raise
+        return None
+    except SummarizerError:
+        return None
+    if not reply.text.strip():
+        return None
+    provisional = reply.model == "extractive"
+    score = None if provisional else _support(reply.text, told)
+    level = "extractive" if provisional else "aggressive" if aggressive else "normal"
+    return Draft(reply.text.strip(), reply.model, level, score)
+
+
+def _support(text: str, told: Told) -> float:
+    """How far the sources bear a text out: not at all when it orders its reader about and they do not."""
+    from lossless.summarizers.directives import orders
+
+    quoted = set(told.text.split("\n"))
+    own = "\n".join(line for line in text.split("\n") if line not in quoted)
+    if orders(own, by_user=True) and not orders(told.text, by_user=True):
+        return 0.0
+    return check(text, told.text, context=told.evidence).score
+
+
+def _request(told: Told, settings: Settings, templates: Templates, *, aggressive: bool) -> SummaryRequest:
+    wanted = targets.target(told.depth, estimate(told.text), settings, aggressive=aggressive)
+    return prompts.request(
+        told.text,
+        depth=told.depth,
+        target_tokens=wanted,
+        max_tokens=targets.completion_limit(wanted),
+        previous=told.previous,
+        aggressive=aggressive,
+        settings=settings,
+        templates=templates,
+    )
+
+
+def _without_model(told: Told, settings: Settings, templates: Templates) -> Draft:
+    from lossless.summarizers.extractive import summarize
+
+    text = summarize(_request(told, settings, templates, aggressive=True)).strip()
+    if text and estimate(text) < _most(told):
+        return _capped(told, Draft(text, "extractive", "extractive", None), settings)
+    room = min(settings.fallback_max_tokens, _most(told)) - estimate(CUT) - 2
+    kept = truncate(told.text, room).strip() if room >= _LEAST_CUT else ""
+    return Draft(f"{kept}\n{CUT}" if kept else "", "extractive", "cut", None)
+
+
+def _capped(told: Told, draft: Draft, settings: Settings) -> Draft:
+    """The draft, cut where it exceeds what a summary of its depth may cost."""
+    most = targets.hard_cap(targets.configured(told.depth, settings), settings.summary_max_overage_factor)
+    if estimate(draft.text) <= most:
+        return draft
+    text = f"{truncate(draft.text, most - estimate(CUT) - 1)}\n{CUT}"
+    return Draft(text, draft.model, draft.level, draft.faithful)
+
+
+def as_row(told: Told, draft: Draft, templates: Templates, now: float) -> NewSummary:
+    """The draft as a row of its own."""
+    text = jsontext.cleaned(draft.text)
+    return NewSummary(
+        f"sum_{os.urandom(8).hex()}",
+        told.depth,
+        text,
+        estimate(text),
+        told.first_at,
+        told.last_at,
+        told.descendants,
+        told.source_tokens,
+        jsontext.dumps(list(told.file_ids)),
+        draft.model,
+        draft.level,
+        templates.version,
+        draft.faithful,
+        int(now * 1_000_000),
+    )
+
+
+def as_summary(row: SummaryRow) -> Summary:
+    """A summary's row as the value callers see."""
+    return Summary(
+        row.public_id,
+        row.depth,
+        row.text,
+        row.tokens,
+        None if row.earliest_at is None else moment(row.earliest_at),
+        None if row.latest_at is None else moment(row.latest_at),
+        row.descendants,
+        row.source_tokens,
+        row.model,
+        row.level,
+        row.revision,
+    )

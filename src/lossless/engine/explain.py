@@ -1,0 +1,58 @@
+"""Why something is, or is not, in a conversation's context: answered from the rows, in words."""
+
+from __future__ import annotations
+
+from lossless.engine.draft import as_summary
+from lossless.model import Context, Explanation, StoredMessage, Summary
+from lossless.store.base import SPAN, ConversationRow, Store
+
+_WHY = {
+    "role": "its role is none that a model is shown",
+    "errored": "it is an empty reply that failed",
+}
+_LEFT = {
+    "budget": "it did not fit into the budget, and the oldest leave first",
+    "tool result": "a reference stands in its place, since the fresh tail alone exceeds the budget",
+    "tail over budget": "its turn left, since the fresh tail alone exceeds the budget",
+}
+
+
+def explain(store: Store, conversation: ConversationRow, seq: int, context: Context) -> Explanation | None:
+    """What has become of a message, given the context that a model would be shown now."""
+    rows = store.messages_at(conversation.id, [seq])
+    if not rows:
+        return None
+    name = f"msg#{conversation.id * SPAN + seq}"
+    if rows[0].outside:
+        reason = _WHY.get(rows[0].outside, rows[0].outside)
+        return Explanation(name, "outside", (), f"{name} is stored and never shown: {reason}.")
+    left = {each.id: each.reason for each in context.left_out}
+    shown = {item.id for item in context.items if isinstance(item, StoredMessage)}
+    chain = _chain(store, conversation, seq)
+    if not chain:
+        return _raw(name, conversation.id * SPAN + seq in shown, left.get(name, "budget"))
+    ids = [summary.id for summary in chain]
+    top = ids[-1]
+    path = " -> ".join(ids)
+    if top in {item.id for item in context.items}:
+        told = f"{name} is told by {path}, which stands in the context. expand({ids[0]!r}) shows it word for word."
+        return Explanation(name, "summarised", tuple(ids), told)
+    told = f"{name} is told by {path}, which is not in the context: {_LEFT[left.get(top, 'budget')]}."
+    return Explanation(name, "left out", tuple(ids), f"{told} expand({ids[0]!r}) shows it word for word.")
+
+
+def _raw(name: str, shown: bool, reason: str) -> Explanation:
+    if shown and reason != "tool result":
+        return Explanation(name, "shown", (), f"{name} is in the context as it is.")
+    return Explanation(name, "left out", (), f"{name} is not in the context: {_LEFT.get(reason, reason)}.")
+
+
+def _chain(store: Store, conversation: ConversationRow, seq: int) -> list[Summary]:
+    """The leaf that tells a message, and what was made from it, up to the summary that nothing was made from."""
+    ids: list[int] = []
+    found = store.leaf_of(conversation.id, seq)
+    while found is not None and found not in ids:
+        ids.append(found)
+        found = store.consumer(conversation.id, found)
+    known = {row.id: as_summary(row) for row in store.summaries(conversation.id, ids)} if ids else {}
+    return [known[identity] for identity in ids]

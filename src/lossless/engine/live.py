@@ -1,0 +1,58 @@
+"""The messages a host holds in its hands: those that are not stored yet, and all of them when nothing else can be shown.
+
+Pure. A model must get a valid, bounded request whatever state the memory is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from msgspec import structs
+
+from lossless.engine.align import new_part
+from lossless.engine.assemble import Entry, assemble
+from lossless.engine.render import stands_for
+from lossless.model import Context, Message
+from lossless.tokens import message_tokens
+
+INSTRUCTIONS = ("system", "developer")
+
+
+def unsaved(
+    live: Sequence[Message],
+    known_events: Collection[str],
+    stored: Sequence[bytes],
+    digest: Callable[[Message], bytes],
+    event_key: Callable[[Message], str | None],
+) -> list[Message]:
+    """Those of the live messages that are not stored: by their event ids, or by their place where they have none.
+
+    Instructions are the host's to send, and what we made ourselves is nobody's message.
+    """
+    said = [message for message in live if message.role not in INSTRUCTIONS and stands_for(message) is None]
+    nameless = [message for message in said if event_key(message) is None]
+    new = set(new_part(stored, [digest(message) for message in nameless]))
+    fresh = {id(message) for at, message in enumerate(nameless) if at in new}
+    return [
+        message
+        for message in said
+        if (id(message) in fresh if (key := event_key(message)) is None else key not in known_events)
+    ]
+
+
+def as_entries(messages: Sequence[Message]) -> list[Entry]:
+    return [Entry(None, message, message_tokens(message)) for message in messages]
+
+
+def bounded(live: Sequence[Message], budget: int, why: str, *, prompt_follows: bool = False) -> Context:
+    """The host's own messages within the budget: its instructions, then the newest turns.
+
+    A reply at the end would be taken for the beginning of the next one, and is left out, unless the host's prompt
+    still follows.
+    """
+    head = as_entries([message for message in live if message.role in INSTRUCTIONS])
+    body = [message for message in live if message.role not in INSTRUCTIONS]
+    while body and body[-1].role == "assistant" and not prompt_follows:
+        body.pop()
+    shown = assemble(head, as_entries(body), fresh=0, budget=budget)
+    return structs.replace(shown.context, reason=f"live: {why}")

@@ -1,0 +1,181 @@
+"""Reading old history: who may see what, and how it is shown.
+
+A `Reader` sees some conversations of one owner. Whatever lies outside of them does not exist for it: the answer is the
+same as for an id that nobody ever had.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+from xml.sax.saxutils import escape, quoteattr
+
+from msgspec import Struct, structs
+
+from lossless.config import Settings
+from lossless.engine import payloads
+from lossless.engine.files import Files
+from lossless.engine.reference import Reference, message_id, parse
+from lossless.errors import FileUnavailable, InvalidInput, NotFound
+from lossless.model import Excerpt, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.store import jsontext
+from lossless.store.base import SPAN, FileRow, MessageRow, Store, SummaryRow
+from lossless.store.rows import message_of, moment
+from lossless.tokens import estimate
+
+_ELSEWHERE = "It may belong to another conversation: allConversations looks in all of them."
+
+
+class Reader(Struct, frozen=True):
+    """What somebody may read: `scope` holds the ids of conversations."""
+
+    store: Store
+    files: Files
+    settings: Settings
+    scope: tuple[int, ...]
+
+    def named(self, id: str | int, *kinds: Literal["summary", "message", "file"]) -> Reference:
+        """What an id names, if it is of one of these kinds."""
+        found = parse(id)
+        if kinds and found.kind not in kinds:
+            raise InvalidInput(f"{found.id} is a {found.kind}.", hint=f"Give the id of a {' or a '.join(kinds)}.")
+        return found
+
+    def summary(self, reference: Reference) -> tuple[int, SummaryRow]:
+        """A summary and its conversation."""
+        found = self.store.summary_named(reference.id)
+        if found is None or found[0] not in self.scope:
+            raise _absent(reference)
+        return found
+
+    def message(self, reference: Reference) -> tuple[int, MessageRow]:
+        """A message and its conversation."""
+        conversation, seq = divmod(reference.number, SPAN)
+        rows = self.store.messages_at(conversation, [seq]) if conversation in self.scope else []
+        if not rows:
+            raise _absent(reference)
+        return conversation, rows[0]
+
+    def file(self, reference: Reference) -> tuple[int, FileRow]:
+        """A file and the first conversation in scope that has it."""
+        for conversation in self.scope:
+            if row := self.store.file(conversation, reference.id):
+                return conversation, row
+        raise _absent(reference)
+
+    def exact(self, conversation: int, row: MessageRow) -> Message:
+        """A message as it came in. What cannot be read any more stays a reference."""
+        message = message_of(row)
+
+        def read(file_id: str) -> bytes:
+            found = self.store.file(conversation, file_id)
+            if found is None:
+                raise FileUnavailable(f"{file_id} has no row.")
+            return self.files.whole(found.sha256)
+
+        try:
+            return payloads.restore(message, read)
+        except FileUnavailable:
+            return message
+
+
+def family(store: Store, key: str) -> tuple[int, ...]:
+    """The conversations a key stands for: those that were ever under it. One run of a scheduled job is on its own."""
+    rows = store.family(key)
+    return tuple(row.id for row in (rows[:1] if _is_scheduled(key) else rows))
+
+
+def everything(store: Store) -> tuple[int, ...]:
+    """All conversations of the owner."""
+    return tuple(row.id for row in store.conversations())
+
+
+def only(store: Store, conversation: int) -> tuple[int, ...]:
+    """One conversation of the owner."""
+    if conversation not in everything(store):
+        raise NotFound("conversation", conversation, hint="lcm_grep names the conversation of every hit.")
+    return (conversation,)
+
+
+def _is_scheduled(key: str) -> bool:
+    parts = key.split(":")
+    return len(parts) >= 4 and parts[0] == "agent" and parts[2] == "cron"
+
+
+def _absent(reference: Reference) -> NotFound:
+    return NotFound(reference.kind, reference.id, hint=_ELSEWHERE)
+
+
+def of_message(conversation: int, row: MessageRow, message: Message | None = None, above: str | None = None) -> Excerpt:
+    """A message as an excerpt."""
+    return _priced(
+        Excerpt(
+            message_id(conversation * SPAN + row.seq),
+            "message",
+            conversation,
+            words(message or message_of(row)),
+            0,
+            moment(row.created_at if row.at is None else row.at),
+            row.seq,
+            row.role,
+            above=above,
+        )
+    )
+
+
+def of_summary(conversation: int, row: SummaryRow, above: str | None = None) -> Excerpt:
+    """A summary as an excerpt."""
+    at = row.created_at if row.latest_at is None else row.latest_at
+    return _priced(
+        Excerpt(row.public_id, "summary", conversation, row.text, 0, moment(at), depth=row.depth, above=above)
+    )
+
+
+def cut(excerpt: Excerpt, start: int, text: str) -> Excerpt:
+    """Some of an excerpt: `text`, which stands `start` characters into it."""
+    return _priced(structs.replace(excerpt, text=text, start=start))
+
+
+def _priced(excerpt: Excerpt) -> Excerpt:
+    return structs.replace(excerpt, tokens=estimate(shown(excerpt)))
+
+
+def shown(excerpt: Excerpt) -> str:
+    """An excerpt as a model reads it: data from the past, marked so, that cannot close its own tag."""
+    facts = {
+        "id": excerpt.id,
+        "role": excerpt.role,
+        "depth": excerpt.depth,
+        "at": stamp(excerpt.at),
+        "from_character": excerpt.start or None,
+    }
+    head = "".join(f" {name}={quoteattr(str(value))}" for name, value in facts.items() if value not in (None, ""))
+    return f'<{excerpt.kind}{head} trust="untrusted">\n{escape(excerpt.text)}\n</{excerpt.kind}>'
+
+
+def words(message: Message) -> str:
+    """Everything a message says to others: text, calls and results. A model's thinking is not history."""
+    return "\n".join(said for part in message.parts if (said := _words(part)))
+
+
+def _words(part: Part) -> str:
+    match part:
+        case Text(text):
+            return text
+        case ToolCall(call_id, name, arguments):
+            return f"[call {call_id} of {name}] {arguments}"
+        case ToolResult(call_id, inner, name, is_error):
+            said = "\n".join(filter(None, map(_words, inner)))
+            return f"[{'error' if is_error else 'result'} of {name or 'the call'} {call_id}] {said}"
+        case File(mime, name, data, url):
+            where = url if url and not url.startswith("data:") else f"{len(data or '') * 3 // 4:,} bytes"
+            return f"[file {name or 'without a name'}, {mime or 'of unknown type'}, {where}]"
+        case Opaque(kind, data):
+            return f"[{kind}] {jsontext.dumps(data)}"
+        case Reasoning():
+            return ""
+
+
+def stamp(at: datetime | None) -> str:
+    """A moment as programs and models read it; empty if there is none."""
+    return "" if at is None else at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

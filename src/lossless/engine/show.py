@@ -1,0 +1,117 @@
+"""The verb `assemble`: read what could fit, choose, pair, and remember what was shown.
+
+Without a stored view (nothing stored yet, switched off, a database that does not answer) a host that gave its live
+messages gets those, bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from lossless.engine import live as lives
+from lossless.engine import view
+from lossless.engine.align import Canonicalize, digest
+from lossless.engine.assemble import Assembly, Entry, assemble
+from lossless.engine.guidance import guidance
+from lossless.engine.plan import Limits
+from lossless.model import Context, LeftOut, Message, Summary
+from lossless.store.base import ConversationRow, NewManifest, Store
+from lossless.store.rows import event_key
+from lossless.tokens import message_tokens
+
+Guidance = Literal["none", "short", "full"]
+
+
+class Showing(Struct, frozen=True):
+    """How a conversation is shown: for which limits, with what before it and behind it."""
+
+    limits: Limits
+    room: int
+    zone: tzinfo
+    canonicalize: Canonicalize
+    exact: Callable[[Message], Message]
+    """A message with what had left its row put back."""
+    guidance: Guidance = "none"
+    live: Sequence[Message] | None = None
+    prompt_follows: bool = False
+
+
+def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int]) -> tuple[Context, NewManifest]:
+    """What a model is shown, and the note of it."""
+    found = view.read(store, row, how.limits, how.zone)
+    head = [*_guidance(how.guidance), *view.pin_entries(store, row.id)]
+    unsaved = [] if how.live is None else _unsaved(store, row, how.live, how.canonicalize)
+    if how.live is not None and (why := _must_be_live(row, found.entries, unsaved, how.live)):
+        context = lives.bounded(how.live, how.room, why, prompt_follows=how.prompt_follows)
+        made = Assembly(context, [], 0)
+    else:
+        body = [*_running(found.entries, how), *lives.as_entries(unsaved)]
+        made = assemble(head, body, fresh=found.fresh, budget=how.room)
+        if found.older:
+            older = LeftOut("older", "budget", found.older)
+            made = structs.replace(
+                made, context=structs.replace(made.context, left_out=(older, *made.context.left_out))
+            )
+    note = view.manifest(
+        made.kept,
+        made.fresh,
+        at=now(),
+        window=how.limits.budget,
+        tokens=made.context.tokens,
+        reason=made.context.reason,
+        extra="".join(entry.message.text for entry in head),
+    )
+    return made.context, note
+
+
+def _running(entries: list[Entry], how: Showing) -> list[Entry]:
+    """The entries, those of the newest user turn as they came: a model that is asked about a picture has to see it."""
+    newest = next((at for at in range(len(entries) - 1, -1, -1) if _opens_turn(entries[at])), len(entries))
+    room = how.room - sum(entry.tokens for entry in entries[newest:])
+    for at in range(newest, len(entries)):
+        exact = how.exact(entries[at].message)
+        if exact is not entries[at].message:
+            tokens = message_tokens(exact)
+            if tokens - entries[at].tokens <= room:
+                room -= tokens - entries[at].tokens
+                entries[at] = structs.replace(entries[at], message=exact, tokens=tokens)
+    return entries
+
+
+def _opens_turn(entry: Entry) -> bool:
+    return entry.message.role == "user" and entry.summary is None
+
+
+def _guidance(kind: Guidance) -> list[Entry]:
+    if kind == "none":
+        return []
+    message = Message.system(guidance(kind))
+    return [Entry(None, message, message_tokens(message))]
+
+
+def _unsaved(store: Store, row: ConversationRow, live: Sequence[Message], canonicalize: Canonicalize) -> list[Message]:
+    keys = [key for message in live if (key := event_key(message.event_id)) is not None]
+    known = store.known_events(row.id, keys) if keys else {}
+    # A host cannot hold more of what is stored than it holds in all.
+    stored = store.digests(row.id, after=max(0, row.next_seq - 1 - 2 * len(live)))
+    return lives.unsaved(
+        live, known, stored, lambda message: digest(message, canonicalize), lambda message: event_key(message.event_id)
+    )
+
+
+def _must_be_live(
+    row: ConversationRow, entries: Sequence[Entry], unsaved: Sequence[Message], live: Sequence[Message]
+) -> str:
+    """Why the stored view cannot serve, if so."""
+    if not entries:
+        return "nothing is stored"
+    if any(isinstance(entry.item, Summary) for entry in entries):
+        return ""
+    if row.messages + len(unsaved) < sum(message.role not in lives.INSTRUCTIONS for message in live):
+        return "less is stored than the host holds"
+    said = [*(entry.message for entry in entries), *unsaved]
+    return "" if any(message.role == "user" for message in said) else "no user's turn is stored"

@@ -1,0 +1,169 @@
+"""What is read to assemble a context, and what is kept of having done so.
+
+Only the newest items that could fit are read, and their rows in one query each: what a turn costs does not grow with the
+history behind it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from datetime import tzinfo
+from hashlib import sha256
+
+from msgspec import Struct, convert, json, structs
+
+from lossless.engine import plan
+from lossless.engine.assemble import Entry
+from lossless.engine.draft import as_summary
+from lossless.engine.plan import Limits
+from lossless.engine.render import as_message, as_pin
+from lossless.model import StoredMessage
+from lossless.store.base import SPAN, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, Store, SummaryRow
+from lossless.store.rows import message_of, moment
+from lossless.tokens import message_tokens
+
+KEPT = 1_000
+"""How many assemblies of a conversation are remembered."""
+_FIRST, _MORE = 512, 8
+_MOST_BYTES = 2_000
+
+
+class Read(Struct, frozen=True):
+    """The newest part of a conversation's view."""
+
+    entries: list[Entry]
+    fresh: int
+    """Where the fresh tail starts among them."""
+    older: int
+    """The tokens of the items before them, which could not fit anyway."""
+
+
+def read(store: Store, conversation: ConversationRow, limits: Limits, zone: tzinfo) -> Read:
+    """The items that could fit into the budget, and always the newest user turn."""
+    count = max(_FIRST, 2 * limits.tail_count)
+    items = store.newest_items(conversation.id, count)
+    while len(items) == count and not _is_enough(items, limits):
+        count *= _MORE
+        items = store.newest_items(conversation.id, count)
+    fresh = plan.tail_start(items, limits.tail_count, limits.tail_tokens)
+    first = min(fresh, _affordable(items, limits.budget))
+    needed = items[first:]
+    older = conversation.context_tokens - sum(item.tokens for item in needed)
+    return Read(entries(store, conversation.id, needed, zone), fresh - first, max(0, older))
+
+
+def _is_enough(items: Sequence[ItemRow], limits: Limits) -> bool:
+    """Whether the fresh tail is among them, and as much before it as the budget could hold."""
+    raw = sum(item.is_message for item in items)
+    return (
+        raw > limits.tail_count
+        and any(item.is_user for item in items)
+        and sum(item.tokens for item in items) > limits.budget
+    )
+
+
+def _affordable(items: Sequence[ItemRow], budget: int) -> int:
+    """Where the newest items start that fit into the budget; the one that does not is the last to be looked at."""
+    total = 0
+    for at in range(len(items) - 1, -1, -1):
+        total += items[at].tokens
+        if total > budget:
+            return at
+    return 0
+
+
+def entries(store: Store, conversation_id: int, items: Sequence[ItemRow], zone: tzinfo) -> list[Entry]:
+    """The items as messages, each with its cost."""
+    if not items:
+        return []
+    messages = {row.seq: row for row in store.context_messages(conversation_id, first=items[0].ordinal)}
+    ids = [item.summary_id for item in items if item.summary_id is not None]
+    summaries = {row.id: row for row in store.summaries(conversation_id, ids)} if ids else {}
+    deep = [row.id for row in summaries.values() if row.depth]
+    sources = store.source_ids(conversation_id, deep) if deep else {}
+    return [
+        stored_entry(conversation_id, messages[item.ordinal])
+        if item.summary_id is None
+        else summary_entry(summaries[item.summary_id], sources.get(item.summary_id, ()), zone)
+        for item in items
+        if item.summary_id is not None or item.ordinal in messages
+    ]
+
+
+def stored_entry(conversation_id: int, row: MessageRow) -> Entry:
+    message = message_of(row)
+    stored = StoredMessage(
+        conversation_id * SPAN + row.seq, row.seq, row.tokens, row.digest, moment(row.created_at), message, row.outside
+    )
+    return Entry(stored, message, row.tokens, None, row.created_at)
+
+
+def summary_entry(row: SummaryRow, sources: Sequence[str], zone: tzinfo) -> Entry:
+    summary = as_summary(row)
+    message, tokens = as_message(summary, zone, tuple(sources))
+    return Entry(summary, message, tokens, (row.id, row.revision), row.created_at)
+
+
+def pin_entries(store: Store, conversation_id: int) -> list[Entry]:
+    """What an operator pinned, as messages."""
+    shown = [as_pin(pin.id, pin.text) for pin in store.pins(conversation_id)]
+    return [Entry(None, message, message_tokens(message)) for message in shown]
+
+
+def manifest(
+    kept: Sequence[Entry], fresh: int, *, at: int, window: int, tokens: int, reason: str, extra: str = ""
+) -> NewManifest:
+    """What an assembly showed, in at most two kilobytes."""
+    names = [_name(entry) for entry in kept if entry.item is not None]
+    shown = zlib.compress(json.encode(_ranges(names)), 6)
+    if len(shown) > _MOST_BYTES:
+        shown = b""  # a view in a thousand pieces: that it was assembled is kept, its prefix too
+    prefix = sha256(json.encode([extra, *names[:fresh]])).hexdigest()[:16]
+    return NewManifest(at, window, tokens, prefix, reason, shown)
+
+
+def _name(entry: Entry) -> int | tuple[int, int]:
+    """A message's seq, or a summary's id and revision."""
+    if entry.summary is not None:
+        return entry.summary
+    assert isinstance(entry.item, StoredMessage)
+    return entry.item.seq
+
+
+def _ranges(names: Sequence[int | tuple[int, int]]) -> list[list[int]]:
+    """Runs of seqs as [first, last], summaries as [id, revision, 0]: what lies apart by length."""
+    told: list[list[int]] = []
+    for name in names:
+        if isinstance(name, tuple):
+            told.append([*name, 0])
+        elif told and len(told[-1]) == 2 and told[-1][1] == name - 1:
+            told[-1][1] = name
+        else:
+            told.append([name, name])
+    return told
+
+
+def shown_then(store: Store, conversation_id: int, found: Manifest, zone: tzinfo) -> list[Entry]:
+    """The entries of an earlier assembly, its summaries as they were worded then."""
+    told = convert(json.decode(zlib.decompress(found.shown)), list[list[int]]) if found.shown else []
+    seqs = [seq for piece in told if len(piece) == 2 for seq in range(piece[0], piece[1] + 1)]
+    ids = [piece[0] for piece in told if len(piece) == 3]
+    messages = {row.seq: row for row in store.messages_at(conversation_id, seqs)} if seqs else {}
+    summaries = {row.id: row for row in store.summaries(conversation_id, ids)} if ids else {}
+    earlier = store.revisions(conversation_id, ids) if ids else {}
+    sources = store.source_ids(conversation_id, ids) if ids else {}
+    shown: list[Entry] = []
+    for piece in told:
+        if len(piece) == 3 and piece[0] in summaries:
+            row = _as_of(summaries[piece[0]], piece[1], earlier)
+            shown.append(summary_entry(row, sources.get(piece[0], ()), zone))
+        elif len(piece) == 2:
+            there = (messages[seq] for seq in range(piece[0], piece[1] + 1) if seq in messages)
+            shown += [stored_entry(conversation_id, row) for row in there]
+    return shown
+
+
+def _as_of(row: SummaryRow, revision: int, earlier: dict[tuple[int, int], str]) -> SummaryRow:
+    text = earlier.get((row.id, revision), row.text)
+    return structs.replace(row, text=text, revision=revision)

@@ -1,0 +1,121 @@
+"""What every match of a pattern holds, so that a database can skip the texts without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lossless.search.syntax import Token, tokens
+
+_MOST_CHOICES, _MOST_NEEDS = 8, 3
+_LEAST_BYTES = 2
+# Letters that a pattern which ignores case also finds in characters outside ASCII (the Kelvin sign, the long s).
+_ODD = frozenset("ksKS")
+
+
+class Needed(NamedTuple):
+    """One of these stands in every text that the pattern matches; `folded`: in upper or lower case of ASCII letters."""
+
+    any_of: tuple[str, ...]
+    folded: bool = False
+
+    def is_in(self, text: str) -> bool:
+        if self.folded:
+            text = _lowered(text)
+        return any(literal in text for literal in self.any_of)
+
+
+def needed(pattern: str) -> tuple[Needed, ...]:
+    """What a text must hold for a pattern that RE2 takes, the most telling first; nothing if it can do without."""
+    telling = (each for each in _Reader(tokens(pattern)).alternatives() if _worth(each)[0] >= _LEAST_BYTES)
+    return tuple(sorted(telling, key=_worth, reverse=True)[:_MOST_NEEDS])
+
+
+class _Reader:
+    """Reads a pattern from left to right, a group by calling itself."""
+
+    def __init__(self, found: Iterator[Token]) -> None:
+        self._found = list(found)
+        self._at = 0
+
+    def alternatives(self) -> list[Needed]:
+        branches = [self._sequence()]
+        while self._next("or"):
+            branches.append(self._sequence())
+        return branches[0] if len(branches) == 1 else _either(branches)
+
+    def _sequence(self) -> list[Needed]:
+        found: list[Needed] = []
+        run, folded = "", False
+
+        def end() -> None:
+            nonlocal run
+            if run:
+                found.append(Needed((run,), folded))
+            run = ""
+
+        while (token := self._next()) and token.kind not in ("or", "close"):
+            if token.kind == "edge":
+                continue  # it takes no room: what stands before it and behind it is side by side
+            if token.kind == "literal":
+                character, folds = _folded(token)
+                least = self._least()
+                if folds != folded or not character or least == 0:
+                    end()
+                folded = folds
+                if least != 0:
+                    run += character
+                if least is not None:
+                    end()
+                    run = character if least else ""
+                continue
+            end()
+            if token.kind == "open":
+                inner = self.alternatives()
+                self._next("close")
+                if self._least() != 0:
+                    found += inner
+        if token:
+            self._at -= 1
+        end()
+        return found
+
+    def _next(self, kind: str | None = None) -> Token | None:
+        if self._at == len(self._found) or kind not in (None, self._found[self._at].kind):
+            return None
+        self._at += 1
+        return self._found[self._at - 1]
+
+    def _least(self) -> int | None:
+        """How often the piece just read is asked for, if a repetition follows it."""
+        repeat = self._next("repeat")
+        return repeat.least if repeat else None
+
+
+def _folded(token: Token) -> tuple[str, bool]:
+    """The character as a text must hold it, "" if it may hold another; and whether case is ignored."""
+    character = token.character
+    if character == "\0" or "\ud800" <= character <= "\udfff":
+        return "", "i" in token.flags  # no database takes it, not even to look for
+    if "i" not in token.flags:
+        return character, False
+    return (character.lower() if character.isascii() and character not in _ODD else ""), True
+
+
+def _either(branches: list[list[Needed]]) -> list[Needed]:
+    """What a text must hold whichever of the branches matches: the most telling of each."""
+    best = [max(branch, key=_worth) for branch in branches if branch]
+    folded = any(each.folded for each in best)
+    literals = dict.fromkeys(literal for each in best for literal in each.any_of)
+    if len(best) < len(branches) or len(literals) > _MOST_CHOICES:
+        return []
+    return [Needed(tuple(map(_lowered, literals)) if folded else tuple(literals), folded)]
+
+
+def _worth(one: Needed) -> tuple[int, int]:
+    return min(len(literal.encode("utf-8", "replace")) for literal in one.any_of), -len(one.any_of)
+
+
+def _lowered(text: str) -> str:
+    """In lower case as far as it is ASCII, as the databases do it."""
+    return text.lower() if text.isascii() else "".join(c.lower() if c.isascii() else c for c in text)

@@ -1,0 +1,75 @@
+"""A match as a person reads it: one line of what was said, with a little of what stands around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice, takewhile
+from typing import TypeAlias
+
+from lossless.search.question import Question
+
+AROUND = 80
+_MOST = 200
+_MOST_PLACES = 50
+_CUT = "..."
+# Control characters and those that turn the direction of writing: a terminal would obey them.
+_UNSAFE = re.compile(r"[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+_Place: TypeAlias = tuple[int, int, int]
+
+
+def snippet(text: str, start: int, end: int) -> str:
+    """The match and up to 80 characters on either side of it, on one line, safe to be shown in a terminal."""
+    end = min(end, start + _MOST)
+    first, last = max(0, start - AROUND), min(len(text), end + AROUND)
+    shown = printable(" ".join(text[first:last].split()))
+    return (_CUT if first else "") + shown + (_CUT if last < len(text) else "")
+
+
+def printable(text: str) -> str:
+    """The text with its control characters escaped, as in `\\x1b`."""
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+class Words:
+    """What a question asks for, to be found again in the texts that answer it."""
+
+    def __init__(self, question: Question) -> None:
+        self._terms = [re.compile("|".join(map(_form, term.forms)), re.IGNORECASE) for term in question.terms]
+
+    def __len__(self) -> int:
+        return len(self._terms)
+
+    def search(self, text: str) -> tuple[int, int] | None:
+        """Where most of the terms stand together, from a character to before another; None if there is none."""
+        found = sorted(
+            (match.start(), match.end(), number)
+            for number, term in enumerate(self._terms)
+            for match in islice(term.finditer(text), _MOST_PLACES)
+        )
+        if not found:
+            return None
+        best = max(range(len(found)), key=lambda place: _company(found, place))
+        return found[best][:2]
+
+    def held(self, text: str) -> frozenset[int]:
+        """The numbers of the terms that a text holds."""
+        return frozenset(number for number, term in enumerate(self._terms) if term.search(text))
+
+
+def _company(found: Sequence[_Place], place: int) -> tuple[int, int]:
+    """How many terms stand from this place on within reach, and how close together."""
+    start = found[place][0]
+    first: dict[int, int] = {}
+    for at, _, number in takewhile(lambda each: each[0] < start + AROUND, islice(found, place, None)):
+        first.setdefault(number, at)
+    return len(first), start - max(first.values())
+
+
+def _form(form: str) -> str:
+    """Its words side by side. A long word is found by its beginning: an index knows it with other endings too."""
+    words = form.split()
+    if len(words) == 1 and form.isascii():
+        return rf"(?<![^\W_]){re.escape(form[: max(4, len(form) - 3)])}\w*"
+    return r"\W*".join(map(re.escape, words))

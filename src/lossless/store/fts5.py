@@ -1,0 +1,97 @@
+"""Full text in SQLite: what an FTS5 index tells about a question's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
+from weakref import WeakSet
+
+import apsw
+
+from lossless.search.question import Term
+from lossless.search.recall import Limits
+from lossless.search.scoring import Line, Places
+from lossless.store import fulltext, jsontext
+
+_able: WeakSet[apsw.Connection] = WeakSet()
+"""Connections that know the function `places`."""
+
+
+class FTS5Index:
+    """The messages of a scope, within limits, as one connection sees them (see `lossless.search.recall.Index`)."""
+
+    def __init__(self, connection: apsw.Connection, scope: fulltext.Scope, limits: Limits) -> None:
+        self.total = scope.total
+        self._db = connection
+        if connection not in _able:
+            connection.register_fts5_function("places", _places)
+            _able.add(connection)
+        self._values: dict[str, Any] = {
+            "first": scope.first,
+            "last": scope.last,
+            "conversations": jsontext.dumps_plain(scope.ids) if scope.has_gaps else None,
+            "since": limits.since,
+            "before": limits.before,
+            "roles": jsontext.dumps_plain(limits.roles or ()),
+        }
+        self._searched = "s.search_message MATCH :match AND s.rowid >= :first AND s.rowid < :last"
+        if scope.has_gaps:
+            self._searched += " AND s.rowid / 1000000000 IN (SELECT value FROM json_each(:conversations))"
+        near = fulltext.near(limits, "s.rowid", "SELECT value FROM json_each(:roles)")
+        self._within = f"{self._searched} AND {near}"
+
+    def best(self, term: Term, most: int) -> list[tuple[int, float]]:
+        # With a second key SQLite sorts by itself and keeps only the best, which is faster than FTS5's own sorting.
+        sql = f"SELECT s.rowid, s.rank FROM search_message s WHERE {self._within} ORDER BY 2, 1 DESC LIMIT :most"  # noqa: S608 - our names
+        return [(each, -rank) for each, rank in self._all(sql, match=either([term]), reach=0, most=most)]
+
+    def holders(self, terms: Sequence[Term], reach: int) -> list[list[int]]:
+        sql = f"SELECT s.rowid FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
+        return [[row[0] for row in self._all(sql, match=either([term]), reach=reach)] for term in terms]
+
+    def lines(self, ids: Sequence[int]) -> dict[int, Line]:
+        rows = self._all(
+            f"SELECT {fulltext.LINE} FROM message m WHERE m.id IN (SELECT value FROM json_each(:ids))",  # noqa: S608 - our names
+            ids=jsontext.dumps_plain(ids),
+        )
+        return fulltext.lines(rows)
+
+    def places(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, Places]:
+        found: dict[int, list[list[int]]] = {}
+        # The + keeps SQLite from asking the index once for each id.
+        self._all(
+            f"SELECT places(s.search_message, :found) FROM search_message s WHERE {self._searched}"  # noqa: S608 - our names
+            " AND +s.rowid IN (SELECT value FROM json_each(:ids))",
+            match=either(terms),
+            ids=jsontext.dumps_plain(ids),
+            found=apsw.pyobject(found),
+        )
+        return _by_term(terms, found)
+
+    def _all(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self._db.execute(sql, self._values | values).fetchall()
+
+
+def either(terms: Sequence[Term]) -> str:
+    """The query that any of the terms answers."""
+    return " OR ".join(f'"{form}"' for term in terms for form in term.forms)
+
+
+def _places(api: apsw.FTS5ExtensionApi, *sink: Any) -> None:
+    """Notes where each phrase of the query stands in the current row."""
+    sink[0][api.rowid] = [api.phrase_column_offsets(phrase, 0) for phrase in range(api.phrase_count)]
+
+
+def _by_term(terms: Sequence[Term], found: dict[int, list[list[int]]]) -> dict[int, Places]:
+    """The places of the phrases, those of a term's forms together."""
+    if all(len(term.forms) == 1 for term in terms):
+        return {**found}
+    return {
+        each: [_together(term, rest) for term in terms]
+        for each, rest in zip(found, map(iter, found.values()), strict=True)
+    }
+
+
+def _together(term: Term, places: Iterator[list[int]]) -> list[int]:
+    return next(places) if len(term.forms) == 1 else sorted(chain.from_iterable(islice(places, len(term.forms))))

@@ -1,0 +1,88 @@
+"""The half of a full-text search that both databases share: who may see what, and what a message's row says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder
+
+from lossless.search.recall import Limits
+from lossless.search.scoring import Line
+from lossless.store import jsontext
+from lossless.store.base import SPAN
+from lossless.store.sql import SQLStore
+
+LINE = "m.id, m.role, m.tokens, m.meta, coalesce(m.at, m.created_at)"
+"""What a search must know of a message besides its words."""
+
+
+class Scope(Struct, frozen=True):
+    """The conversations that are searched, ascending, and how many messages they hold."""
+
+    ids: tuple[int, ...]
+    total: int
+
+    @property
+    def first(self) -> int:
+        return self.ids[0] * SPAN
+
+    @property
+    def last(self) -> int:
+        """Behind the last id of the last conversation."""
+        return (self.ids[-1] + 1) * SPAN
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether conversations of others lie between these."""
+        return self.ids[-1] - self.ids[0] + 1 != len(self.ids)
+
+
+def scope(store: SQLStore, conversation_ids: Sequence[int] | None) -> Scope:
+    """What the store's owner may search of these conversations, or of all."""
+    among = "" if conversation_ids is None else f"AND id IN ({store.each_of('ids', 'bigint')})"
+    rows = store.all(
+        f"SELECT id, next_seq - 1 FROM conversation WHERE owner = :owner {among} ORDER BY id",  # noqa: S608 - our names
+        owner=store.owner,
+        ids=store.listing(conversation_ids or ()),
+    )
+    return Scope(tuple(row[0] for row in rows), sum(row[1] for row in rows))
+
+
+def near(limits: Limits, place: str, one_of: str) -> str:
+    """The condition that a message within the limits lies `:reach` or less from a place.
+
+    `one_of` is the query that gives each of `:roles`.
+    """
+    conditions = [
+        ("coalesce(m.at, m.created_at) >= :since", limits.since),
+        ("coalesce(m.at, m.created_at) < :before", limits.before),
+        (f"m.role IN ({one_of})", limits.roles),
+    ]
+    wanted = " AND ".join(condition for condition, value in conditions if value is not None)
+    if not wanted:
+        return "TRUE"
+    return f"EXISTS (SELECT 1 FROM message m WHERE m.id BETWEEN {place} - :reach AND {place} + :reach AND {wanted})"  # noqa: S608 - our names
+
+
+def lines(rows: Iterable[tuple[Any, ...]]) -> dict[int, Line]:
+    """The messages of rows that were read as `LINE`."""
+    return {each: Line(role, tokens * 4 // 5, _speaker(meta), at) for each, role, tokens, meta, at in rows}
+
+
+class _Meta(Struct):
+    name: str | None = None
+
+
+_decode = Decoder(_Meta).decode
+
+
+def _speaker(meta: str | None) -> str | None:
+    if meta is None or '"name"' not in meta:
+        return None
+    try:
+        return _decode(meta).name
+    except DecodeError:
+        # What only the slower reader takes: a lone surrogate somewhere, a NaN.
+        return str(jsontext.loads(meta).get("name"))

@@ -1,0 +1,157 @@
+"""Full text in PostgreSQL: what tsvectors tell about a question's terms."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lossless.search.question import Term
+from lossless.search.recall import Limits
+from lossless.search.scoring import Line, Places
+from lossless.search.words import segment
+from lossless.store import fulltext
+from lossless.store.sql import SQLStore
+
+_CHUNK = 100_000
+_CHUNK_PLACES = 20_000
+"""Further apart than any two words of a chunk: positions in a tsvector end at 16,383."""
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+_NOT_WORDS = re.compile(r"[\W_]+")
+
+_Lexemes = dict[str, list[int]]
+"""Where each lexeme stands."""
+
+
+class TSVectorIndex:
+    """The messages of a scope, within limits (see `lossless.search.recall.Index`)."""
+
+    def __init__(self, store: SQLStore, scope: fulltext.Scope, limits: Limits) -> None:
+        self.total = scope.total
+        self._store = store
+        self._values: dict[str, Any] = {
+            "first": scope.first,
+            "last": scope.last,
+            "conversations": list(scope.ids) if scope.has_gaps else None,
+            "since": limits.since,
+            "before": limits.before,
+            "roles": list(limits.roles or ()),
+        }
+        self._searched = "s.message_id >= :first AND s.message_id < :last"
+        if scope.has_gaps:
+            self._searched += " AND s.message_id / 1000000000 = ANY(CAST(:conversations AS bigint[]))"
+        self._searched += f" AND {fulltext.near(limits, 's.message_id', 'SELECT unnest(CAST(:roles AS text[]))')}"
+
+    def best(self, term: Term, most: int) -> list[tuple[int, float]]:
+        (query,) = queries([term])
+        rows = self._all(
+            "SELECT s.message_id, max(ts_rank(s.words, q.query, 1))::float8 FROM search_message s,"  # noqa: S608 - our names
+            f" (SELECT {query} AS query) AS q WHERE s.words @@ q.query AND {self._searched}"
+            " GROUP BY 1 ORDER BY 2 DESC, 1 DESC LIMIT :most",
+            reach=0,
+            most=most,
+            **parameters([term]),
+        )
+        return [(each, score) for each, score in rows]
+
+    def holders(self, terms: Sequence[Term], reach: int) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in terms]
+        each = ", ".join(f"({number}, {query})" for number, query in enumerate(queries(terms)))
+        if each:
+            rows = self._all(
+                f"SELECT DISTINCT t.number, s.message_id FROM (VALUES {each}) AS t (number, query)"  # noqa: S608 - our names
+                f" JOIN search_message s ON s.words @@ t.query WHERE {self._searched}",
+                reach=reach,
+                **parameters(terms),
+            )
+            for number, identity in rows:
+                found[number].append(identity)
+        return found
+
+    def lines(self, ids: Sequence[int]) -> dict[int, Line]:
+        rows = self._all(
+            f"SELECT {fulltext.LINE} FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[]))",  # noqa: S608 - our names
+            ids=list(ids),
+        )
+        return fulltext.lines(rows)
+
+    def places(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, Places]:
+        phrases = self._phrases(terms)
+        rows = self._all(
+            "SELECT s.message_id, s.chunk, u.lexeme, u.positions FROM search_message s, unnest(s.words) AS u"
+            " WHERE s.message_id = ANY(CAST(:ids AS bigint[])) AND u.lexeme = ANY(CAST(:lexemes AS text[]))"
+            " ORDER BY s.message_id, s.chunk",
+            ids=list(ids),
+            lexemes=sorted({lexeme for phrase in phrases.values() for _, lexeme in phrase}),
+        )
+        messages: dict[int, _Lexemes] = defaultdict(lambda: defaultdict(list))
+        for identity, chunk, lexeme, positions in rows:
+            messages[identity][lexeme] += [chunk * _CHUNK_PLACES + position for position in positions]
+        found = {identity: _by_term(terms, phrases, lexemes) for identity, lexemes in messages.items()}
+        return {identity: places for identity, places in found.items() if any(places)}
+
+    def _phrases(self, terms: Sequence[Term]) -> dict[str, list[tuple[int, str]]]:
+        """The lexemes that each form is made of, with their distance from its first."""
+        rows = self._all(
+            "SELECT f.form, u.positions[1], u.lexeme FROM unnest(CAST(:forms AS text[]), CAST(:words AS text[])) AS f (form, words),"
+            " unnest(to_tsvector('words', f.words)) AS u ORDER BY 1, 2",
+            forms=[form for term in terms for form in term.forms],
+            words=[bare(form) for term in terms for form in term.forms],
+        )
+        phrases: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for form, position, lexeme in rows:
+            phrases[form].append((position - 1, lexeme))
+        return phrases
+
+    def _all(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self._store.all(sql, **(self._values | values))
+
+
+def queries(terms: Sequence[Term]) -> Iterator[str]:
+    """For each term an expression that is its tsquery, over the `parameters` of the same terms."""
+    number = 0
+    for term in terms:
+        names = [f"phraseto_tsquery('words', :f{n})" for n in range(number, number + len(term.forms))]
+        number += len(term.forms)
+        yield " || ".join(names)
+
+
+def parameters(terms: Sequence[Term]) -> dict[str, str]:
+    forms = [form for term in terms for form in term.forms]
+    return {f"f{number}": bare(form) for number, form in enumerate(forms)}
+
+
+def chunks(text: str) -> Iterator[str]:
+    """The words of a text, as PostgreSQL's parser should see them, in pieces that a tsvector can hold."""
+    words = bare(segment(text))
+    while len(words) > _CHUNK:
+        end = words.rfind(" ", 1, _CHUNK)
+        end = _CHUNK if end < 0 else end
+        yield words[:end]
+        words = words[end:]
+    yield words
+
+
+def bare(text: str) -> str:
+    """The words of a text: nothing that a parser takes for a path or an address, and Latin letters without accents."""
+    if not text.isascii():
+        text = _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
+    return _NOT_WORDS.sub(" ", text)
+
+
+def _by_term(terms: Sequence[Term], phrases: dict[str, list[tuple[int, str]]], lexemes: _Lexemes) -> Places:
+    return [sorted(place for form in term.forms for place in _starts(phrases[form], lexemes)) for term in terms]
+
+
+def _starts(phrase: list[tuple[int, str]], lexemes: _Lexemes) -> Sequence[int]:
+    """Where all lexemes of a phrase follow each other."""
+    if not phrase:
+        return ()
+    (_, first), *rest = phrase
+    starts: Sequence[int] = lexemes.get(first, ())
+    for distance, lexeme in rest:
+        there = set(lexemes.get(lexeme, ()))
+        starts = [start for start in starts if start + distance in there]
+    return starts

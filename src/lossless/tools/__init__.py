@@ -1,0 +1,271 @@
+"""The lcm_* tools: what an agent calls to search, inspect and recall what was said.
+
+    from lossless.tools import tools
+
+    kit = tools(chat)                         # three tools; with a grant, lcm_expand as well
+    kit.schemas("anthropic")                  # or "openai", "mcp"
+    kit.call("lcm_grep", {"pattern": "deploy key", "mode": "full_text"}).text
+
+A call never raises for what an agent got wrong: it gets JSON with `error` and a `hint` instead. Old text comes back marked as
+untrusted, and escaped, so that it cannot pass for anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from lossless.client import Conversation
+from lossless.engine import reading
+from lossless.engine.asked import check
+from lossless.engine.describe import Lines, describe
+from lossless.engine.expand import expand
+from lossless.engine.grants import Charge, Delegate
+from lossless.engine.grep import SECONDS
+from lossless.engine.reading import Reader
+from lossless.engine.routing import route
+from lossless.errors import GrantRefused, InvalidInput, LosslessError, NotFound, StoreError
+from lossless.model import Expansion
+from lossless.summarizers.text import well_formed
+from lossless.tokens import estimate
+from lossless.tools import outcomes
+from lossless.tools.arguments import TOOLS, Arguments, Describe, Expand, ExpandQuery, Grep, Style, converted, schema
+from lossless.tools.outcomes import ToolOutcome
+
+if TYPE_CHECKING:
+    from lossless.aio import AsyncConversation
+
+__all__ = ["ToolOutcome", "Tools", "tools"]
+
+_FILE_BYTES = (1_024, 512_000)
+_MOST_FOUND = 50
+
+
+def tools(chat: Conversation | AsyncConversation, grant: str | None = None) -> Tools:
+    """The tools of a conversation. With a `grant` they are a delegate's: they read nothing outside of it, and are metered."""
+    return Tools(chat if isinstance(chat, Conversation) else chat._chat, grant)
+
+
+class Tools:
+    """A set of tools for one conversation."""
+
+    def __init__(self, chat: Conversation, grant: str | None = None) -> None:
+        self._chat, self._lcm, self._store = chat, chat._lcm, chat._store
+        self._delegate = None if grant is None else Delegate(chat._store, grant, chat._lcm._clock)
+        self._blocked: set[str] = set()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name in TOOLS if self._delegate or name != "lcm_expand")
+
+    def schemas(self, style: Style) -> list[dict[str, Any]]:
+        """The tools as a provider's API or an MCP client takes them."""
+        if style not in ("openai", "anthropic", "mcp"):
+            raise InvalidInput(f"{style!r} is not a style of schemas.", hint='Give "openai", "anthropic" or "mcp".')
+        return [schema(style, name) for name in self.names]
+
+    def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> ToolOutcome:
+        """Call a tool with the arguments that an agent sent, as a mapping or as JSON text."""
+        verbs: dict[str, Callable[[Any], ToolOutcome]] = {
+            "lcm_grep": self._grep,
+            "lcm_describe": self._describe,
+            "lcm_expand_query": self._expand_query,
+            "lcm_expand": self._expand,
+        }
+        try:
+            if not self._lcm.settings.enabled:
+                raise InvalidInput("LCM_ENABLED is false: there is no memory to search.")
+            if name not in self.names:
+                raise _unknown(name, self.names)
+            outcome = verbs[name](converted(TOOLS[name], arguments))
+        except StoreError:
+            raise
+        except LosslessError as error:
+            outcome = outcomes.refusal(error)
+        # No provider takes what stored text may hold: NUL and lone surrogates.
+        return structs.replace(outcome, text=well_formed(outcome.text))
+
+    async def acall(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> ToolOutcome:
+        """As `call`, on a worker thread: the event loop does not wait for it."""
+        from anyio import to_thread
+
+        return await to_thread.run_sync(self.call, name, arguments, abandon_on_cancel=True)
+
+    def _reader(self, arguments: Arguments) -> Reader:
+        return self._lcm._reader(self._scope(arguments))
+
+    def _scope(self, arguments: Arguments) -> tuple[int, ...]:
+        if self._delegate:
+            return self._delegate.scope(arguments.conversation_id)
+        if arguments.conversation_id is not None:
+            return reading.only(self._store, arguments.conversation_id)
+        if arguments.all_conversations:
+            return reading.everything(self._store)
+        scope = reading.family(self._store, self._chat.key)
+        if not scope:
+            raise NotFound(
+                "conversation", f"under {self._chat.key} yet", hint="Pass conversationId, or allConversations: true."
+            )
+        return scope
+
+    def _metered(self, verb: str, what: str, work: Callable[[int | None], ToolOutcome]) -> ToolOutcome:
+        """The outcome, in as many tokens as a grant has left, if there is one."""
+        if self._delegate is None:
+            return work(None)
+
+        def reading(most: int) -> tuple[ToolOutcome, list[Charge]]:
+            outcome = work(most)
+            outcome = structs.replace(outcome, text=outcomes.cut(outcome.text, most))
+            return outcome, [Charge(what, estimate(outcome.text))]
+
+        return self._delegate.read(verb, None, reading)
+
+    # grep
+
+    def _grep(self, arguments: Grep) -> ToolOutcome:
+        scope = self._scope(arguments)
+        what = f"grep {arguments.pattern[:80]}"
+        return self._metered("lcm_grep", what, lambda most: self._found(arguments, scope, most))
+
+    def _found(self, arguments: Grep, scope: tuple[int, ...], most: int | None) -> ToolOutcome:
+        asked = check(
+            arguments.pattern,
+            mode=arguments.mode,
+            scope=arguments.scope,
+            since=arguments.since,
+            before=arguments.before,
+            limit=arguments.limit,
+            sort=arguments.sort,
+            file_ids=arguments.file_ids or None,
+        )
+        hits = self._lcm._grep(scope, asked, arguments.cursor, SECONDS)
+        return outcomes.found(arguments, self._where(arguments, scope), hits, most)
+
+    def _where(self, arguments: Grep, scope: tuple[int, ...]) -> str:
+        if self._delegate:
+            return f"granted: {', '.join(map(str, scope))}"
+        if arguments.conversation_id is not None:
+            return f"conversation {scope[0]}"
+        if arguments.all_conversations:
+            return "all conversations"
+        return f"session family rooted at {scope[0]} ({len(scope)} segments)"
+
+    # describe
+
+    def _describe(self, arguments: Describe) -> ToolOutcome:
+        reader = self._reader(arguments)
+        least, most = _FILE_BYTES
+        size = min(max(arguments.expand_file_max_bytes, least), most)
+        lines = Lines(arguments.start_line, arguments.end_line, size)
+        cap, source = self._cap(arguments.token_cap)
+
+        def described(_: int | None) -> ToolOutcome:
+            found = describe(reader, arguments.id, lines, cap=cap, inline=arguments.expand_file)
+            return outcomes.described(found, source)
+
+        return self._metered("lcm_describe", arguments.id[:80], described)
+
+    def _cap(self, asked: int | None) -> tuple[int, str]:
+        if self._delegate:
+            left = self._delegate.remaining()
+            return (min(asked, left), "request") if asked else (left, "delegated_grant_remaining")
+        return (asked, "request") if asked else (self._lcm.settings.max_expand_tokens, "config_default")
+
+    # expand, under a grant only
+
+    def _expand(self, arguments: Expand) -> ToolOutcome:
+        assert self._delegate is not None
+        reader = self._reader(arguments)
+        ids, messages = list(dict.fromkeys(arguments.summary_ids)), arguments.include_messages
+        if arguments.query:
+            found = reader.store.search_summaries(arguments.query, conversation_ids=reader.scope, limit=_MOST_FOUND)
+            rows = [row for each in found for row in reader.store.summaries(each.conversation_id, [each.summary_id])]
+            ids, messages = [row.public_id for row in rows], False
+        elif not ids:
+            raise InvalidInput("Neither summaryIds nor query was given.", hint="Give one of them.")
+        depth = min(max(1, arguments.max_depth), self._delegate.grant().max_depth)
+
+        def expanded(most: int) -> tuple[Expansion, list[Charge]]:
+            done = expand(
+                reader,
+                ids,
+                max_tokens=most,
+                depth=depth,
+                include_messages=messages,
+                strategy=arguments.strategy,
+                cursor=arguments.cursor,
+            )
+            if done.tokens > most:
+                raise GrantRefused(
+                    "Too little is left of this grant's budget to read on.", hint="Answer from what was read."
+                )
+            return done, [Charge(item.id, item.tokens) for item in done.items]
+
+        measured = sum(_cost(reader, each, messages) for each in ids)
+        cap = self._cap(arguments.token_cap)[0]
+        done = self._delegate.read("lcm_expand", cap, expanded)
+        policy = route(
+            "explicit_expand",
+            len(ids),
+            cap=max(1, cap),
+            query=arguments.query or "",
+            depth=depth,
+            messages=messages,
+            measured=measured,
+        )
+        return outcomes.expanded(ids, done, policy)
+
+    # expand_query
+
+    def _expand_query(self, arguments: ExpandQuery) -> ToolOutcome:
+        if not arguments.prompt:
+            raise InvalidInput("The prompt is empty.", hint="Ask a question.")
+        if not arguments.query and not arguments.summary_ids:
+            raise InvalidInput("Neither query nor summaryIds was given.", hint="query finds the place, prompt asks.")
+        if self._delegate:
+            return self._recursion(self._delegate)
+        everywhere = arguments.all_conversations and arguments.conversation_id is None
+        inquiry = self._lcm.inquiry(
+            arguments.prompt,
+            ids=tuple(dict.fromkeys(arguments.summary_ids)),
+            query=arguments.query or None,
+            max_tokens=arguments.max_tokens,
+            token_cap=arguments.token_cap,
+            timeout_ms=arguments.timeout_ms,
+            scope=None if everywhere else self._scope(arguments),
+            origin=self._chat.key,
+        )
+        return outcomes.answered(inquiry.run())
+
+    def _recursion(self, delegate: Delegate) -> ToolOutcome:
+        """Whoever reads for a question must not ask another."""
+        grant = delegate.grant()
+        reason = "idempotent_reentry" if grant.request_id in self._blocked else "depth_cap"
+        self._blocked.add(grant.request_id)
+        return outcomes.in_json(
+            {
+                "errorCode": "EXPANSION_RECURSION_BLOCKED",
+                "error": "lcm_expand_query cannot be called while answering one. Use lcm_expand; what it does not reach, "
+                "leave to the conversation that asked.",
+                "requestId": grant.request_id,
+                "expansionDepth": 1,
+                "originSessionKey": grant.origin,
+                "reason": reason,
+            }
+        )
+
+
+def _unknown(name: str, names: Sequence[str]) -> LosslessError:
+    if name == "lcm_expand":
+        return InvalidInput(
+            "lcm_expand is for delegates that were given a grant.",
+            hint="Use lcm_expand_query, or lcm_grep and lcm_describe.",
+        )
+    return InvalidInput(f"There is no tool {name[:80]!r}.", hint=f"There are {', '.join(names)}.")
+
+
+def _cost(reader: Reader, id: str, messages: bool) -> int:
+    branches = describe(reader, id).branches
+    return (branches[0].cost_with_messages if messages else branches[0].cost) if branches else 0

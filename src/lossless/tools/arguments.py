@@ -1,0 +1,171 @@
+"""What the tools take: typed once, and from that the schemas that providers and MCP clients want."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from lossless.engine.expand import Strategy
+from lossless.errors import InvalidInput
+from lossless.summarizers.text import well_formed
+
+Style: TypeAlias = Literal["openai", "anthropic", "mcp"]
+
+_Id = Annotated[int | None, Meta(description="One conversation, by the number that lcm_grep shows for it.")]
+_All = Annotated[bool, Meta(description="Look in all conversations, not only in this one and its earlier sessions.")]
+_Summaries = Annotated[tuple[str, ...], Meta(description='Ids of summaries, "sum_...".')]
+_AtLeast1 = {"minimum": 1}
+
+
+class Arguments(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What every tool takes."""
+
+    conversation_id: _Id = None
+    all_conversations: _All = False
+
+
+class Grep(Arguments, frozen=True, kw_only=True):
+    """Search everything that was ever said here, summarised or not, by words or by pattern. Start with it; if a hit says enough, stop there."""
+
+    pattern: Annotated[str, Meta(description="Words, a question, or with mode regex a pattern (RE2).")]
+    mode: Annotated[
+        Literal["regex", "full_text"],
+        Meta(description='"full_text" ranks what holds the words best; "double quotes" keep a phrase together.'),
+    ] = "regex"
+    scope: Annotated[
+        Literal["messages", "summaries", "both", "files"], Meta(description='"files": in large contents kept apart.')
+    ] = "both"
+    file_ids: Annotated[tuple[str, ...], Meta(description="Only in these files (scope files).")] = ()
+    since: Annotated[str | None, Meta(description="ISO 8601; from then on.")] = None
+    before: Annotated[str | None, Meta(description="ISO 8601; up to then.")] = None
+    limit: Annotated[int, Meta(description="Hits of each kind.", extra_json_schema={"minimum": 1, "maximum": 200})] = 50
+    sort: Annotated[
+        Literal["recency", "relevance", "hybrid"], Meta(description="For full_text; regex is by recency.")
+    ] = "recency"
+    cursor: Annotated[str | None, Meta(description="nextCursor of the page before.")] = None
+
+
+class Describe(Arguments, frozen=True, kw_only=True):
+    """Show one summary, message or file in full: its text, what it was made from, and what it would cost to read what lies below it. Cheap."""
+
+    id: Annotated[str, Meta(description='"sum_...", "file_..." or "msg#...", or a reference copied from a message.')]
+    token_cap: Annotated[
+        int | None,
+        Meta(description="What you could spend: branches are marked as in or over it.", extra_json_schema=_AtLeast1),
+    ] = None
+    expand_file: Annotated[bool, Meta(description="Show the content of a file.")] = True
+    expand_file_max_bytes: Annotated[
+        int, Meta(description="How much of it.", extra_json_schema={"minimum": 1_024, "maximum": 512_000})
+    ] = 32_768
+    start_line: Annotated[
+        int | None, Meta(description="First line of a file to show.", extra_json_schema=_AtLeast1)
+    ] = None
+    end_line: Annotated[int | None, Meta(description="Last line of it.", extra_json_schema=_AtLeast1)] = None
+
+
+class ExpandQuery(Arguments, frozen=True, kw_only=True):
+    """Answer one question from what lies below summaries: exact commands, values, reasons, quotations. Give query to find the place, or summaryIds if you know it."""
+
+    prompt: Annotated[str, Meta(description="The question.")]
+    query: Annotated[str | None, Meta(description="Words that find the place, when you have no ids.")] = None
+    summary_ids: _Summaries = ()
+    max_tokens: Annotated[int, Meta(description="How long the answer may be.", extra_json_schema=_AtLeast1)] = 2_000
+    token_cap: Annotated[
+        int | None, Meta(description="How much history may be read for it.", extra_json_schema=_AtLeast1)
+    ] = None
+    timeout_ms: Annotated[int | None, Meta(description="How long it may take.", extra_json_schema=_AtLeast1)] = None
+
+
+class Expand(Arguments, frozen=True, kw_only=True):
+    """Read what summaries were made from, down to the messages, within the budget of your grant."""
+
+    summary_ids: _Summaries = ()
+    query: Annotated[str | None, Meta(description="Words that find summaries, in place of ids.")] = None
+    max_depth: Annotated[int, Meta(description="How many steps down.", extra_json_schema=_AtLeast1)] = 3
+    token_cap: Annotated[int | None, Meta(description="The most to read.", extra_json_schema=_AtLeast1)] = None
+    include_messages: Annotated[bool, Meta(description="Also the messages below leaves.")] = False
+    strategy: Annotated[Strategy, Meta(description='"fit" leaves out what does not fit and goes on.')] = "order"
+    cursor: Annotated[str | None, Meta(description="nextCursor of the page before.")] = None
+
+
+TOOLS: dict[str, type[Arguments]] = {
+    "lcm_grep": Grep,
+    "lcm_describe": Describe,
+    "lcm_expand_query": ExpandQuery,
+    "lcm_expand": Expand,
+}
+
+
+def schema(style: Style, name: str) -> dict[str, Any]:
+    """One tool, as an API takes it."""
+    parameters = _parameters(TOOLS[name])
+    about = {"name": name, "description": parameters.pop("description")}
+    parameters.pop("title", None)
+    if style == "openai":
+        return {"type": "function", "function": {**about, "parameters": parameters}}
+    return {**about, "input_schema" if style == "anthropic" else "inputSchema": parameters}
+
+
+def _parameters(kind: type[Arguments]) -> dict[str, Any]:
+    parameters: dict[str, Any] = _simple(msgspec.json.schema(kind)["$defs"][kind.__name__])
+    return parameters
+
+
+def _simple(schema: Any) -> Any:
+    """A schema in which an argument that may be left out is not said to be null as well: models then leave it out."""
+    if isinstance(schema, list):
+        return [_simple(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: _simple(value) for key, value in schema.items() if not (key == "default" and value is None)}
+    choices = [each for each in kept.pop("anyOf", []) if each != {"type": "null"}]
+    return {**choices[0], **kept} if len(choices) == 1 else {**kept, "anyOf": choices} if choices else kept
+
+
+def converted(kind: type[Arguments], arguments: Mapping[str, Any] | str | None) -> Arguments:
+    """What an agent sent, as it is meant, or `InvalidInput` with what is wrong about it."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"The arguments are not JSON: {error}.", hint="Send one JSON object.") from error
+    if not isinstance(arguments, Mapping | None):
+        raise InvalidInput("The arguments are not an object.", hint="Send one JSON object.")
+    given = {_text(str(key)): _tidy(key, value) for key, value in (arguments or {}).items() if value is not None}
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        said = f"{error}.".replace("`$.", "`")
+        properties = _parameters(kind)["properties"]
+        allowed = next(
+            (each["enum"] for name, each in properties.items() if f"`{name}`" in said and "enum" in each), None
+        )
+        hint = f"Give one of {', '.join(allowed)}." if allowed else f"It takes {', '.join(properties)}."
+        raise InvalidInput(said, hint=hint) from error
+
+
+def _tidy(name: str, value: Any) -> Any:
+    """An argument as it is meant: trimmed, whole, a list where one is wanted."""
+    if name == "allConversations":
+        return value is True
+    if name in ("summaryIds", "fileIds"):
+        listed = [value] if isinstance(value, str) else value
+        return [_text(each) if isinstance(each, str) else each for each in listed] if _is_list(listed) else listed
+    if name == "id" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return math.trunc(value)
+    return _text(value) if isinstance(value, str) else value
+
+
+def _text(value: str) -> str:
+    return well_formed(value).strip()
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -1,0 +1,143 @@
+"""Assembly: the newest kept, the newest turn always, valid, bounded, told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lossless import Message, Reasoning, StoredMessage, Text, ToolCall, ToolResult
+from lossless.engine.assemble import Assembly, Entry, assemble
+from lossless.engine.pairing import MISSING, paired
+from lossless.model import Context
+from lossless.tokens import message_tokens
+from tests import strategies
+
+
+def entry(message: Message, seq: int, tokens: int | None = None) -> Entry:
+    from datetime import UTC, datetime
+
+    cost = message_tokens(message) if tokens is None else tokens
+    stored = StoredMessage(1_000_000_000 + seq, seq, cost, b"", datetime(2026, 1, 1, tzinfo=UTC), message)
+    return Entry(stored, message, cost, None, seq)
+
+
+def entries(*messages: Message) -> list[Entry]:
+    return [entry(message, seq) for seq, message in enumerate(messages, 1)]
+
+
+def words(count: int) -> str:
+    return "word " * count
+
+
+def seqs(shown: Context) -> list[int]:
+    return [item.seq for item in shown.items if isinstance(item, StoredMessage)]
+
+
+def show(body: list[Entry], budget: int, fresh: int = 0) -> Assembly:
+    return assemble((), body, fresh=fresh, budget=budget)
+
+
+def test_what_fits_is_shown_whole_and_as_it_is() -> None:
+    body = entries(Message.user("a"), Message.assistant("b"), Message.user("c"))
+    shown = show(body, 1000).context
+    assert shown.messages == tuple(each.message for each in body)
+    assert (shown.left_out, shown.over_budget) == ((), False)
+    assert shown.tokens == sum(each.tokens for each in body)
+
+
+def test_the_oldest_leave_first_and_are_told() -> None:
+    body = entries(*(Message.user(words(50)) for _ in range(10)))
+    shown = show(body, 300, fresh=8).context
+    assert seqs(shown) == list(range(11 - len(shown.items), 11))
+    assert 0 < shown.tokens <= 300
+    assert [left.reason for left in shown.left_out] == ["budget"] * (10 - len(shown.items))
+    assert shown.left_out[0].id == "msg#1000000001"
+
+
+def test_a_tail_that_is_too_large_gives_up_its_oldest_tool_results_first() -> None:
+    call = Message("assistant", (ToolCall("c1", "read"),))
+    result = Message("tool", (ToolResult("c1", (Text(words(500)),)),))
+    body = entries(Message.user("look"), call, result, Message.assistant("seen"), Message.user("now"))
+    shown = show(body, 200).context
+    assert shown.tokens <= 200
+    assert seqs(shown) == [1, 2, 3, 4, 5]
+    assert "msg#1000000003" in shown.messages[2].text
+    assert [left.reason for left in shown.left_out] == ["tool result"]
+
+
+def test_then_its_oldest_whole_turns_leave() -> None:
+    body = entries(*(m for n in range(6) for m in (Message.user(f"{n} {words(40)}"), Message.assistant(words(40)))))
+    budget = sum(each.tokens for each in body[-4:]) + 5
+    shown = show(body, budget).context
+    assert shown.tokens <= budget
+    assert seqs(shown) == [9, 10, 11, 12]
+    assert {left.reason for left in shown.left_out} == {"tail over budget"}
+
+
+def test_the_newest_turn_alone_may_exceed_the_budget_and_says_so() -> None:
+    big = Message("tool", (ToolResult("c", (Text(words(500)),)),))
+    body = entries(Message.user(words(50)), Message.user("now"), Message("assistant", (ToolCall("c", "x"),)), big)
+    shown = show(body, 100).context
+    assert shown.over_budget
+    assert seqs(shown) == [2, 3, 4]
+    assert shown.messages[2] is big
+
+
+def test_a_call_in_flight_gets_a_stand_in_within_the_budget() -> None:
+    body = entries(Message.user(words(20)), Message.user("now"), Message("assistant", (ToolCall("c", "x"),)))
+    whole = show(body, 1000).context
+    assert whole.messages[-1].text == MISSING
+    tight = show(body, sum(each.tokens for each in body)).context
+    assert seqs(tight) == [2, 3]
+    assert tight.tokens <= sum(each.tokens for each in body)
+
+
+def test_the_head_always_stays() -> None:
+    head = [Entry(None, Message.system("instructions"), 10)]
+    shown = assemble(head, entries(Message.user(words(100)), Message.user("now")), fresh=0, budget=40).context
+    assert shown.messages[0].text == "instructions"
+    assert shown.messages[-1].text == "now"
+    assert shown.tokens <= 40
+
+
+def test_thinking_from_before_the_newest_summary_is_left_out_except_in_the_running_turn() -> None:
+    def thought(text: str) -> Message:
+        return Message("assistant", (Reasoning("hm"), Text(text)))
+
+    summary = Entry(None, Message.user("<summary/>"), 5, (1, 1), at=10)
+    old = [entry(Message.user("q"), 2), entry(thought("old"), 3)]
+    new = [entry(Message.user("q2"), 11), entry(thought("new"), 12), entry(Message.user("q3"), 13)]
+    running = entry(thought("running"), 9)
+    shown = show([summary, *old, *new, running], 1000).context
+    kinds = {message.text: [type(part).__name__ for part in message.parts] for message in shown.messages}
+    assert kinds["old"] == ["Text"]
+    assert kinds["new"] == kinds["running"] == ["Reasoning", "Text"]
+
+
+@given(
+    st.lists(strategies.messages, max_size=14),
+    st.integers(1, 600),
+    st.integers(0, 14),
+)
+def test_any_history_fits_its_budget_or_is_one_turn(messages: list[Message], budget: int, fresh: int) -> None:
+    body = entries(*messages)
+    made = show(body, budget, min(fresh, len(body)))
+    shown = made.context
+    assert shown.tokens == sum(map(message_tokens, shown.messages))
+    assert shown.over_budget == (shown.tokens > budget)
+    users = [each for each in body if each.message.role == "user"]
+    if shown.over_budget:
+        turn = users[-1].item if users else body[-1].item
+        assert shown.items[0] == turn
+    kept = seqs(shown)
+    assert kept == sorted(kept)
+    gone = {int(left.id.removeprefix("msg#")) % 1000 for left in shown.left_out if left.reason != "tool result"}
+    assert sorted([*kept, *gone]) == list(range(1, len(body) + 1))
+    assert show(body, budget, min(fresh, len(body))).context == shown
+    assert paired(shown.messages, fresh=made.fresh) == shown.messages
+
+
+@pytest.mark.parametrize("budget", [1, 50, 10_000])
+def test_nothing_is_shown_of_nothing(budget: int) -> None:
+    assert show([], budget).context == Context((), 0)

@@ -1,0 +1,295 @@
+"""Assembly from the database: what a model is shown, turn after turn, and what it was shown then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec import structs
+
+from lossless import Conversation, File, Lossless, Message, StoredMessage, Summary, Text, ToolCall, ToolResult
+from lossless.errors import InvalidInput, NotFound, StoreUnavailable
+from lossless.events import Event
+from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
+from lossless.model import Context
+from tests.engine.test_worker import Clock
+from tests.test_compaction import SMALL, WINDOW, assert_promise, open_small, short, turns
+
+DUMPS: dict[str, Callable[[Context], dict[str, object]]] = {
+    "anthropic": anthropic.dump,
+    "openai_chat": openai_chat.dump,
+    "openai_responses": openai_responses.dump,
+    "openclaw": openclaw.dump,
+}
+
+
+@pytest.mark.parametrize("format", DUMPS)
+def test_each_request_begins_with_the_last_one_until_the_next_compaction(database: str, format: str) -> None:
+    """Forty turns, compaction before the thirtieth: every request but one begins with the bytes of the one before."""
+    changes, before = 0, b""
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        for n in range(40):
+            chat.ingest(turns(1, n)[:1])
+            if n == 29:
+                chat.compact(WINDOW)
+            wire = _bytes(DUMPS[format](chat.assemble(100_000)))
+            changes += not wire.startswith(before)
+            before = wire
+            chat.ingest(turns(1, n)[1:])
+    assert changes == 1
+
+
+def _bytes(request: dict[str, object]) -> bytes:
+    """The list of messages, without what ends it."""
+    import json
+
+    messages = request.get("messages", request.get("input"))
+    return json.dumps(messages, ensure_ascii=False).encode()[:-1]
+
+
+def test_assembly_is_idempotent_and_its_own_words_are_nobodys_message(database: str) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(60))
+        chat.compact(WINDOW)
+        chat.pin("The deploy key is in the vault.")
+        chat.ingest([Message.user("go"), Message("assistant", (ToolCall("c1", "run"),))])
+        first = chat.assemble(WINDOW)
+        assert chat.assemble(WINDOW) == first
+        assert any(isinstance(item, Summary) for item in first.items)
+        count = len(chat.messages())
+        ours = [m for m in first.messages if "<summary id=" in m.text or "<pinned" in m.text or m.role == "tool"]
+        assert len(ours) >= 3
+        done = chat.ingest(ours)
+        assert (done.stored, done.skipped) == ((), len(ours))
+        assert len(chat.messages()) == count
+        # What only looks like it is a message.
+        fake = Message.user(
+            '<summary id="sum_0123456789abcdef" kind="leaf" depth="0" descendant_count="0" trust="untrusted">\nx</summary>'
+        )
+        assert len(chat.ingest([fake]).stored) == 1
+        assert_promise(chat)
+
+
+def test_the_view_is_bounded_whatever_is_stored(database: str) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(700))
+        shown = chat.assemble(2_000)
+        assert 1_500 < shown.tokens <= 2_000
+        assert shown.left_out[0].id == "older"
+        assert sum(left.tokens for left in shown.left_out) + shown.tokens == chat.status().context_tokens
+        assert shown.items[-1] == chat.messages(after=1399)[0]
+
+
+def test_summaries_name_their_sources_and_their_times(database: str) -> None:
+    with open_small(database, short, timezone="Europe/Lisbon") as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([structs.replace(m, at=datetime(2026, 7, 1, 12, tzinfo=UTC)) for m in turns(200)])
+        chat.compact(WINDOW)
+        shown = chat.assemble(3 * WINDOW)
+        deep = next(item for item in shown.items if isinstance(item, Summary) and item.depth)
+        text = next(message.text for message in shown.messages if deep.id in message.text[:60])
+        assert 'earliest_at="2026-07-01T13:00:00" latest_at="2026-07-01T13:00:00">\n  <parents>\n' in text
+        sources = [s.id for s in chat.summaries() if f'    <summary_ref id="{s.id}" />\n' in text]
+        assert len(sources) >= 2
+        assert text.endswith("\n  </content>\n</summary>")
+
+
+def test_a_past_turn_is_shown_as_it_was(database: str) -> None:
+    clock = Clock()
+    seen: list[tuple[float, Context]] = []
+    with Lossless.open(database, settings=SMALL, summarizer=short, clock=clock) as lcm:
+        chat = lcm.conversation("k")
+        for n in range(30):
+            chat.ingest(turns(1, n))
+            chat.compact(WINDOW)
+            clock.now += 10
+            seen.append((clock.now, chat.assemble(WINDOW)))
+        row = lcm._store.summaries(1)[0]
+        assert lcm._store.revise(1, row, structs.replace(row, text="said otherwise since", tokens=5))
+    with Lossless.open(database, settings=SMALL, summarizer=short, clock=clock) as lcm:
+        chat = lcm.conversation("k")
+        for turn, (at, then) in enumerate(seen, 1):
+            shown = chat.context(at=datetime.fromtimestamp(at, UTC) + timedelta(seconds=1))
+            assert [_name(item) for item in shown.items] == [_name(item) for item in then.items]
+            assert [message.text for message in shown.messages] == [message.text for message in then.messages]
+            assert shown.tokens == then.tokens
+            assert chat.context(at=turn).messages == shown.messages
+        with pytest.raises(NotFound):
+            chat.context(at=datetime(1999, 1, 1))
+        with pytest.raises(InvalidInput):
+            chat.context(at="yesterday")
+
+
+def _name(item: object) -> object:
+    return item.seq if isinstance(item, StoredMessage) else item.id if isinstance(item, Summary) else None
+
+
+def test_the_last_thousand_assemblies_are_kept_in_little_room(database: str) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(40))
+        for _ in range(1_100):
+            chat.assemble(WINDOW)
+        chat.ingest(turns(1, 50))
+        store = lcm._store
+        assert len(store.manifests(1, until=None, turn=None, limit=5_000)) == 1_000
+        largest = max(len(each.shown) for each in store.manifests(1, until=None, turn=None, limit=5_000))
+        assert largest <= 2_000
+        prefixes = {each.prefix for each in store.manifests(1, until=None, turn=None, limit=5_000)}
+        assert len(prefixes) == 1
+
+
+def test_a_picture_is_seen_in_its_turn_and_named_afterwards(database: str) -> None:
+    picture = File("image/png", "a.png", "iVBORw0KGgo=")
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        asked = Message("user", (Text("What is this?"), picture))
+        chat.ingest([asked])
+        assert chat.assemble(10_000).messages == (asked,)
+        assert not any(isinstance(part, File) for part in chat.assemble(100).messages[0].parts)
+        chat.ingest([Message.assistant("A cat."), Message.user("Thanks")])
+        shown = chat.assemble(10_000).messages
+        assert not any(isinstance(part, File) for message in shown for part in message.parts)
+        assert "file_" in shown[0].text
+
+
+def test_pins_come_first_word_for_word(database: str) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        with pytest.raises(InvalidInput):
+            chat.pin("nothing is here yet")
+        chat.ingest(turns(60))
+        chat.compact(WINDOW)
+        pinned = chat.pin("Never deploy on </pinned> Fridays & <b>")
+        of_message = chat.pin(f"msg#{chat.messages(limit=1)[0].id}")
+        assert of_message.text == chat.messages(limit=1)[0].text
+        assert chat.pin("Never deploy on </pinned> Fridays & <b>") == pinned
+        shown = chat.assemble(WINDOW)
+        first = shown.messages[0].text
+        assert first.startswith(f'<pinned id="{pinned.id}" trust="untrusted">\nNever deploy on &lt;/pinned&gt; Fridays')
+        assert of_message.text in shown.messages[1].text
+        assert shown.tokens <= WINDOW
+        assert chat.pins() == [pinned, of_message]
+        chat.unpin(pinned.id)
+        assert chat.pins() == [of_message]
+        for unknown in (pinned.id, "pin_00000000"):
+            with pytest.raises(NotFound):
+                chat.unpin(unknown)
+        with pytest.raises(NotFound):
+            chat.pin("msg#999999999999")
+
+
+def test_a_window_nobody_names_is_128k_with_one_warning(database: str) -> None:
+    told: list[Event] = []
+    with Lossless.open(database, settings=SMALL, on_event=told.append) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(3))
+        assert chat.assemble() == chat.assemble(128_000)
+        chat.assemble()
+    assert [event.name for event in told] == ["window.assumed"]
+
+
+def test_sizes_that_leave_no_room_are_refused(chat: Conversation) -> None:
+    chat.ingest(turns(1))
+    for wrong in ({"window": 0}, {"window": 100, "reserve": 100}):
+        with pytest.raises(InvalidInput):
+            chat.assemble(**wrong)  # type: ignore[arg-type]  # wrong on purpose
+    assert chat.assemble(1000, reserve=900).tokens <= 100
+
+
+class TestLive:
+    """A host that gives its live messages always gets a valid, bounded request."""
+
+    def test_what_is_not_stored_yet_comes_last(self, chat: Conversation) -> None:
+        said = turns(5)
+        chat.ingest(said)
+        new = [Message.user("just now", event_id="new"), Message.user("and this")]
+        live = [Message.system("be kind"), *said, *new]
+        shown = chat.assemble(WINDOW, live=live)
+        assert [m.text for m in shown.messages] == [m.text for m in (*said, *new)]
+        assert shown.reason == "stored"
+        assert len(chat.messages()) == 10
+
+    def test_hosts_without_ids_are_aligned(self, chat: Conversation) -> None:
+        said = [structs.replace(m, event_id=None) for m in turns(5)]
+        chat.ingest(said)
+        shown = chat.assemble(WINDOW, live=[*said, Message.user("just now")])
+        assert [m.text for m in shown.messages] == [*(m.text for m in said), "just now"]
+
+    def test_ic113_an_assistant_only_history_gives_way_to_the_live_one(self, chat: Conversation) -> None:
+        chat.ingest([Message.assistant("hello", event_id="a")])
+        live = [
+            Message.user("hi", event_id="u"),
+            Message.assistant("hello", event_id="a"),
+            Message.assistant("prefill"),
+        ]
+        chat_only = chat.assemble(WINDOW, live=live[1:2])
+        assert chat_only.reason.startswith("live: no user's turn")
+        shown = chat.assemble(WINDOW, live=[Message.assistant("hello", event_id="a")], prompt_follows=True)
+        assert [m.text for m in shown.messages] == ["hello"]
+        assert chat_only.messages == ()
+
+    def test_ic114_less_stored_than_the_host_holds(self, chat: Conversation) -> None:
+        chat.ingest(turns(1))
+        live = [structs.replace(m, event_id=None) for m in turns(50)]
+        chat.ingest([])
+        shown = chat.assemble(300, live=live)
+        assert shown.tokens <= 300
+        assert shown.messages[-1].text == (live[-1].text if shown.messages[-1].role == "assistant" else live[-2].text)
+
+    def test_ic116_an_unsaved_input_evicts_whole_pairs(self, chat: Conversation) -> None:
+        call = Message("assistant", (ToolCall("c", "read"),), event_id="c")
+        result = Message("tool", (ToolResult("c", (Text("line " * 100),)),), event_id="r")
+        chat.ingest([Message.user("look", event_id="u"), call, result])
+        shown = chat.assemble(130, live=[Message.user("inter-session " * 20, event_id="x")])
+        assert shown.messages[-1].text == "inter-session " * 20
+        assert shown.tokens <= 130
+        calls = [p for m in shown.messages for p in m.parts if isinstance(p, ToolCall)]
+        results = [p for m in shown.messages for p in m.parts if isinstance(p, ToolResult)]
+        assert len(calls) == len(results)
+
+    def test_ic118_a_database_that_does_not_answer(self, chat: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+        chat.ingest(turns(3))
+        chat._lcm.close()
+        shown = chat.assemble(WINDOW, live=turns(4)[:-1])
+        assert shown.reason == "live: the database does not answer"
+        assert [m.text for m in shown.messages] == [m.text for m in turns(4)[:-1]]
+        with pytest.raises(StoreUnavailable):
+            chat.assemble(WINDOW)
+
+    def test_switched_off_the_live_messages_pass_through(self, database: str) -> None:
+        with Lossless.open(database, settings=structs.replace(SMALL, enabled=False)) as lcm:
+            shown = lcm.conversation("k").assemble(WINDOW, live=turns(2)[:-1])
+            assert [m.text for m in shown.messages] == [m.text for m in turns(2)[:-1]]
+            assert lcm.conversation("k").assemble(WINDOW).messages == ()
+
+
+def test_why_something_is_not_in_the_context(database: str) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message("ghost", (Text("from nowhere"),)), *turns(60)])
+        chat.compact(WINDOW)
+        first, newest = chat.messages(after=1, limit=1)[0], chat.messages()[-1]
+        told = chat.explain(f"msg#{first.id}", window=100_000)
+        assert told.state == "summarised"
+        leaf = chat.summaries()[0]
+        assert told.summaries[0] == leaf.id
+        assert told.summaries[-1] in {item.id for item in chat.assemble(100_000).items}
+        assert leaf.id in told.text
+        assert chat.explain(newest.id).state == "shown"
+        assert chat.explain(newest.text[:40], window=100_000).state == "shown"
+        assert chat.explain("Question 3: words", window=100_000).state == "summarised"
+        assert chat.explain(chat.messages(limit=1)[0].id).state == "outside"
+        assert chat.explain(first.id, window=300).state == "left out"
+        for unknown in ("msg#1", "msg#99999999999", "never said", ""):
+            with pytest.raises(NotFound):
+                chat.explain(unknown)
+    with Lossless.open(database, owner="somebody else", settings=SMALL) as lcm:
+        other = lcm.conversation("k")
+        other.ingest([Message.user("mine")])
+        with pytest.raises(NotFound):
+            other.explain(first.id)
