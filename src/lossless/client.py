@@ -487,11 +487,17 @@ class Conversation:
                 self._store.owe(row.id, window, overhead, model, int(lcm._clock() * 1_000_000))
         lcm._background.wake()
 
-    def _is_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
+    def _may_be_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
+        """Whether a turn may have made compaction worth while, as far as the row tells."""
         settings = self._lcm.settings
         limits = plan.limits(settings, window, key=self.key, model=model)
+        return settings.compaction_trigger != "threshold" or max(row.context_tokens, observed) > limits.threshold
+
+    def _is_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
+        settings = self._lcm.settings
         if settings.compaction_trigger == "threshold":
-            return max(row.context_tokens, observed) > limits.threshold
+            return self._may_be_due(row, window, observed, model)
+        limits = plan.limits(settings, window, key=self.key, model=model)
         return plan.is_due(self._store.items(row.id), limits, settings, observed)
 
     def compact(
@@ -527,12 +533,15 @@ class Conversation:
         row = self._store.conversation(self.key)
         if row is None or self._closed_to:
             return Compaction((), 0, 0, self._closed_to or "nothing to compact")
-        lcm = self._lcm
+        lcm, tokens = self._lcm, row.context_tokens
+        if not force and target is None and not self._may_be_due(row, window, observed, model):
+            # Most turns end here: what the row says is enough, and nothing else is read for it.
+            return Compaction((), tokens, tokens, "below threshold")
         summarizer, guards = self._asks()
         if force:
             guards.lift()
         elif target is None and guards.is_exhausted(row.next_seq, window):
-            return Compaction((), row.context_tokens, row.context_tokens, "exhausted")
+            return Compaction((), tokens, tokens, "exhausted")
         flow = compact(
             self._store,
             row,

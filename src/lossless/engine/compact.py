@@ -61,13 +61,22 @@ class Work(Struct):
     stop: str = ""
     retry_at: float = 0.0
 
-    @property
-    def tokens(self) -> int:
-        return sum(item.tokens for item in self.items)
+    tokens: int = 0
+    boundary: int = 0
+    """Where the fresh tail starts."""
 
-    @property
-    def boundary(self) -> int:
-        return plan.tail_start(self.items, self.limits.tail_count, self.limits.tail_tokens)
+    def look(self) -> None:
+        """Read the items anew."""
+        self.items = self.store.items(self.conversation.id)
+        self.tokens = sum(item.tokens for item in self.items)
+        self.boundary = plan.tail_start(self.items, self.limits.tail_count, self.limits.tail_tokens)
+
+    def put(self, run: Run, item: ItemRow) -> None:
+        """An item has taken the place of a run before the tail."""
+        at = self.items.index(run.items[0])
+        self.items[at : at + len(run.items)] = [item]
+        self.tokens += item.tokens - run.tokens
+        self.boundary -= len(run.items) - 1
 
     def may_go_on(self) -> bool:
         """Whether there is still time and a pass left; names the stop if not."""
@@ -106,13 +115,9 @@ def compact(
     it is `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
     """
     limits = plan.limits(settings, window, key=conversation.key, model=model)
-    tokens, by_threshold = conversation.context_tokens, settings.compaction_trigger == "threshold"
-    if by_threshold and not force and target is None and max(tokens, observed) <= limits.threshold:
-        # Most turns end here: what the row says is enough, and the items are not read for it.
-        return Compaction((), tokens, tokens, "below threshold")
     deadline = now() + settings.sweep_deadline_ms / 1000
     work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
-    work.items = store.items(conversation.id)
+    work.look()
     before = work.tokens
     if target is not None:
         yield from _until_under(work, target, observed or (limits.budget if force else 0))
@@ -229,12 +234,11 @@ def _pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bool]
     try:
         item = work.store.replace(work.conversation, run.items, row)
     except ContextMoved:
-        work.items = work.store.items(work.conversation.id)
+        work.look()
         work.stop = "moved"
         return False
     work.made.append(row.public_id)
-    at = work.items.index(run.items[0])
-    work.items[at : at + len(run.items)] = [item]
+    work.put(run, item)
     return True
 
 

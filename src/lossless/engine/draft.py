@@ -19,7 +19,7 @@ from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, 
 from lossless.model import StoredMessage, Summary, SummaryRequest
 from lossless.store import jsontext
 from lossless.store.base import SPAN, MessageRow, NewSummary, SummaryRow
-from lossless.store.rows import message_of, micros, moment
+from lossless.store.rows import message_of, moment
 from lossless.summarizers.base import Reply
 from lossless.tokens import estimate, truncate
 
@@ -35,6 +35,8 @@ class Told(Struct, frozen=True):
 
     depth: int
     text: str
+    size: int
+    """What the text costs a summariser."""
     tokens: int
     """What the sources cost in the context."""
     previous: str | None
@@ -66,10 +68,11 @@ def of_messages(
         for row in rows
     ]
     text = source.leaf_source(messages, settings.zone, settings.strip_injected_context_tags)
-    times = [micros(message.at) for message in messages]
+    times = [row.created_at if row.at is None else row.at for row in rows]
     tokens = sum(row.tokens for row in rows)
     files = source.file_ids(row.text for row in rows if "file_" in row.text)
-    return Told(0, text, tokens, _joined(previous), _evidence(previous), min(times), max(times), tokens, 0, files)
+    vouching = _joined(previous), _evidence(previous)
+    return Told(0, text, estimate(text), tokens, *vouching, min(times), max(times), tokens, 0, files)
 
 
 def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], settings: Settings) -> Told:
@@ -77,9 +80,11 @@ def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], set
     starts = [row.earliest_at for row in rows if row.earliest_at is not None]
     ends = [row.latest_at for row in rows if row.latest_at is not None]
     known = [each for row in rows for each in jsontext.loads(row.file_ids)]
+    text = source.condensed_source([as_summary(row) for row in rows], settings.zone)
     return Told(
         rows[0].depth + 1,
-        source.condensed_source([as_summary(row) for row in rows], settings.zone),
+        text,
+        estimate(text),
         sum(row.tokens for row in rows),
         _joined(previous) if rows[0].depth == 0 else None,
         _evidence(previous),
@@ -117,7 +122,7 @@ def drafted(
 
 def _most(told: Told) -> int:
     """A summary has to be shorter than what it stands for, as it is written and as it counts in the context."""
-    return min(estimate(told.text), told.tokens)
+    return min(told.size, told.tokens)
 
 
 def _asked(
@@ -154,7 +159,7 @@ def _support(text: str, told: Told) -> float:
 
 
 def _request(told: Told, settings: Settings, templates: Templates, *, aggressive: bool) -> SummaryRequest:
-    wanted = targets.target(told.depth, estimate(told.text), settings, aggressive=aggressive)
+    wanted = targets.target(told.depth, told.size, settings, aggressive=aggressive)
     return prompts.request(
         told.text,
         depth=told.depth,

@@ -44,7 +44,7 @@ def remake(
             store.note_try(conversation.id, row.id)
         elif store.revise(conversation.id, row, as_row(told, draft, templates, now())):
             work.made.append(row.public_id)
-    work.items = store.items(conversation.id)
+    work.look()
     work.stop = work.stop or ("in vain" if tried else "")
     return work.done(before)
 

@@ -94,12 +94,20 @@ def file_ids(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found for text in texts for found in _FILE_ID.findall(text)))
 
 
+def may_think(text: str) -> bool:
+    """Whether any tag of thinking could be in a text: asked first, since most hold none."""
+    low = text.lower()
+    return "think" in low or "reasoning" in low
+
+
 def without_reasoning(text: str) -> str:
     """A model's text less the thinking it left there in tags.
 
     A block counts when it starts its line and ends one, or leads the text; one that never closes goes to the end.
     A tag in the middle of a sentence is something the sentence talks about, and stays.
     """
+    if not may_think(text):
+        return text.strip()
     kept, at, leading, opened = [], 0, True, None
     for tag in _THOUGHT_TAG.finditer(text):
         if opened is None:
@@ -127,10 +135,11 @@ def _is_tight(text: str, opened: re.Match[str]) -> bool:
 
 def _local(at: datetime, zone: tzinfo) -> tuple[str, str, str]:
     """Day, time and zone. Not strftime, which writes neither the year 987 nor some zones the same everywhere."""
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    if at.tzinfo is not UTC:
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     offset, name = _offset(at.replace(second=0, microsecond=0), zone)
-    day, _, time = (at.replace(tzinfo=None) + offset).isoformat(" ", "minutes").partition(" ")
-    return day, time, name
+    shown = (at + offset if offset else at).isoformat(" ", "minutes")
+    return shown[:10], shown[11:16], name
 
 
 @lru_cache(maxsize=1_024)
@@ -144,18 +153,19 @@ def _offset(minute: datetime, zone: tzinfo) -> tuple[timedelta, str]:
 
 
 def _header(stored: StoredMessage, zone: tzinfo) -> str:
-    said = [clock(stored.at, zone), _label(stored.role) or "unknown", _label(stored.message.name)]
-    return f"[{' | '.join(filter(None, said))}]"
+    name = _label(stored.message.name)
+    return f"[{clock(stored.at, zone)} | {_label(stored.role) or 'unknown'}{f' | {name}' if name else ''}]"
 
 
+@lru_cache(maxsize=1_024)
 def _label(name: str | None) -> str:
     """A name somebody gave, fit to stand in a line of ours."""
     return "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]()|<>").strip()
 
 
 def _message_text(stored: StoredMessage, bare: Canonicalize, tools: Mapping[str, str]) -> str:
-    texts = (_part_text(part, stored.role, bare, tools) for part in stored.message.parts)
-    return _safe("\n".join(text for text in texts if text.strip()))
+    texts = [_part_text(part, stored.role, bare, tools) for part in stored.message.parts]
+    return _safe("\n".join([text for text in texts if text and not text.isspace()]))
 
 
 def _safe(text: str) -> str:
@@ -173,7 +183,11 @@ def _safe(text: str) -> str:
 
 def _may_be_encoded(text: str) -> bool:
     """Whether any word may be as long as encoded bytes: such a one fills one of these stretches."""
-    return any(_ENCODED_RUN.match(text, at) for at in range(0, len(text) - _RUN + 1, _RUN))
+    find = text.find
+    for at in range(0, len(text) - _RUN + 1, _RUN):
+        if find(" ", at, at + _RUN) < 0 and _ENCODED_RUN.match(text, at):
+            return True
+    return False
 
 
 def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:

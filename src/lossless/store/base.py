@@ -362,6 +362,28 @@ class Store(Protocol):
     def texts(self, kind: TextKind, ids: Sequence[int]) -> list[TextRow]:
         """The texts of these ids, in no order."""
 
+    # vectors
+    def without_vector(self, conversation_id: int, model: str, *, after: int = 0, limit: int) -> list[tuple[int, str]]:
+        """Ids and texts of messages behind a seq that have no vector of a model, the newest first."""
+
+    def add_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+        """In a transaction: vectors of messages by their ids, in the place of any they had."""
+
+    def vectors(self, model: str, ids: Sequence[int]) -> dict[int, bytes]:
+        """The vectors of a model, of those of these messages that have one."""
+
+    def vectors_in(
+        self,
+        model: str,
+        conversation_ids: Sequence[int],
+        *,
+        since: int | None = None,
+        before: int | None = None,
+        below: int | None = None,
+        limit: int,
+    ) -> list[tuple[int, bytes]]:
+        """Ids of messages with their vectors, the highest id first: those below an id, within times."""
+
     # grants
     def add_grant(self, row: GrantRow) -> None:
         """In a transaction. Conversations of another owner are no part of it."""

@@ -637,6 +637,76 @@ class SQLStore(ABC):
         )
         return [TextRow(*row) for row in rows]
 
+    def without_vector(self, conversation_id: int, model: str, *, after: int = 0, limit: int) -> list[tuple[int, str]]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT m.id, m.text FROM message m WHERE m.id > :after AND m.id < :last AND {_OWNED}"  # noqa: S608 - constants
+            " AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.message_id = m.id AND v.model = :model)"
+            " ORDER BY m.id DESC LIMIT :limit",
+            after=base + after,
+            last=base + SPAN,
+            conversation=conversation_id,
+            owner=self.owner,
+            model=model,
+            limit=limit,
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def add_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+        for identity, data in vectors:
+            self.run(
+                "INSERT INTO vector (message_id, model, data) SELECT m.id, :model, :data FROM message m"
+                " JOIN conversation c ON c.id = m.conversation_id WHERE m.id = :id AND c.owner = :owner"
+                " ON CONFLICT (message_id) DO UPDATE SET model = excluded.model, data = excluded.data",
+                id=identity,
+                model=model,
+                data=data,
+                owner=self.owner,
+            )
+
+    def vectors(self, model: str, ids: Sequence[int]) -> dict[int, bytes]:
+        rows = self.all(
+            "SELECT v.message_id, v.data FROM vector v JOIN message m ON m.id = v.message_id"  # noqa: S608 - our names
+            " JOIN conversation c ON c.id = m.conversation_id WHERE v.model = :model AND c.owner = :owner"
+            f" AND v.message_id IN ({self.each_of('ids', 'bigint')})",
+            ids=self.listing(ids),
+            model=model,
+            owner=self.owner,
+        )
+        return {row[0]: row[1] for row in rows}
+
+    def vectors_in(
+        self,
+        model: str,
+        conversation_ids: Sequence[int],
+        *,
+        since: int | None = None,
+        before: int | None = None,
+        below: int | None = None,
+        limit: int,
+    ) -> list[tuple[int, bytes]]:
+        time = _TEXTS["message"][1].replace("t.", "m.")
+        conditions = [
+            (f"{time} >= :since", since),
+            (f"{time} < :before", before),
+            ("v.message_id < :below", below),
+        ]
+        rows = self.all(
+            "SELECT v.message_id, v.data FROM vector v JOIN message m ON m.id = v.message_id"  # noqa: S608 - our names
+            " JOIN conversation c ON c.id = m.conversation_id WHERE v.model = :model AND c.owner = :owner"
+            f" AND c.id IN ({self.each_of('conversations', 'bigint')})"
+            + "".join(f" AND {condition}" for condition, value in conditions if value is not None)
+            + " ORDER BY v.message_id DESC LIMIT :limit",
+            model=model,
+            owner=self.owner,
+            conversations=self.listing(conversation_ids),
+            since=since,
+            before=before,
+            below=below,
+            limit=limit,
+        )
+        return [(row[0], row[1]) for row in rows]
+
     def add_grant(self, row: GrantRow) -> None:
         *values, conversation_ids = astuple(row)
         columns = (*GrantRow.__struct_fields__[:-1], "owner")

@@ -95,6 +95,9 @@ class _Mark(NamedTuple):
 
 
 def _marks(text: str) -> Iterator[_Mark]:
+    low = text.lower()
+    if not any(word in low for word in ("think", "thought", "reasoning")):
+        return
     for nth, found in enumerate(_MARK.finditer(text)):
         closes, heading = bool(found["tag"] or found["bracket"]), found["heading"] is not None
         first, last = found["line"] is not None, found["rest"] is not None
