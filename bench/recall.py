@@ -6,6 +6,7 @@ is put to the search as it stands, in its own conversation and in all of them to
 of the evidence among the first hits, the mean over the questions.
 
     python bench/recall.py                                  # ../shared/data/locomo-dev.json
+    python bench/recall.py --mode semantic                  # words and vectors, all vectors made before
     python bench/recall.py other.json --postgres postgresql://...      # an empty database
 """
 
@@ -23,8 +24,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lossless import Lossless, Message
-from lossless.store.base import Store
+from lossless import Lossless, Message, Settings
+from lossless.engine.asked import Mode
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "locomo-dev.json"
 AT = (5, 10, 20)
@@ -88,13 +89,14 @@ class Measured(NamedTuple):
     """Each asked of all conversations."""
 
 
-def measure(chosen: list[Sample], database: str) -> Measured:
+def measure(chosen: list[Sample], database: str, mode: Mode = "full_text") -> Measured:
     """Ingest the conversations into an empty database and ask every question of it, twice."""
-    with Lossless.open(database) as lcm:
+    with Lossless.open(database, settings=Settings(semantic=mode == "semantic")) as lcm:
         for sample in chosen:
             lcm.conversation(sample.name).ingest(sample.messages)
+        lcm.drain()
         own, together = (
-            [found for sample in chosen for found in _answers(lcm._store, sample, everywhere)]
+            [found for sample in chosen for found in _answers(lcm, sample, everywhere, mode)]
             for everywhere in (False, True)
         )
         return Measured(own, together)
@@ -105,13 +107,13 @@ def recall(path: Path, database: str) -> float:
     return mean(measure(list(samples(path)), database).own)
 
 
-def _answers(store: Store, sample: Sample, everywhere: bool) -> Iterator[Found]:
-    conversation = store.conversation(sample.name)
-    assert conversation is not None
+def _answers(lcm: Lossless, sample: Sample, everywhere: bool, mode: Mode) -> Iterator[Found]:
+    chat = lcm.conversation(sample.name)
+    conversation = chat.status().id
     for question, evidence, category in sample.asked:
-        hits = store.search(question, conversation_ids=None if everywhere else [conversation.id], limit=max(AT))
-        places = [(hit.conversation_id, hit.seq) for hit in hits]
-        wanted = {(conversation.id, seq) for seq in evidence}
+        hits = (lcm if everywhere else chat).grep(question, mode, "messages", sort="relevance", limit=max(AT))
+        places = [(hit.conversation, hit.seq) for hit in hits]
+        wanted = {(conversation, seq) for seq in evidence}
         yield Found(category, tuple(len(wanted.intersection(places[:at])) / len(wanted) for at in AT))
 
 
@@ -134,6 +136,7 @@ def report(title: str, found: list[Found]) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("data", type=Path, nargs="?", default=DATA)
+    options.add_argument("--mode", choices=["full_text", "semantic"], default="full_text")
     options.add_argument("--postgres", metavar="URL", help="an empty database to measure instead of SQLite")
     options.add_argument("--fail-below", type=float, metavar="RECALL", help="exit with 1 when recall at 20 is less")
     given = options.parse_args()
@@ -143,7 +146,7 @@ def main() -> None:
         for question in sample.without:
             print(f"  not counted, since it names no turn as its evidence: {question}")
     with tempfile.TemporaryDirectory() as directory:
-        found = measure(chosen, given.postgres or str(Path(directory) / "recall.db"))
+        found = measure(chosen, given.postgres or str(Path(directory) / "recall.db"), given.mode)
     report("in its own conversation", found.own)
     report("in all of them together", found.together)
     if given.fail_below and mean(found.own) < given.fail_below:

@@ -4,8 +4,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__file__: str
-
 class WordLlamaInference:
     def embed(self, texts: list[str], *, batch_size: int = ...) -> NDArray[np.float32]: ...
 

@@ -104,6 +104,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "expansion_provider": None,
         "max_expand_tokens": 4000,
         "delegation_timeout_ms": 120_000,
+        "semantic": False,
     }
     assert load(environment={}) == Settings()
 
@@ -154,7 +155,7 @@ def test_every_setting_can_be_written_in_every_source(toml: Path) -> None:
             case tuple():
                 value = "a/b" if setting.name == "fallback_providers" else "a"
             case bool():
-                value = "no"
+                value = "no" if setting.default else "yes"
             case float():
                 value = "1.0"
             case int():

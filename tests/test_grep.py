@@ -228,7 +228,6 @@ BAD = {
     "regex, full_text, semantic": {"pattern": "x", "mode": "fuzzy"},
     "messages, summaries, both, files": {"pattern": "x", "scope": "all"},
     "recency, relevance, hybrid": {"pattern": "x", "sort": "best"},
-    r"lossless\[semantic\]": {"pattern": "x", "mode": "semantic"},
     "limit=0 .* 1 to 200": {"pattern": "x", "limit": 0},
     "limit=10000 .* 1 to 200": {"pattern": "x", "limit": 10_000},
     "limit=True": {"pattern": "x", "limit": True},

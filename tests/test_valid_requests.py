@@ -15,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from lossless.engine.assemble import Entry, assemble
 from lossless.engine.pairing import paired
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
-from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.model import Context, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.tokens import message_tokens
+from tests.engine.test_assemble import entry
 from tests.provider import Provider
 from tests.validators import violations
 
@@ -27,6 +30,8 @@ FORMATS: dict[str, Any] = {
     "openai_responses": openai_responses,
     "openclaw": openclaw,
 }
+_SUMMARY = Message.user('<summary id="sum_0123456789abcdef">what was said before</summary>')
+SUMMARY = Entry(None, _SUMMARY, message_tokens(_SUMMARY), (1, 1), 1)
 IDS = ["1", "2", "3", "call_1|fc_1", "functions.bash:0", "x" * 70, "", " ", "é\ud800"]
 NAMES = ["run", "fs.read", "", "n" * 80, "mcp__server__tool"]
 WORDS = ["yes", "", " \n", "trailing \n", "half \ud83d", "数据库", "<summary>", "a\0b"]
@@ -191,6 +196,34 @@ def test_any_history_becomes_a_request_every_provider_takes(thousand: int) -> No
     for seed in range(thousand * 1000, thousand * 1000 + 1000):
         said, fresh = Histories(Random(seed)).view()
         assert not (found := faults(said, fresh)), (seed, found)
+
+
+BUDGETS = (0.3, 0.7, 1.5)
+"""As shares of what a history costs: most of it leaves, some of it, nothing."""
+
+
+def assembled(seed: int, share: float) -> Context:
+    """What is shown of an invented history under a budget, a summary before it as often as not."""
+    random = Random(seed)
+    said, fresh = Histories(random).view()
+    body = [entry(message, seq) for seq, message in enumerate(said, 2)]
+    if random.random() < 0.5:
+        body, fresh = [SUMMARY, *body], fresh + 1
+    budget = max(1, int(share * sum(each.tokens for each in body)))
+    return assemble((), body, fresh=fresh, budget=budget).context
+
+
+@pytest.mark.parametrize("thousand", range(10))
+def test_under_any_budget_it_is_still_one(thousand: int) -> None:
+    for seed in range(thousand * 1000, thousand * 1000 + 1000):
+        before: Context | None = None
+        for context in (assembled(seed, share) for share in BUDGETS):
+            if before is not None and context.messages == before.messages:
+                continue
+            before = context
+            for name, module in FORMATS.items():
+                request = module.dump(context)
+                assert not (wrong := violations(name, request)), (seed, name, wrong, request)
 
 
 @given(st.randoms(use_true_random=False))

@@ -169,6 +169,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     expansion_provider: Annotated[str | None, "The provider of an `expansion_model` that does not name its own."] = None
     max_expand_tokens: Annotated[AtLeast1, "The most tokens of old history that one question may read."] = 4000
     delegation_timeout_ms: Annotated[AtLeast1, "How long one question may take, in milliseconds."] = 120_000
+    semantic: Annotated[
+        bool, "Whether vectors are computed in the background for `grep` in mode `semantic` (`lossless[semantic]`)."
+    ] = False
 
     def __post_init__(self) -> None:
         problems: list[str] = []

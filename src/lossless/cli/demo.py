@@ -120,7 +120,10 @@ def _report(
         console.print(first.text[:1_200], markup=False, style="dim")
     if detail:
         _recall(console, chat, detail)
-    console.print(f"\nThe database is {path}. Look at it: lcm status --db {path}", markup=False)
+    console.print(
+        f"\nThe database is {path}. Look at it: lcm context --db {path}, lcm grep, lcm describe, lcm explain",
+        markup=False,
+    )
 
 
 def _shown(items: tuple[object, ...]) -> str:
@@ -160,13 +163,14 @@ def _tree(chat: Conversation) -> Tree:
 
 def _recall(console: Console, chat: Conversation, detail: tuple[str, str]) -> None:
     question, answer = detail
-    found = chat._store.search(question, limit=5)
-    hit = next((m for match in found for m in chat.messages(match.seq - 1, 1) if answer in m.text), None)
+    hits = chat.grep(question, mode="full_text", scope="messages", sort="relevance", limit=5)
+    found = ((hit, chat.expand(hit.id).text) for hit in hits)
+    hit, text = next(((hit, text) for hit, text in found if answer in text), (None, ""))
     kept = any(answer in summary.text for summary in chat.summaries())
     console.print(
         f"\n[bold]A detail that no summary tells[/bold] ({'not ' if not kept else ''}in any of them): {question}"
     )
     if hit:
-        at = hit.text.index(answer)
-        around = hit.text[max(0, at - 80) : at + len(answer) + 80]
+        at = text.index(answer)
+        around = text[max(0, at - 80) : at + len(answer) + 80]
         console.print(f"found again, word for word, in message {hit.seq}: ...{around}...", markup=False)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from lossless.engine.cursor import Position
 from lossless.errors import InvalidInput
 from lossless.model import Hit, instant
-from lossless.search import regex
+from lossless.search import embeddings, regex
 from lossless.search.literals import Needed, needed
 from lossless.search.question import analyse
 from lossless.search.snippets import Words
@@ -47,7 +47,7 @@ class Asked(Struct, frozen=True):
     @property
     def hint(self) -> str:
         """What else to try, if words look like a pattern."""
-        if self.mode == "full_text" and _PATTERN_LIKE.search(_QUOTED.sub(" ", self.pattern)):
+        if self.mode != "regex" and _PATTERN_LIKE.search(_QUOTED.sub(" ", self.pattern)):
             return 'These are searched as words; mode="regex" matches them as a pattern.'
         return ""
 
@@ -112,9 +112,7 @@ def check(
         if value not in get_args(allowed):
             raise InvalidInput(f"{name}={value!r} is unknown.", hint=f"Give one of {', '.join(get_args(allowed))}.")
     if mode == "semantic":
-        raise InvalidInput(
-            "Semantic search needs the extra lossless[semantic], and is not built yet.", hint='Use mode="full_text".'
-        )
+        embeddings.require()
     if type(limit) is not int or not 1 <= limit <= MOST_HITS:
         raise InvalidInput(f"limit={limit!r} is out of range.", hint=f"Give 1 to {MOST_HITS}; a cursor goes on.")
     if file_ids is not None and scope != "files":

@@ -8,6 +8,7 @@ from lossless.engine.asked import Asked, Finder, Page, Watch, words
 from lossless.engine.cursor import Position
 from lossless.engine.reading import Reader
 from lossless.engine.reference import message_id
+from lossless.engine.semantic import fused
 from lossless.model import Hit
 from lossless.search.snippets import snippet
 from lossless.store.base import SPAN, TextKind, TextRow
@@ -71,7 +72,8 @@ def _batches(
 def answering(reader: Reader, kind: TextKind, asked: Asked, keys: Keys, start: Position | None, now: int) -> Page:
     """The texts that answer a question, in the order that was asked for, among the thousand best."""
     shown, last = start or (0, 0)
-    wanted = shown + asked.limit + 1 if asked.sort == "relevance" else _CANDIDATES
+    by_words = asked.sort == "relevance" and asked.mode == "full_text"
+    wanted = shown + asked.limit + 1 if by_words else _CANDIDATES
     scores = _scores(reader, kind, asked, min(wanted, _CANDIDATES))
     ordered = _ordered(reader, kind, asked, scores, now)
     # Whatever came in since stands before it or behind it: the last one that was shown tells where to go on.
@@ -93,7 +95,8 @@ def _scores(reader: Reader, kind: TextKind, asked: Asked, most: int) -> dict[int
         messages = reader.store.search(
             asked.pattern, conversation_ids=reader.scope, limit=most, since=asked.since, before=asked.before
         )
-        return {each.conversation_id * SPAN + each.seq: each.score for each in messages}
+        scores = {each.conversation_id * SPAN + each.seq: each.score for each in messages}
+        return fused(reader, asked, scores) if asked.mode == "semantic" else scores
     summaries = reader.store.search_summaries(asked.pattern, conversation_ids=reader.scope, limit=_CANDIDATES)
     return {each.summary_id: each.score for each in summaries}
 

@@ -6,6 +6,7 @@ Pure. What comes back to us in one of these dresses is not a message anybody wro
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from xml.sax.saxutils import escape, quoteattr
@@ -64,16 +65,39 @@ def stands_for(message: Message) -> str | None:
 
     Somebody else may write the same: whoever acts on it looks whether there is such a thing.
     """
+    text = _said_by_us(message)
+    if text is None or text == MISSING:
+        return None if text is None else ""
+    found = _OURS.fullmatch(text) if message.role == "user" else _REFERENCE.fullmatch(text)
+    return found and next(filter(None, found.groups()))
+
+
+def may_stand(messages: Sequence[object]) -> bool:
+    """Whether any message could be one that we made. Quick, since it is asked of every delivery."""
+    for message in messages:
+        if isinstance(message, Message) and len(message.parts) == 1:
+            part = message.parts[0]
+            if isinstance(part, ToolResult):
+                part = part.parts[0] if len(part.parts) == 1 else part
+            if isinstance(part, Text) and str(part.text)[:1] in ("<", "["):
+                return True
+    return False
+
+
+def _said_by_us(message: Message) -> str | None:
+    """The one text of a message that begins like one of ours."""
     if len(message.parts) != 1:
         return None
-    match message.parts[0]:
-        case ToolResult(parts=(Text(str(text)),)):
-            found = _REFERENCE.fullmatch(text)
-            return "" if text == MISSING else found and found[1]
-        case Text(str(text)) if message.role == "user" and text.startswith("<"):
-            found = _OURS.fullmatch(text)
-            return found and (found[1] or found[2])
-    return None
+    part = message.parts[0]
+    if isinstance(part, ToolResult):
+        part = part.parts[0] if len(part.parts) == 1 else part
+        opening = "[lossless] "
+    elif message.role == "user":
+        opening = "<"
+    else:
+        return None
+    # A text that is none is refused later, by its name.
+    return part.text if isinstance(part, Text) and str(part.text).startswith(opening) else None
 
 
 def _stamp(at: datetime, zone: tzinfo) -> str:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
+from lossless.engine.semantic import Vectors
 from lossless.errors import LosslessError, StoreError
 from lossless.events import Event, Hook
 from lossless.model import Compaction
@@ -57,9 +58,17 @@ class Worker:
     """Drains the debts of one owner, one at a time."""
 
     def __init__(
-        self, store: Store, drain: Drain, *, now: Callable[[], float], tries: Callable[[], int], on_event: Hook
+        self,
+        store: Store,
+        drain: Drain,
+        *,
+        now: Callable[[], float],
+        tries: Callable[[], int],
+        on_event: Hook,
+        vectors: Vectors | None = None,
     ) -> None:
         self._store, self._drain, self._now = store, drain, now
+        self._vectors = vectors
         self._tries, self._on_event = tries, on_event
         self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
 
@@ -78,6 +87,10 @@ class Worker:
         with self._held(debt):
             self._work_on(debt, idle)
         return True
+
+    def embed(self, *, idle: float = IDLE) -> bool:
+        """Make some of the vectors that are missing, for when nothing is owed. False if there are none to make."""
+        return self._vectors is not None and self._vectors.step(_micros(self._now() - idle))
 
     def _work_on(self, debt: DebtRow, idle: float) -> None:
         failure = None
@@ -132,7 +145,7 @@ class Worker:
         wake = wake or stop
         while not stop.is_set():
             try:
-                if self.step():
+                if self.step() or self.embed():
                     continue
                 pause = IDLE if self._store.is_owed() else LOOK
             except LosslessError as error:

@@ -1,7 +1,7 @@
 """Texts as vectors, by a small model whose weights come with its package: no hub, no key, no network.
 
-The vector of a text is the mean of its words': near in meaning, and blind to order. It finds `adoption agencies` for
-`becoming a parent`; it does not tell names or numbers apart, so words go first and vectors help.
+The vector of a text is the mean of its words': near in meaning, blind to order. It finds the violin in
+an orchestra for `classical music`; it does not tell names or numbers apart, so words go first and vectors help.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def embedder() -> Embedder:
         import wordllama
 
         # Its own directory is the cache, because it would look for the tokenizer on a hub.
-        return _WordLlama(
-            wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-        )
+        return _WordLlama(wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True))
     except (ImportError, OSError) as error:
         raise InvalidInput(f"The model of lossless[semantic] cannot be loaded: {error}.", hint=_INSTALL) from error
     finally:

@@ -31,7 +31,7 @@ def segment(text: str) -> str:
 
 
 def has_camel(text: str) -> bool:
-    return _KINDS_HUMP.search(text.encode("utf-8", "replace").translate(_KINDS)) is not None
+    return text.lower() != text and _KINDS_HUMP.search(text.encode("utf-8", "replace").translate(_KINDS)) is not None
 
 
 def _with_parts(text: str) -> str:

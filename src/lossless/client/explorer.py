@@ -1,0 +1,56 @@
+"""The model that describes large files, where one is set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from lossless import summarizers
+from lossless.config import Settings
+from lossless.engine.guards import Guards
+from lossless.model import (
+    SummaryRequest,
+)
+
+if TYPE_CHECKING:
+    from lossless.client import Lossless
+    from lossless.engine.explore import Explore
+
+
+def explorer(lcm: Lossless, key: str) -> Explore | None:
+    """What tells of large prose: the model that the settings name, if they do."""
+    settings = lcm.settings
+    provider, model = settings.large_file_summary_provider, settings.large_file_summary_model
+    if not (provider and model):
+        return None
+    from lossless.engine.explore.model import ModelExplorer
+    from lossless.summarizers.anthropic import Anthropic
+    from lossless.summarizers.openai import OpenAI
+
+    name, within = f"{provider}/{model}", reach(lcm)
+
+    def ask(request: SummaryRequest) -> str:
+        found = summarizers.resolve(name, within, on_event=lcm._on_event)
+        if not isinstance(found, Anthropic | OpenAI):
+            return found.ask(request).text
+        # Not `ask`, which tries again for an empty or unfinished text: somebody's message is waiting for this one.
+        answer = found._send(request, request.max_tokens)
+        return "" if answer.cut else answer.reply.text
+
+    guards = Guards(lcm._store, settings, f"large-file:{key}", name, lcm._clock)
+    return ModelExplorer(name, ask, guards, settings, lcm._on_event)
+
+
+def reach(lcm: Lossless) -> Settings:
+    """The settings for another model than that of the summaries."""
+    writer = lcm.settings.summary_model or (lcm._named if isinstance(lcm._named, str) else None)
+    # The address is that of the summary model; without one it is nobody's.
+    return structs.replace(lcm.settings, **({"summary_model": writer} if writer else {"summary_base_url": None}))
+
+
+def full_name(settings: Settings) -> str:
+    """The expansion model with its provider."""
+    model, provider = settings.expansion_model or "", settings.expansion_provider
+    complete = "/" in model or model.startswith("command:") or model == "extractive"
+    return model if complete or not provider else f"{provider}/{model}"

@@ -1,0 +1,60 @@
+"""Flows on their way: what asks, whom it asks, and what holds it back."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from lossless.engine import answer as answering
+from lossless.engine.compact import Flow, advance
+from lossless.engine.guards import Guards
+from lossless.events import Event, Hook, Level
+from lossless.model import (
+    Answer,
+    Compaction,
+    SummaryRequest,
+)
+from lossless.store.base import ConversationRow
+from lossless.summarizers import Summarizer
+
+
+class Job(Struct):
+    """A flow and whom it asks: driven here, or by whoever awaits."""
+
+    flow: Flow
+    summarizer: Summarizer
+    guards: Guards
+    row: ConversationRow
+    window: int
+    on_event: Hook
+
+    def run(self) -> Compaction:
+        step = advance(self.flow)
+        while isinstance(step, SummaryRequest):
+            step = advance(self.flow, self.guards.asked(self.summarizer, step))
+        return self.ended(step)
+
+    def ended(self, done: Compaction) -> Compaction:
+        done, is_news = self.guards.ended(done, self.row.next_seq, self.window)
+        if is_news:
+            told = (
+                f"{self.row.key}: {done.tokens_after:,} tokens are left and nothing more can be summarised. "
+                "Begin anew with new() or reset(), or name a larger window."
+            )
+            # Over the threshold is early, over the window is late.
+            level: Level = "warning" if done.tokens_after > self.window else "info"
+            self.on_event(Event("compaction.exhausted", told, level, {"conversation": self.row.key}))
+        return done
+
+
+class Inquiry(Struct):
+    """A question and whom it asks: driven here, or by whoever awaits."""
+
+    flow: answering.Flow
+    summarizer: Summarizer
+    guards: Guards
+
+    def run(self) -> Answer:
+        step = answering.advance(self.flow)
+        while isinstance(step, SummaryRequest):
+            step = answering.advance(self.flow, self.guards.asked(self.summarizer, step))
+        return step
