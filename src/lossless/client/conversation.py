@@ -118,7 +118,7 @@ class Conversation:
 
     def _without_ours(self, messages: list[Message]) -> list[Message]:
         """The messages less what `assemble` made for the model, sent back by a host: that is nobody's message."""
-        return [each for each in messages if not (isinstance(each, Message) and self._is_ours(stands_for(each)))]
+        return [each for each in messages if not self._is_ours(stands_for(each))]
 
     def _is_ours(self, name: str | None) -> bool:
         row = self._store.conversation(self.key) if name is not None else None

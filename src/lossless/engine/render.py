@@ -60,14 +60,15 @@ def as_reference(message: Message, message_id: int, tokens: int) -> Message:
     return Message(message.role, parts, message.at, message.name, message.event_id, message.stop)
 
 
-def stands_for(message: Message) -> str | None:
+def stands_for(message: object) -> str | None:
     """The id of what a message stands for, if it is one that we made; "" for a result that never came.
 
     Somebody else may write the same: whoever acts on it looks whether there is such a thing.
     """
-    text = _said_by_us(message)
-    if text is None or text == MISSING:
-        return None if text is None else ""
+    if not isinstance(message, Message) or (text := _said_by_us(message)) is None:
+        return None
+    if text == MISSING:
+        return ""
     found = _OURS.fullmatch(text) if message.role == "user" else _REFERENCE.fullmatch(text)
     return found and next(filter(None, found.groups()))
 
