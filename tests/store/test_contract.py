@@ -338,13 +338,25 @@ def later(tmp_path: Path, database: str, sql: str) -> dict[int, Path]:
 def test_a_database_of_any_earlier_schema_is_brought_to_today(open_store: OpenStore, database: str) -> None:
     scripts = today(database)
     old = open_store(scripts={1: scripts[1]})
-    fill(old, "k", row("before"))
+    fill(old, "k", row("before"), row("see uploadQueue"))
+    as_then = (
+        "UPDATE search_message SET words = to_tsvector('words', 'see uploadQueue') WHERE message_id = 1000000002"
+        if database.startswith("postgresql")
+        else "INSERT OR REPLACE INTO search_message (rowid, text) VALUES (1000000002, 'see uploadQueue')"
+    )
+    with old.transaction():
+        old.run(as_then)
+    assert old.search("queue") == []
     old.close()
     new = open_store()
     assert new.version() == max(scripts)  # type: ignore[attr-defined]  # both dialects have it
-    assert [r.text for r in new.messages(1)] == ["before"]
+    assert [r.text for r in new.messages(1)] == ["before", "see uploadQueue"]
+    assert [match.seq for match in new.search("queue")] == [2]
     assert new.debt(1) is None
+    assert new.check_search() == []
     assert new.integrity() == []
+    if not database.startswith("postgresql"):
+        assert len(list(Path(database).parent.glob("*.before-*"))) == 1  # one copy, however many steps
 
 
 def test_a_migration_keeps_a_copy_first(open_store: OpenStore, database: str, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Protocol
 
 from lossless.errors import SchemaTooNew
 
+REINDEXED = 5
+"""Since this version a name in camelCase is in the index with its parts."""
 DIRECTORY = Path(__file__).parent / "migrations"
 
 
@@ -32,6 +34,9 @@ class Migratable(Protocol):
     def keep_copy_before(self, version: int) -> None:
         """A copy of what is there, before it becomes `version`."""
 
+    def rebuild_search(self) -> int:
+        """Make the search index anew."""
+
 
 def steps(dialect: str, directory: Path = DIRECTORY) -> dict[int, Path]:
     return {int(path.name[:4]): path for path in sorted((directory / dialect).glob("[0-9]*.sql"))}
@@ -39,19 +44,22 @@ def steps(dialect: str, directory: Path = DIRECTORY) -> dict[int, Path]:
 
 def migrate(database: Migratable, scripts: dict[int, Path]) -> None:
     """Bring a database to the newest version, or refuse one that is newer still."""
-    newest = max(scripts)
+    newest, copied = max(scripts), False
     refuse_newer(database, newest)
     while database.version() < newest:
         with database.held():
             version = database.version()
             if version == newest:
                 return
-            if version:
+            if version and not copied:
                 database.keep_copy_before(version + 1)
+                copied = True
             # A new database has nothing to copy, and comes into being as a whole.
             for step in range(version + 1, (version + 1 if version else newest) + 1):
                 database.script(scripts[step].read_text(encoding="utf-8"))
                 database.set_version(step)
+            if version + 1 == REINDEXED:
+                database.rebuild_search()
 
 
 def refuse_newer(database: Migratable, newest: int) -> None:
