@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from lossless.config import Settings
 from lossless.engine import prompts, source, targets
-from lossless.engine.faithful import check
+from lossless.engine.faithful import check_own, own_words
 from lossless.engine.prompts import Templates
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.model import StoredMessage, Summary, SummaryRequest
@@ -151,11 +151,10 @@ def _support(text: str, told: Told) -> float:
     """How far the sources bear a text out: not at all when it orders its reader about and they do not."""
     from lossless.summarizers.directives import orders
 
-    quoted = set(told.text.split("\n"))
-    own = "\n".join(line for line in text.split("\n") if line not in quoted)
+    own = own_words(text, told.text)
     if orders(own, by_user=True) and not orders(told.text, by_user=True):
         return 0.0
-    return check(text, told.text, context=told.evidence).score
+    return check_own(own, told.text, context=told.evidence).score
 
 
 def _request(told: Told, settings: Settings, templates: Templates, *, aggressive: bool) -> SummaryRequest:

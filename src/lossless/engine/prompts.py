@@ -156,6 +156,12 @@ def _contained(text: str) -> str:
     return _BORDER.sub("&lt;", text)
 
 
+@lru_cache(8)
+def _version(texts: tuple[str, ...]) -> str:
+    named = (f"{name}\0{text}" for name, text in zip(NAMES, texts, strict=True))
+    return sha256("\0".join(named).encode()).hexdigest()[:12]
+
+
 class Templates(Struct, frozen=True):
     """The prompts in force: the built-in ones, or files of the same name from an operator's directory."""
 
@@ -186,7 +192,7 @@ class Templates(Struct, frozen=True):
     @property
     def version(self) -> str:
         """Twelve hex digits that change with any of the texts in force."""
-        return sha256("\0".join(f"{name}\0{self.texts[name]}" for name in NAMES).encode()).hexdigest()[:12]
+        return _version(tuple(self.texts[name] for name in NAMES))
 
     def names(self) -> tuple[str, ...]:
         return NAMES
