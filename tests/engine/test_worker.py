@@ -430,3 +430,58 @@ def test_the_settings_of_today_count_not_those_of_the_debt(database: str, clock:
         assert lcm.drain() == 1
         assert lcm.conversation("k").summaries() == []
         assert not lcm._store.is_owed()
+
+
+def test_a_turn_that_comes_while_its_debt_is_paid_is_owed_again_and_at_once(database: str, clock: Clock) -> None:
+    with open_at(database, clock, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.after_turn(turns(40), window=WINDOW)
+        clock.now += 3
+        ask = {"now": int(clock.now * 1e6), "idle_before": int(clock.now * 1e6), "tries": 0}
+        held = lcm._store.claim("a", lease_until=int((clock.now + 60) * 1e6), **ask)
+        assert held is not None
+        chat.after_turn(turns(40, 100), window=WINDOW)  # the worker has read its items already
+        later_at = int((clock.now + 300) * 1e6)
+        lcm._store.settle(held, pending=False, attempts=0, next_at=later_at, stop="compacted", failure=None)
+        debt = lcm._store.debt(1)
+        assert debt is not None
+        assert (debt.pending, debt.next_at) == (True, 0)
+        clock.now += 3
+        assert lcm.worker().step()
+
+
+def test_summaries_to_be_made_anew_never_displace_a_compaction(database: str, clock: Clock) -> None:
+    with open_at(database, clock) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(40))
+        chat.compact(WINDOW)
+        with lcm._store.transaction():
+            lcm._store.owe(1, 200_000, 0, None, 1)
+            lcm._store._owe_anew(1, 2)  # type: ignore[attr-defined]  # what `claim` does after its look
+        debt = lcm._store.debt(1)
+        assert debt is not None
+        assert debt.window_tokens == 200_000
+
+
+def test_a_source_that_changed_meanwhile_is_not_condensed_from_its_old_text(database: str, clock: Clock) -> None:
+    with open_at(database, clock, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(60))
+        chat.compact(WINDOW)
+
+        def slow(request: SummaryRequest) -> str:
+            if request.depth:
+                row = next(row for row in lcm._store.summaries(1) if row.depth == request.depth - 1)
+                lcm._store.revise(1, row, structs.replace(row, text="made anew", tokens=row.tokens + 7))
+            return short(request)
+
+        with open_at(database, clock, slow, condensed_min_fanout_hard=2) as other:
+            assert other.conversation("k").compact(WINDOW, target=1).stop == "moved"
+        assert_promise(chat)
+
+
+def test_guards_of_owners_never_meet(database: str) -> None:
+    with Lossless.open(database, owner="x") as one, Lossless.open(database, owner="x:spend:foo") as two:
+        with one._store.transaction():
+            one._store.set_guard("foo:spend:bar", {"until": 1}, 0)
+        assert two._store.guard("bar") is None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -24,7 +25,7 @@ from lossless.engine.compact import compact
 from lossless.engine.draft import as_summary
 from lossless.engine.explain import explain
 from lossless.engine.guards import Guards
-from lossless.engine.ingest import Intake, Skip, ingest
+from lossless.engine.ingest import Along, Intake, Skip, ingest
 from lossless.engine.live import bounded
 from lossless.engine.reading import Reader
 from lossless.engine.remake import remake
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 # Together they fit into one entry of a PostgreSQL index.
 _MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
 _MOST_NOTES = 32
+_MOST_WORDS = 200
 
 
 class Conversation:
@@ -85,7 +87,6 @@ class Conversation:
             lcm._on_event,
             lambda: int(lcm._clock() * 1_000_000),
             explorer(lcm, key),
-            self._note,
         )
         self._notes = lcm._notes.setdefault(key, [])
 
@@ -111,7 +112,8 @@ class Conversation:
             return Ingested(skipped=len(list(messages)))
         said = list(messages)
         written = self._without_ours(said) if may_stand(said) else said
-        done = ingest(self._store, self._files, self._intake, written, whole=whole)
+        with self._noting() as along:
+            done = ingest(self._store, self._files, self._intake, written, whole=whole, along=along)
         if self._lcm.settings.semantic:
             self._lcm._background.wake()  # what is new has no vectors yet
         return structs.replace(done, skipped=done.skipped + len(said) - len(written))
@@ -169,8 +171,7 @@ class Conversation:
         if row is None or not self._is_due(row, window, observed, model):
             return
         debt, overhead = self._store.debt(row.id), max(0, observed - row.context_tokens)
-        known = debt is not None and debt.pending and (debt.window_tokens, debt.model) == (window, model)
-        if debt is None or not known or debt.overhead < overhead:
+        if debt is None or not _covers(debt, window, overhead, model):
             with self._store.transaction():
                 self._store.owe(row.id, window, overhead, model, int(lcm._clock() * 1_000_000))
         lcm._background.wake()
@@ -203,7 +204,6 @@ class Conversation:
         prompt a host has measured, `model` the host's model. Nothing is ever lost: every summary leads back to its
         messages.
         """
-        _refuse_sizes(window, target=target, observed=observed)
         job = self.job(window, force=force, target=target, observed=observed, model=model)
         return job if isinstance(job, Compaction) else job.run()
 
@@ -218,6 +218,7 @@ class Conversation:
         pause: Callable[[], bool] | None = None,
     ) -> Job | Compaction:
         """A compaction ready to be driven, or what came of it where there is nothing to do."""
+        _refuse_sizes(window, target=target, observed=observed)
         row = self._store.conversation(self.key)
         if row is None or self._closed_to:
             return Compaction((), 0, 0, self._closed_to or "nothing to compact")
@@ -289,6 +290,8 @@ class Conversation:
         tells the model how to look things up. Nothing is raised for lack of room: see `over_budget` and `left_out`.
         """
         window, lcm = self._lcm._window(window), self._lcm
+        if live is not None and self._intake.skip:
+            live = [message for message in live if not self._intake.skip(message)]
         _refuse_sizes(window)
         limits = plan.limits(lcm.settings, window, key=self.key, model=model)
         room = limits.budget - reserve
@@ -307,9 +310,11 @@ class Conversation:
                 raise
             self._intake.on_event(Event("assemble.live", str(error), "error", {"conversation": self.key}))
             return bounded(live, room, "the database does not answer", prompt_follows=prompt_follows)
-        self._notes.append(note)
+        if not self._store.read_only:
+            self._notes.append(note)
         if len(self._notes) >= _MOST_NOTES:
-            self._remember()
+            with suppress(StoreError):  # they are written along with the next ingest
+                self._remember()
         return context
 
     def _showing(
@@ -326,16 +331,25 @@ class Conversation:
 
     def _remember(self) -> None:
         """Write down what was shown. Mostly it goes along with the next ingest, so that a turn has one transaction."""
-        row = self._store.conversation(self.key) if self._notes and not self._store.read_only else None
-        if row is not None:
-            with self._store.transaction():
-                self._note(row)
+        if self._notes and self._store.conversation(self.key):
+            with self._noting() as along, self._store.transaction():
+                along(self._store.lock_conversation(self.key, None, self._intake.now()))
 
-    def _note(self, row: ConversationRow) -> None:
-        notes = list(self._notes)
-        if notes:
-            self._store.add_manifests(row.id, notes, view.KEPT)
-            del self._notes[: len(notes)]
+    @contextmanager
+    def _noting(self) -> Iterator[Along]:
+        """What writes the notes of this moment; if that fails they wait for the next time."""
+        notes = self._notes[:]
+        del self._notes[: len(notes)]
+
+        def write(row: ConversationRow) -> None:
+            if notes:
+                self._store.add_manifests(row.id, notes, view.KEPT)
+
+        try:
+            yield write
+        except BaseException:
+            self._notes[:0] = notes
+            raise
 
     def context(self, at: datetime | str | int | None = None) -> Context:
         """The whole ordered view, whatever its size; or what a model was shown at a past time, or at a turn's number.
@@ -379,11 +393,12 @@ class Conversation:
 
     def _seq(self, row: ConversationRow, what: str | int) -> int | None:
         """The message that an id or a text means, as its seq."""
-        named = re.fullmatch(r"(?:msg#)?(\d+)", str(what).strip())
+        named = re.fullmatch(r"(?:msg#)?([0-9]{1,19})", str(what).strip())
         if named:
             conversation, seq = divmod(int(named[1]), SPAN)
             return seq if conversation == row.id and 0 < seq < row.next_seq else None
-        hits = self.grep(re.escape(str(what).strip()), scope="messages", limit=1) if str(what).strip() else ()
+        words = str(what).strip()[:_MOST_WORDS]
+        hits = self.grep(re.escape(words), scope="messages", limit=1) if words else ()
         own = [hit.seq for hit in hits if hit.conversation == row.id]
         return own[0] if own else None
 
@@ -393,7 +408,7 @@ class Conversation:
         if row is None or not str(what).strip():
             raise InvalidInput("There is nothing to pin.", hint="Give a text, or the id of a message (msg#...).")
         text, message_id = str(what), None
-        if isinstance(what, int) or re.fullmatch(r"msg#\d+", what.strip()):
+        if isinstance(what, int) or re.fullmatch(r"msg#[0-9]{1,19}", what.strip()):
             seq = self._seq(row, what)
             rows = self._store.messages_at(row.id, [seq]) if seq is not None else []
             if not rows:
@@ -620,6 +635,12 @@ class Conversation:
             # One lost payload must not make the history unreadable: the reference stays, and it is told.
             self._intake.on_event(Event("file.unavailable", str(error), "error", {"conversation": self.key}))
             return message
+
+
+def _covers(debt: DebtRow, window: int, overhead: int, model: str | None) -> bool:
+    """Whether what is owed already is enough. What a worker is at may be paid without having seen this turn."""
+    same = (debt.window_tokens, debt.model) == (window, model) and debt.overhead >= overhead
+    return debt.pending and debt.worker is None and same
 
 
 def _moment(at: datetime | str) -> datetime:

@@ -34,6 +34,8 @@ class Job(Struct):
         return self.ended(step)
 
     def ended(self, done: Compaction) -> Compaction:
+        if not self.window:
+            return done  # summaries made anew say nothing about what is left to compact
         done, is_news = self.guards.ended(done, self.row.next_seq, self.window)
         if is_news:
             told = (

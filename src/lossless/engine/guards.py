@@ -108,9 +108,10 @@ class Guards:
             raise SummarizerBlocked(
                 "breaker", "The summariser's credentials were refused too often.", until=breaker.until
             )
-        spend = self._read(self._spend, Spend)
-        counted = spend if spend.until > now else spend.called(now, self._settings)
-        self._write(self._spend, counted)
+        with self._store.transaction():
+            spend = self._read(self._spend, Spend, hold=True)
+            counted = spend if spend.until > now else spend.called(now, self._settings)
+            self._write(self._spend, counted)
         if counted.until > now:
             raise SummarizerBlocked("spend", "This conversation asked for too many summaries.", until=counted.until)
         self._calls += 1
@@ -131,8 +132,8 @@ class Guards:
             if self._store.guard(name) is not None:
                 self._write(name, state)
 
-    def _read(self, name: str, kind: type[S]) -> S:
-        found = self._store.guard(name)
+    def _read(self, name: str, kind: type[S], *, hold: bool = False) -> S:
+        found = self._store.guard(name, hold=hold)
         return kind() if found is None else convert(found, type=kind)
 
     def _write(self, name: str, state: Struct) -> None:

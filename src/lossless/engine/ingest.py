@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lossless.engine.explore import Explore
 
 Skip: TypeAlias = Callable[[Message], bool]
+Along: TypeAlias = Callable[[ConversationRow], None]
 
 SHOWN = frozenset({"user", "assistant", "system", "developer", "tool"})
 _WHOLE = "whole"
@@ -47,8 +48,6 @@ class Intake(Struct, frozen=True):
     now: Callable[[], int]
     explore: Explore | None = None
     """What tells of a large text in place of `lossless.engine.explore`; it may take its time."""
-    along: Callable[[ConversationRow], None] | None = None
-    """What else is to be written for the conversation, in the same transaction."""
 
 
 class _Arrival(Struct, gc=False):
@@ -73,8 +72,19 @@ class _Decision(Struct):
     cursor: dict[str, Any] | None = None
 
 
-def ingest(store: Store, files: Files, intake: Intake, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
-    """Store what is new of the messages, in order. Raises with nothing stored, or returns with everything stored."""
+def ingest(
+    store: Store,
+    files: Files,
+    intake: Intake,
+    messages: Iterable[Message],
+    *,
+    whole: bool = False,
+    along: Along | None = None,
+) -> Ingested:
+    """Store what is new of the messages, in order. Raises with nothing stored, or returns with everything stored.
+
+    `along` writes whatever else there is for the conversation, in the same transaction.
+    """
     wanted = list(messages)
     _refuse_others(wanted)
     skipped = 0
@@ -92,7 +102,7 @@ def ingest(store: Store, files: Files, intake: Intake, messages: Iterable[Messag
         while done is None:
             _lighten(store, files, intake, arrivals, whole, created)
             with suppress(_Overtaken):
-                done = _write(store, files, intake, arrivals, whole, skipped)
+                done = _write(store, files, intake, arrivals, whole, skipped, along)
     except BaseException:
         sweep(store, files, created)
         raise
@@ -219,12 +229,20 @@ def _tools(store: Store, conversation: ConversationRow | None, arrivals: list[_A
 _RECENT = 20
 
 
-def _write(store: Store, files: Files, intake: Intake, arrivals: list[_Arrival], whole: bool, skipped: int) -> Ingested:
+def _write(
+    store: Store,
+    files: Files,
+    intake: Intake,
+    arrivals: list[_Arrival],
+    whole: bool,
+    skipped: int,
+    along: Along | None,
+) -> Ingested:
     with store.transaction():
         now = intake.now()
         conversation = store.lock_conversation(intake.key, intake.session, now)
-        if intake.along:
-            intake.along(conversation)
+        if along:
+            along(conversation)
         decision = _decide(store, conversation, intake, arrivals, whole)
         fresh = [_ready(arrival, decision.renamed) for arrival in decision.new]
         if fresh:

@@ -45,7 +45,8 @@ def remake(
         elif store.revise(conversation.id, row, as_row(told, draft, templates, now())):
             work.made.append(row.public_id)
     work.look()
-    work.stop = work.stop or ("in vain" if tried else "")
+    if tried and work.stop in ("", "passes", "deadline"):
+        work.stop = "in vain"
     return work.done(before)
 
 

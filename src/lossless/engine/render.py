@@ -15,14 +15,15 @@ from lossless.engine.pairing import MISSING
 from lossless.model import Message, Summary, Text, ToolResult
 from lossless.tokens import message_tokens
 
+# Texts are escaped in it: whoever quotes one and goes on in their own words does not match.
 _OURS = re.compile(
-    r'<summary id="(sum_[0-9a-f]{16})" kind="[a-z]+" depth="\d+" descendant_count="\d+" trust="untrusted"[^>]*>\n.*</summary>'
-    r'|<pinned id="(pin_[0-9a-f]{8})" trust="untrusted">\n.*</pinned>',
-    re.DOTALL,
+    r'<summary id="(sum_[0-9a-f]{16})" kind="[a-z]+" depth="\d+" descendant_count="\d+" trust="untrusted"[^<>]*>\n'
+    r'(?:  <parents>\n(?:    <summary_ref id="[^"<>]*" />\n)*  </parents>\n)?  <content>\n[^<]*\n  </content>\n</summary>'
+    r'|<pinned id="(pin_[0-9a-f]{8})" trust="untrusted">\n[^<]*\n</pinned>'
 )
 _LEFT_OUT = "[lossless] Left out for lack of room: about {tokens:,} tokens. lcm_describe shows msg#{id} in full."
 _REFERENCE = re.compile(
-    r"\[lossless\] Left out for lack of room: about [\d,]+ tokens\. lcm_describe shows (msg#\d+) in full\."
+    r"\[lossless\] Left out for lack of room: about [\d,]+ tokens\. lcm_describe shows (msg#[0-9]{1,19}) in full\."
 )
 
 

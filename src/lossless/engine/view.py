@@ -78,6 +78,10 @@ def entries(store: Store, conversation_id: int, items: Sequence[ItemRow], zone: 
     if not items:
         return []
     messages = {row.seq: row for row in store.context_messages(conversation_id, first=items[0].ordinal)}
+    # What was summarised between the two questions is no item any more, and still a message.
+    gone = [item.ordinal for item in items if item.summary_id is None and item.ordinal not in messages]
+    if gone:
+        messages |= {row.seq: row for row in store.messages_at(conversation_id, gone)}
     ids = [item.summary_id for item in items if item.summary_id is not None]
     summaries = {row.id: row for row in store.summaries(conversation_id, ids)} if ids else {}
     deep = [row.id for row in summaries.values() if row.depth]
@@ -87,7 +91,6 @@ def entries(store: Store, conversation_id: int, items: Sequence[ItemRow], zone: 
         if item.summary_id is None
         else summary_entry(summaries[item.summary_id], sources.get(item.summary_id, ()), zone)
         for item in items
-        if item.summary_id is not None or item.ordinal in messages
     ]
 
 

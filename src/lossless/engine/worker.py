@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from msgspec import Struct
 
 from lossless.engine.semantic import Vectors
-from lossless.errors import LosslessError, StoreError
+from lossless.errors import StoreError
 from lossless.events import Event, Hook
 from lossless.model import Compaction
 from lossless.store.base import DebtRow, Store
@@ -148,10 +148,10 @@ class Worker:
                 if self.step() or self.embed():
                     continue
                 pause = IDLE if self._store.is_owed() else LOOK
-            except LosslessError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, there is work after it
                 if stop.is_set():  # the database was closed under us
                     return
-                self._on_event(Event("worker.failed", str(error), "error"))
+                self._on_event(Event("worker.failed", str(error) or type(error).__name__, "error"))
                 pause = LOOK
             wake.wait(pause)
             if wake is not stop:
@@ -174,7 +174,7 @@ class Background:
             if self._pid != os.getpid():  # threads do not survive a fork
                 self._thread, self._pid = None, os.getpid()
                 self._stop, self._wake = threading.Event(), threading.Event()
-            if self._thread is None and not self._stop.is_set():
+            if (self._thread is None or not self._thread.is_alive()) and not self._stop.is_set():
                 stop, wake = self._stop, self._wake
                 target = self._worker().run
                 self._thread = threading.Thread(target=target, args=(stop,), kwargs={"wake": wake}, daemon=True)

@@ -448,8 +448,8 @@ class Store(Protocol):
     def set_cursor(self, conversation_id: int, source: str, state: Any, now: int) -> None: ...
 
     # guards
-    def guard(self, name: str) -> Any | None:
-        """What a guard remembers: the JSON value last set, or None."""
+    def guard(self, name: str, *, hold: bool = False) -> Any | None:
+        """What a guard remembers: the JSON value last set, or None; with `hold`, kept from others in this transaction."""
 
     def set_guard(self, name: str, state: Any, now: int) -> None:
         """In a transaction."""

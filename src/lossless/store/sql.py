@@ -312,7 +312,7 @@ class SQLStore(ABC):
         with self.transaction():
             held = self.lock_conversation(conversation.key, None, summary.created_at)
             there = [] if held.id != conversation.id else self._between(held.id, first, last)
-            if there != [(item.ordinal, item.summary_id) for item in items]:
+            if there != [(item.ordinal, item.summary_id, item.tokens) for item in items]:
                 raise ContextMoved(f"The context of {conversation.key} changed while it was being summarised.")
             summary_id = self._insert_summary(conversation.id, summary)
             self._link(conversation.id, summary_id, items)
@@ -334,7 +334,7 @@ class SQLStore(ABC):
 
     def _between(self, conversation_id: int, first: int, last: int) -> list[Row]:
         return self.all(
-            "SELECT ordinal, summary_id FROM item WHERE conversation_id = :conversation"
+            "SELECT ordinal, summary_id, tokens FROM item WHERE conversation_id = :conversation"
             " AND ordinal >= :first AND ordinal <= :last ORDER BY ordinal",
             conversation=conversation_id,
             first=first,
@@ -467,6 +467,11 @@ class SQLStore(ABC):
 
     def revise(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> bool:
         with self.transaction():
+            # Held first, as `replace` does: two that write the same context never wait for each other.
+            self.all(
+                f"SELECT id FROM conversation WHERE id = :conversation{self.for_update}",  # noqa: S608 - constants
+                conversation=conversation_id,
+            )
             changed = self.run(
                 "UPDATE summary SET text = :text, tokens = :tokens, model = :model, level = :level,"  # noqa: S608 - constants
                 " prompt_version = :prompt_version, faithful = :faithful, created_at = :created_at,"
@@ -827,7 +832,7 @@ class SQLStore(ABC):
             return None  # seen without holding anything: looking for work must not keep writers waiting
         with self.transaction():
             for conversation_id in unsettled:
-                self.owe(conversation_id, 0, 0, None, now)
+                self._owe_anew(conversation_id, now)
             found = self._payable(now, idle_before, self.skip_locked)
             if not found:
                 return None
@@ -838,6 +843,17 @@ class SQLStore(ABC):
                 conversation=found[0].conversation_id,
             )
         return replace(found[0], worker=worker, lease_until=lease_until)
+
+    def _owe_anew(self, conversation_id: int, now: int) -> None:
+        """Summaries are to be made anew, unless compaction is owed by now, which comes first."""
+        self.run(
+            "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, requested_at)"
+            " VALUES (:conversation, 1, 0, 0, :now) ON CONFLICT (conversation_id) DO UPDATE SET"
+            " pending = 1, window_tokens = 0, overhead = 0, model = NULL, attempts = 0, next_at = 0,"
+            " requested_at = excluded.requested_at, revision = debt.revision + 1 WHERE debt.pending = 0",
+            conversation=conversation_id,
+            now=now,
+        )
 
     def _payable(self, now: int, idle_before: int, lock: str = "") -> list[DebtRow]:
         rows = self.all(
@@ -879,8 +895,9 @@ class SQLStore(ABC):
     ) -> None:
         with self.transaction():
             self.run(
-                "UPDATE debt SET worker = NULL, lease_until = NULL, attempts = :attempts, next_at = :next_at,"
-                " stop = :stop, failure = :failure,"
+                "UPDATE debt SET worker = NULL, lease_until = NULL, attempts = :attempts, stop = :stop,"
+                # What was owed anew meanwhile does not wait for what was paid.
+                " next_at = CASE WHEN revision <> :revision AND :pending = 0 THEN 0 ELSE :next_at END, failure = :failure,"
                 " stop_seq = (SELECT next_seq FROM conversation WHERE id = debt.conversation_id),"
                 " pending = CASE revision WHEN :revision THEN :pending ELSE pending END"
                 " WHERE conversation_id = :conversation AND worker = :worker",
@@ -970,15 +987,19 @@ class SQLStore(ABC):
             now=now,
         )
 
-    def guard(self, name: str) -> Any | None:
-        rows = self.all("SELECT state FROM guard WHERE name = :name", name=f"{self.owner}:{name}")
+    def guard(self, name: str, *, hold: bool = False) -> Any | None:
+        lock = self.for_update if hold else ""
+        rows = self.all(f"SELECT state FROM guard WHERE name = :name{lock}", name=self._guard_name(name))  # noqa: S608 - constants
         return jsontext.loads(rows[0][0]) if rows else None
+
+    def _guard_name(self, name: str) -> str:
+        return f"{len(self.owner)}:{self.owner}:{name}"  # no owner's name can be taken for a part of another's
 
     def set_guard(self, name: str, state: Any, now: int) -> None:
         self.run(
             "INSERT INTO guard (name, state, updated_at) VALUES (:name, :state, :now) ON CONFLICT (name)"
             " DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
-            name=f"{self.owner}:{name}",
+            name=self._guard_name(name),
             state=jsontext.dumps(state),
             now=now,
         )
