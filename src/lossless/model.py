@@ -224,7 +224,8 @@ class LeftOut(Struct, frozen=True):
     id: str
     """`msg#...` or `sum_...`; `older` for whatever lies before the oldest that was looked at."""
     reason: str
-    """`budget`: the oldest leave first. `tool result`: a reference stands for it. `tail over budget`: a turn that left."""
+    """`budget`: the oldest leave first. `tool result`: a reference stands for it. `tail over budget`: a turn that left.
+    `no call`, `empty`: what no provider would take."""
     tokens: int
 
 

@@ -13,7 +13,19 @@ from msgspec import Struct, structs
 
 from lossless.engine.pairing import paired
 from lossless.engine.render import as_reference
-from lossless.model import Context, Item, LeftOut, Message, Reasoning, StoredMessage, ToolResult
+from lossless.model import (
+    Context,
+    File,
+    Item,
+    LeftOut,
+    Message,
+    Opaque,
+    Reasoning,
+    StoredMessage,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from lossless.tokens import message_tokens
 
 
@@ -83,10 +95,25 @@ def assemble(head: Sequence[Entry], body: Sequence[Entry], *, fresh: int, budget
         tuple(entry.item for entry in view.kept if entry.item is not None),
         tokens + sum(entry.tokens for entry in head),
         (*(entry.message for entry in head), *messages),
-        tuple(view.left),
+        (*view.left, *_unsaid(view.kept, messages)),
         tokens > room,
     )
     return Assembly(context, view.kept, view.fresh)
+
+
+def _unsaid(kept: Sequence[Entry], messages: Sequence[Message]) -> Iterator[LeftOut]:
+    """What pairing left out as a whole: results whose call is not there, and messages that say nothing."""
+    said = {id(message) for message in messages}
+    answered = {part.call_id for message in messages for part in message.parts if isinstance(part, ToolResult)}
+    for entry in kept:
+        if id(entry.message) in said:
+            continue
+        parts = entry.message.parts
+        results = [part.call_id for part in parts if isinstance(part, ToolResult)]
+        if results and len(results) == len(parts) and answered.isdisjoint(results):
+            yield LeftOut(entry.name, "no call", entry.tokens)
+        elif all(isinstance(part, Reasoning) or (isinstance(part, Text) and not part.text.strip()) for part in parts):
+            yield LeftOut(entry.name, "empty", entry.tokens)
 
 
 def _without_old_thinking(body: Sequence[Entry], turn: int) -> list[Entry]:

@@ -13,6 +13,8 @@ _WHY = {
 _LEFT = {
     "budget": "it did not fit into the budget, and the oldest leave first",
     "tool result": "a reference stands in its place, since the fresh tail alone exceeds the budget",
+    "no call": "it is a tool's result whose call is not there, which no provider takes",
+    "empty": "it says nothing, and no provider takes an empty message",
     "tail over budget": "its turn left, since the fresh tail alone exceeds the budget",
 }
 
@@ -30,7 +32,11 @@ def explain(store: Store, conversation: ConversationRow, seq: int, context: Cont
     shown = {item.id for item in context.items if isinstance(item, StoredMessage)}
     chain = _chain(store, conversation, seq)
     if not chain:
-        return _raw(name, conversation.id * SPAN + seq in shown, left.get(name, "budget"))
+        return _raw(
+            name,
+            conversation.id * SPAN + seq in shown,
+            left.get(name, "" if conversation.id * SPAN + seq in shown else "budget"),
+        )
     ids = [summary.id for summary in chain]
     top = ids[-1]
     path = " -> ".join(ids)
@@ -42,7 +48,7 @@ def explain(store: Store, conversation: ConversationRow, seq: int, context: Cont
 
 
 def _raw(name: str, shown: bool, reason: str) -> Explanation:
-    if shown and reason != "tool result":
+    if shown and not reason:
         return Explanation(name, "shown", (), f"{name} is in the context as it is.")
     return Explanation(name, "left out", (), f"{name} is not in the context: {_LEFT.get(reason, reason)}.")
 
