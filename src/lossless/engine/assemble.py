@@ -15,15 +15,12 @@ from lossless.engine.pairing import paired
 from lossless.engine.render import as_reference
 from lossless.model import (
     Context,
-    File,
     Item,
     LeftOut,
     Message,
-    Opaque,
     Reasoning,
     StoredMessage,
     Text,
-    ToolCall,
     ToolResult,
 )
 from lossless.tokens import message_tokens
@@ -103,11 +100,12 @@ def assemble(head: Sequence[Entry], body: Sequence[Entry], *, fresh: int, budget
 
 def _unsaid(kept: Sequence[Entry], messages: Sequence[Message]) -> Iterator[LeftOut]:
     """What pairing left out as a whole: results whose call is not there, and messages that say nothing."""
-    said = {id(message) for message in messages}
+    said = set(map(id, messages))
+    changed = [entry for entry in kept if id(entry.message) not in said]
+    if not changed:
+        return
     answered = {part.call_id for message in messages for part in message.parts if isinstance(part, ToolResult)}
-    for entry in kept:
-        if id(entry.message) in said:
-            continue
+    for entry in changed:
         parts = entry.message.parts
         results = [part.call_id for part in parts if isinstance(part, ToolResult)]
         if results and len(results) == len(parts) and answered.isdisjoint(results):
