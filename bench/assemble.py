@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 from msgspec import structs
 
-from lossless import Conversation, Lossless, Message, Settings, SummaryRequest, demo
+from lossless import Conversation, Lossless, Message, Settings, SummaryRequest, ToolCall, ToolResult, demo
 
 WINDOW = 128_000
 BATCH = 50
@@ -33,8 +33,18 @@ def first_line(request: SummaryRequest) -> str:
 
 
 def history(count: int) -> list[Message]:
+    """The demo again and again, each time with call ids of its own, as a provider gives them."""
     said = demo.conversation()
-    return [structs.replace(said[n % len(said)], event_id=f"e{n}", at=None) for n in range(count)]
+
+    def again(number: int) -> Message:
+        week, at = divmod(number, len(said))
+        parts = tuple(
+            structs.replace(part, call_id=f"{part.call_id}.{week}") if isinstance(part, ToolCall | ToolResult) else part
+            for part in said[at].parts
+        )
+        return structs.replace(said[at], parts=parts, event_id=f"e{number}", at=None)
+
+    return [again(number) for number in range(count)]
 
 
 def filled(path: Path, count: int) -> None:
