@@ -7,9 +7,10 @@ history behind it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from hashlib import sha256
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct, convert, json, structs
 
@@ -27,6 +28,7 @@ KEPT = 1_000
 """How many assemblies of a conversation are remembered."""
 _FIRST, _MORE = 512, 8
 _MOST_BYTES = 2_000
+_MOST_KNOWN = 10_000
 
 
 class Read(Struct, frozen=True):
@@ -84,14 +86,29 @@ def entries(store: Store, conversation_id: int, items: Sequence[ItemRow], zone: 
         messages |= {row.seq: row for row in store.messages_at(conversation_id, gone)}
     ids = [item.summary_id for item in items if item.summary_id is not None]
     summaries = {row.id: row for row in store.summaries(conversation_id, ids)} if ids else {}
-    deep = [row.id for row in summaries.values() if row.depth]
-    sources = store.source_ids(conversation_id, deep) if deep else {}
+    sources = _sources(store, conversation_id, [row.id for row in summaries.values() if row.depth])
     return [
         stored_entry(conversation_id, messages[item.ordinal])
         if item.summary_id is None
         else summary_entry(summaries[item.summary_id], sources.get(item.summary_id, ()), zone)
         for item in items
     ]
+
+
+_known: WeakKeyDictionary[Store, dict[int, tuple[str, ...]]] = WeakKeyDictionary()
+
+
+def _sources(store: Store, conversation_id: int, ids: Sequence[int]) -> Mapping[int, tuple[str, ...]]:
+    """What each of these summaries was made from. Remembered: a summary keeps its sources, whatever becomes of its text."""
+    known = _known.setdefault(store, {})
+    new = [identity for identity in ids if identity not in known]
+    if new:
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+            new = list(ids)
+        found = store.source_ids(conversation_id, new)
+        known |= {identity: tuple(found.get(identity, ())) for identity in new}
+    return known
 
 
 def stored_entry(conversation_id: int, row: MessageRow) -> Entry:
