@@ -31,15 +31,7 @@ from lossless.engine.semantic import Vectors
 from lossless.engine.worker import Background, Worker
 from lossless.errors import InvalidInput, StoreError
 from lossless.events import Event, Hook, guarded, log
-from lossless.model import (
-    Answer,
-    Compaction,
-    ConversationStatus,
-    Description,
-    Expansion,
-    Hits,
-    Status,
-)
+from lossless.model import Answer, Compaction, ConversationStatus, Description, Expansion, Hits, Status
 from lossless.search import embeddings
 from lossless.store.base import DebtRow, NewManifest, Store
 from lossless.store.rows import moment

@@ -9,9 +9,7 @@ from msgspec import structs
 from lossless import summarizers
 from lossless.config import Settings
 from lossless.engine.guards import Guards
-from lossless.model import (
-    SummaryRequest,
-)
+from lossless.model import SummaryRequest
 
 if TYPE_CHECKING:
     from lossless.client import Lossless

@@ -8,11 +8,7 @@ from lossless.engine import answer as answering
 from lossless.engine.compact import Flow, advance
 from lossless.engine.guards import Guards
 from lossless.events import Event, Hook, Level
-from lossless.model import (
-    Answer,
-    Compaction,
-    SummaryRequest,
-)
+from lossless.model import Answer, Compaction, SummaryRequest
 from lossless.store.base import ConversationRow
 from lossless.summarizers import Summarizer
 

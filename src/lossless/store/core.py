@@ -1,0 +1,429 @@
+"""The queries both databases share that everything else stands on: conversations, messages, the ordered view, files.
+
+Written in the subset both speak, with `:name` parameters. A dialect adds connecting, transactions,
+bulk writing, search and its own care; nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from msgspec.structs import asdict, astuple
+
+from lossless.errors import ContextMoved, StoreFull
+from lossless.store import jsontext
+from lossless.store.base import (
+    MESSAGE,
+    SPAN,
+    USER_MESSAGE,
+    ConversationRow,
+    FileRow,
+    ItemRow,
+    KnownEvent,
+    Match,
+    MessageRow,
+    NewMessage,
+    NewSummary,
+    SummaryMatch,
+    SummaryRow,
+)
+
+CONVERSATION_COLUMNS = "id, key, active, session, next_seq, context_tokens, created_at, updated_at"
+MESSAGE_COLUMNS = ", ".join(f"m.{column}" for column in (*NewMessage.__struct_fields__, "id"))
+SUMMARY_COLUMNS = ", ".join(f"s.{column}" for column in SummaryRow.__struct_fields__)
+ACTIVE = f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
+FILE_COLUMNS = "id, sha256, name, mime, bytes, lines, summary, created_at"
+UNSETTLED = "(s.stale = 1 OR s.level = 'extractive' OR s.level = 'cut')"
+# Ownership is asked of the database in every statement, not remembered by its callers.
+OWNED = "EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)"
+NO_LIMIT = 9_223_372_036_854_775_807
+
+Row = tuple[Any, ...]
+
+
+class Core(ABC):
+    """The shared half of a store; see `lossless.store.base.Store` for what each method promises."""
+
+    owner: str
+    location: str
+    read_only: bool
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def all(self, sql: str, **parameters: Any) -> list[Row]:
+        """The rows of a query, in this thread's transaction if there is one."""
+
+    @abstractmethod
+    def run(self, sql: str, **parameters: Any) -> int:
+        """A write inside the transaction; how many rows it changed."""
+
+    @abstractmethod
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """Many rows into one table, in the fastest way the database has."""
+
+    @abstractmethod
+    def index(self, texts: Sequence[tuple[int, str]]) -> None:
+        """The words of new messages into the search index."""
+
+    @abstractmethod
+    def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
+        """Event ids of new messages, where the database keeps them apart from the messages."""
+
+    @abstractmethod
+    def search(
+        self,
+        question: str,
+        *,
+        conversation_ids: Sequence[int] | None = None,
+        limit: int = 20,
+        since: int | None = None,
+        before: int | None = None,
+        roles: Sequence[str] | None = None,
+    ) -> list[Match]: ...
+
+    @abstractmethod
+    def search_summaries(
+        self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
+    ) -> list[SummaryMatch]: ...
+
+    @abstractmethod
+    def check_search(self) -> list[str]: ...
+
+    @abstractmethod
+    def rebuild_search(self) -> int: ...
+
+    @abstractmethod
+    def size(self) -> int: ...
+
+    @abstractmethod
+    def integrity(self) -> list[str]: ...
+
+    for_update = ""
+    skip_locked = ""
+
+    def conversation(self, key: str) -> ConversationRow | None:
+        rows = self.all(ACTIVE, owner=self.owner, key=key)
+        return conversation_row(rows[0]) if rows else None
+
+    def conversations(self) -> list[ConversationRow]:
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner ORDER BY updated_at DESC, id DESC",  # noqa: S608 - constants
+            owner=self.owner,
+        )
+        return [conversation_row(row) for row in rows]
+
+    def lock_conversation(self, key: str, session: str | None, now: int) -> ConversationRow:
+        find = ACTIVE + self.for_update
+        rows = self.all(find, owner=self.owner, key=key)
+        if not rows:
+            # Whoever loses the race to create it finds the winner's row.
+            self.run(
+                "INSERT INTO conversation (owner, key, session, created_at, updated_at)"
+                " VALUES (:owner, :key, :session, :now, :now) ON CONFLICT DO NOTHING",
+                owner=self.owner,
+                key=key,
+                session=session,
+                now=now,
+            )
+            rows = self.all(find, owner=self.owner, key=key)
+        found = conversation_row(rows[0])
+        if session is not None and found.session != session:
+            self.run("UPDATE conversation SET session = :session WHERE id = :id", session=session, id=found.id)
+        return found
+
+    def append(self, conversation: ConversationRow, rows: Sequence[NewMessage], now: int) -> None:
+        first = conversation.next_seq
+        start = conversation.id * SPAN + first
+        if first + len(rows) > SPAN:
+            raise StoreFull(f"The conversation {conversation.key} is full.", hint="Go on under another key.")
+        self.insert(
+            "message",
+            ("id", *NewMessage.__struct_fields__),
+            [(at, *astuple(row)) for at, row in enumerate(rows, start)],
+        )
+        self.index([(at, row.text) for at, row in enumerate(rows, start)])
+        self.remember_events(
+            conversation.id, [(row.event_id, seq) for seq, row in enumerate(rows, first) if row.event_id is not None]
+        )
+        seen = [
+            (conversation.id, seq, None, row.tokens, USER_MESSAGE if row.role == "user" else MESSAGE)
+            for seq, row in enumerate(rows, first)
+            if row.outside is None
+        ]
+        self.insert("item", ("conversation_id", "ordinal", "summary_id", "tokens", "depth"), seen)
+        self.run(
+            "UPDATE conversation SET next_seq = next_seq + :count, context_tokens = context_tokens + :tokens,"
+            " updated_at = :now WHERE id = :id",
+            count=len(rows),
+            tokens=sum(item[3] for item in seen),
+            now=now,
+            id=conversation.id,
+        )
+
+    def keep_copy(self, conversation_id: int, seq: int, row: NewMessage) -> bool:
+        added = self.run(
+            "INSERT INTO copy (message_id, digest, text, parts, meta, at, created_at)"
+            " VALUES (:message, :digest, :text, :parts, :meta, :at, :created_at) ON CONFLICT DO NOTHING",
+            message=conversation_id * SPAN + seq,
+            digest=row.digest,
+            text=row.text,
+            parts=row.parts,
+            meta=row.meta,
+            at=row.at,
+            created_at=row.created_at,
+        )
+        return added > 0
+
+    def copies(self, conversation_id: int, seq: int) -> list[bytes]:
+        """The digests of the other texts kept under a message's event id."""
+        rows = self.all(
+            f"SELECT digest FROM copy WHERE message_id = :message AND {OWNED} ORDER BY created_at, digest",  # noqa: S608 - constants
+            message=conversation_id * SPAN + seq,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [bytes(row[0]) for row in rows]
+
+    def messages(self, conversation_id: int, *, after: int = 0, limit: int | None = None) -> list[MessageRow]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT {MESSAGE_COLUMNS} FROM message m WHERE m.id > :first AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
+            " ORDER BY m.id LIMIT :limit",
+            first=base + max(0, min(after, SPAN - 1)),
+            last=base + SPAN,
+            limit=NO_LIMIT if limit is None else min(limit, NO_LIMIT),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [message_row(row, base) for row in rows]
+
+    def messages_at(self, conversation_id: int, seqs: Sequence[int]) -> list[MessageRow]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT {MESSAGE_COLUMNS} FROM message m WHERE m.id IN ({self.each_of('ids', 'bigint')}) AND {OWNED} ORDER BY m.id",  # noqa: S608 - constants
+            ids=self.listing([base + seq for seq in seqs]),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [message_row(row, base) for row in rows]
+
+    @abstractmethod
+    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]: ...
+
+    @abstractmethod
+    def hold_files(self, *, alone: bool) -> None: ...
+
+    @abstractmethod
+    def each_of(self, name: str, kind: str) -> str:
+        """A query giving the column `value`, of an SQL type, for each element of a list parameter."""
+
+    @abstractmethod
+    def listing(self, values: Sequence[Any]) -> Any:
+        """A list as the parameter that `each_of` reads."""
+
+    @abstractmethod
+    def needle(self, literal: str, *, folded: bool) -> tuple[str, str]:
+        """How a literal is looked for in `t.text`: a condition with a place for a parameter, and the parameter.
+
+        Texts without it may pass, if that is faster; a `folded` one is in lower case and found in either.
+        """
+
+    def digests(self, conversation_id: int, *, after: int = 0) -> list[bytes]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT digest FROM message m WHERE m.id > :first AND m.id < :last AND {OWNED} ORDER BY m.id",  # noqa: S608 - constants
+            first=base + after,
+            last=base + SPAN,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [bytes(row[0]) for row in rows]
+
+    def items(self, conversation_id: int) -> list[ItemRow]:
+        rows = self.all(
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
+            f" WHERE i.conversation_id = :conversation AND {OWNED} ORDER BY i.ordinal",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [ItemRow(*row) for row in rows]
+
+    def newest_items(self, conversation_id: int, limit: int) -> list[ItemRow]:
+        rows = self.all(
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
+            f" WHERE i.conversation_id = :conversation AND {OWNED} ORDER BY i.ordinal DESC LIMIT :limit",
+            conversation=conversation_id,
+            limit=limit,
+            owner=self.owner,
+        )
+        return [ItemRow(*row) for row in reversed(rows)]
+
+    def context_messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT {MESSAGE_COLUMNS} FROM item i JOIN message m ON m.id = :base + i.ordinal"  # noqa: S608 - constants
+            " WHERE i.conversation_id = :conversation AND i.ordinal >= :first AND i.summary_id IS NULL"
+            f" AND {OWNED} ORDER BY i.ordinal",
+            base=base,
+            conversation=conversation_id,
+            first=first,
+            owner=self.owner,
+        )
+        return [message_row(row, base) for row in rows]
+
+    def replace(self, conversation: ConversationRow, items: Sequence[ItemRow], summary: NewSummary) -> ItemRow:
+        first, last = items[0].ordinal, items[-1].ordinal
+        with self.transaction():
+            held = self.lock_conversation(conversation.key, None, summary.created_at)
+            there = [] if held.id != conversation.id else self._between(held.id, first, last)
+            if there != [(item.ordinal, item.summary_id, item.tokens) for item in items]:
+                raise ContextMoved(f"The context of {conversation.key} changed while it was being summarised.")
+            summary_id = self._insert_summary(conversation.id, summary)
+            self._link(conversation.id, summary_id, items)
+            self.run(
+                "DELETE FROM item WHERE conversation_id = :conversation AND ordinal >= :first AND ordinal <= :last",
+                conversation=conversation.id,
+                first=first,
+                last=last,
+            )
+            columns = ("conversation_id", "ordinal", "summary_id", "tokens", "depth")
+            self.insert("item", columns, [(conversation.id, first, summary_id, summary.tokens, summary.depth)])
+            self.run(
+                "UPDATE conversation SET context_tokens = context_tokens + :change WHERE id = :id",
+                change=summary.tokens - sum(item.tokens for item in items),
+                id=conversation.id,
+            )
+            self.index_summary(summary_id, summary.text)
+        return ItemRow(first, summary_id, summary.tokens, summary.depth)
+
+    def _between(self, conversation_id: int, first: int, last: int) -> list[Row]:
+        return self.all(
+            "SELECT ordinal, summary_id, tokens FROM item WHERE conversation_id = :conversation"
+            " AND ordinal >= :first AND ordinal <= :last ORDER BY ordinal",
+            conversation=conversation_id,
+            first=first,
+            last=last,
+        )
+
+    def _insert_summary(self, conversation_id: int, summary: NewSummary) -> int:
+        columns = NewSummary.__struct_fields__
+        places = ", ".join(f":{column}" for column in columns)
+        rows = self.all(
+            f"INSERT INTO summary (conversation_id, {', '.join(columns)})"  # noqa: S608 - constants
+            f" VALUES (:conversation_id, {places}) RETURNING id",
+            conversation_id=conversation_id,
+            **asdict(summary),
+        )
+        return int(rows[0][0])
+
+    def _link(self, conversation_id: int, summary_id: int, items: Sequence[ItemRow]) -> None:
+        if items[0].is_message:
+            base = conversation_id * SPAN
+            self.insert(
+                "summary_message", ("message_id", "summary_id"), [(base + i.ordinal, summary_id) for i in items]
+            )
+        else:
+            links = [(summary_id, item.summary_id, at) for at, item in enumerate(items)]
+            self.insert("summary_source", ("summary_id", "source_id", "ordinal"), links)
+
+    @abstractmethod
+    def index_summary(self, summary_id: int, text: str) -> None:
+        """The words of a summary into its search index, in the place of what it said before."""
+
+    def family(self, key: str) -> list[ConversationRow]:
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key ORDER BY active DESC, id DESC",  # noqa: S608 - constants
+            owner=self.owner,
+            key=key,
+        )
+        return [conversation_row(row) for row in rows]
+
+    def cursor(self, conversation_id: int, source: str) -> Any | None:
+        rows = self.all(
+            f"SELECT state FROM cursor WHERE conversation_id = :conversation AND source = :source AND {OWNED}",  # noqa: S608 - constants
+            conversation=conversation_id,
+            source=source,
+            owner=self.owner,
+        )
+        return jsontext.loads(rows[0][0]) if rows else None
+
+    def set_cursor(self, conversation_id: int, source: str, state: Any, now: int) -> None:
+        self.run(
+            "INSERT INTO cursor (conversation_id, source, state, updated_at) VALUES (:conversation, :source, :state, :now)"
+            " ON CONFLICT (conversation_id, source) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
+            conversation=conversation_id,
+            source=source,
+            state=jsontext.dumps(state),
+            now=now,
+        )
+
+    def guard(self, name: str, *, hold: bool = False) -> Any | None:
+        lock = self.for_update if hold else ""
+        rows = self.all(f"SELECT state FROM guard WHERE name = :name{lock}", name=self._guard_name(name))  # noqa: S608 - constants
+        return jsontext.loads(rows[0][0]) if rows else None
+
+    def _guard_name(self, name: str) -> str:
+        return f"{len(self.owner)}:{self.owner}:{name}"  # no owner's name can be taken for a part of another's
+
+    def set_guard(self, name: str, state: Any, now: int) -> None:
+        self.run(
+            "INSERT INTO guard (name, state, updated_at) VALUES (:name, :state, :now) ON CONFLICT (name)"
+            " DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
+            name=self._guard_name(name),
+            state=jsontext.dumps(state),
+            now=now,
+        )
+
+    def add_file(self, conversation_id: int, row: FileRow) -> None:
+        self.run(
+            "INSERT INTO file (conversation_id, id, sha256, name, mime, bytes, lines, summary, created_at) VALUES"
+            " (:conversation, :id, :sha256, :name, :mime, :bytes, :lines, :summary, :created_at) ON CONFLICT DO NOTHING",
+            conversation=conversation_id,
+            id=row.id,
+            sha256=row.sha256,
+            name=row.name,
+            mime=row.mime,
+            bytes=row.bytes,
+            lines=row.lines,
+            summary=row.summary,
+            created_at=row.created_at,
+        )
+
+    def file(self, conversation_id: int, file_id: str) -> FileRow | None:
+        rows = self.all(
+            f"SELECT {FILE_COLUMNS} FROM file"  # noqa: S608 - constants
+            f" WHERE conversation_id = :conversation AND id = :id AND {OWNED}",
+            conversation=conversation_id,
+            id=file_id,
+            owner=self.owner,
+        )
+        return FileRow(*rows[0]) if rows else None
+
+    def files(self, conversation_id: int) -> list[FileRow]:
+        rows = self.all(
+            f"SELECT {FILE_COLUMNS} FROM file WHERE conversation_id = :conversation AND {OWNED} ORDER BY created_at, id",  # noqa: S608 - constants
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [FileRow(*row) for row in rows]
+
+    def file_is_used(self, sha256: str) -> bool:
+        # The one question that is not asked for one owner: equal bytes are kept once for all of them.
+        return bool(self.all("SELECT 1 FROM file WHERE sha256 = :sha256 LIMIT 1", sha256=sha256))
+
+
+def conversation_row(row: Row) -> ConversationRow:
+    identity, key, active, *rest = row
+    return ConversationRow(identity, key, bool(active), *rest)
+
+
+def message_row(row: Row, base: int) -> MessageRow:
+    return MessageRow(*(*row[:-1], row[-1] - base))

@@ -1,0 +1,71 @@
+"""What a model was shown, turn by turn, and what it is always shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import asdict, astuple
+
+from lossless.store.base import Manifest, NewManifest, PinRow
+from lossless.store.core import NO_LIMIT, OWNED, Core
+
+
+class Noted(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    def add_manifests(self, conversation_id: int, manifests: Sequence[NewManifest], keep: int) -> None:
+        rows = self.all(
+            "SELECT coalesce(max(turn), 0) FROM manifest WHERE conversation_id = :conversation",
+            conversation=conversation_id,
+        )
+        last = rows[0][0]
+        columns = ("conversation_id", "turn", *NewManifest.__struct_fields__)
+        self.insert(
+            "manifest",
+            columns,
+            [(conversation_id, turn, *astuple(each)) for turn, each in enumerate(manifests, last + 1)],
+        )
+        self.run(
+            "DELETE FROM manifest WHERE conversation_id = :conversation AND turn <= :oldest",
+            conversation=conversation_id,
+            oldest=last + len(manifests) - keep,
+        )
+
+    def manifests(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
+        rows = self.all(
+            "SELECT m.at, m.window_tokens, m.tokens, m.prefix, m.reason, m.shown, m.turn FROM manifest m"  # noqa: S608 - constants
+            f" WHERE m.conversation_id = :conversation AND m.at <= :until AND m.turn <= :turn AND {OWNED}"
+            " ORDER BY m.turn DESC LIMIT :limit",
+            conversation=conversation_id,
+            until=NO_LIMIT if until is None else until,
+            turn=NO_LIMIT if turn is None else turn,
+            limit=limit,
+            owner=self.owner,
+        )
+        return [Manifest(*row) for row in rows]
+
+    def add_pin(self, conversation_id: int, pin: PinRow) -> None:
+        self.run(
+            "INSERT INTO pin (conversation_id, id, message_id, text, tokens, created_at) VALUES"
+            " (:conversation, :id, :message_id, :text, :tokens, :created_at) ON CONFLICT DO NOTHING",
+            conversation=conversation_id,
+            **asdict(pin),
+        )
+
+    def remove_pin(self, conversation_id: int, pin_id: str) -> bool:
+        gone = self.run(
+            f"DELETE FROM pin WHERE conversation_id = :conversation AND id = :id AND {OWNED}",  # noqa: S608 - constants
+            conversation=conversation_id,
+            id=pin_id,
+            owner=self.owner,
+        )
+        return gone > 0
+
+    def pins(self, conversation_id: int) -> list[PinRow]:
+        rows = self.all(
+            "SELECT p.id, p.message_id, p.text, p.tokens, p.created_at FROM pin p"  # noqa: S608 - constants
+            f" WHERE p.conversation_id = :conversation AND {OWNED} ORDER BY p.created_at, p.id",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [PinRow(*row) for row in rows]

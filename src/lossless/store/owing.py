@@ -1,0 +1,139 @@
+"""What is owed to conversations: one debt each, claimed by one worker at a time."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from lossless.store.base import DebtRow
+from lossless.store.core import UNSETTLED, Core, Row
+
+_DEBT_COLUMNS = ", ".join(f"d.{column}" for column in DebtRow.__struct_fields__).replace("d.key", "c.key")
+_FREE = "d.next_at <= :now AND (d.lease_until IS NULL OR d.lease_until <= :now)"
+
+
+class Owing(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    def owe(self, conversation_id: int, window: int, overhead: int, model: str | None, now: int) -> None:
+        self.run(
+            "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, model, requested_at)"
+            " VALUES (:conversation, 1, :window, :overhead, :model, :now) ON CONFLICT (conversation_id) DO UPDATE SET"
+            " attempts = CASE debt.pending WHEN 1 THEN debt.attempts ELSE 0 END,"
+            " next_at = CASE debt.pending WHEN 1 THEN debt.next_at ELSE 0 END,"
+            " requested_at = CASE debt.pending WHEN 1 THEN debt.requested_at ELSE excluded.requested_at END,"
+            " pending = 1, window_tokens = excluded.window_tokens, overhead = excluded.overhead, model = excluded.model,"
+            " revision = debt.revision + 1",
+            conversation=conversation_id,
+            window=window,
+            overhead=overhead,
+            model=model,
+            now=now,
+        )
+
+    def debt(self, conversation_id: int) -> DebtRow | None:
+        rows = self.all(
+            f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
+            " WHERE d.conversation_id = :conversation AND c.owner = :owner",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return _debt(rows[0]) if rows else None
+
+    def is_owed(self) -> bool:
+        rows = self.all(
+            "SELECT 1 FROM debt d JOIN conversation c ON c.id = d.conversation_id"
+            " WHERE c.owner = :owner AND c.active = 1 AND d.pending = 1 LIMIT 1",
+            owner=self.owner,
+        )
+        return bool(rows)
+
+    def claim(self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int) -> DebtRow | None:
+        found = self._payable(now, idle_before)
+        unsettled = [] if found or not tries else self._with_unsettled(now, idle_before, tries)
+        if not (found or unsettled):
+            return None  # seen without holding anything: looking for work must not keep writers waiting
+        with self.transaction():
+            for conversation_id in unsettled:
+                self._owe_anew(conversation_id, now)
+            found = self._payable(now, idle_before, self.skip_locked)
+            if not found:
+                return None
+            self.run(
+                "UPDATE debt SET worker = :worker, lease_until = :until WHERE conversation_id = :conversation",
+                worker=worker,
+                until=lease_until,
+                conversation=found[0].conversation_id,
+            )
+        return replace(found[0], worker=worker, lease_until=lease_until)
+
+    def _owe_anew(self, conversation_id: int, now: int) -> None:
+        """Summaries are to be made anew, unless compaction is owed by now, which comes first."""
+        self.run(
+            "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, requested_at)"
+            " VALUES (:conversation, 1, 0, 0, :now) ON CONFLICT (conversation_id) DO UPDATE SET"
+            " pending = 1, window_tokens = 0, overhead = 0, model = NULL, attempts = 0, next_at = 0,"
+            " requested_at = excluded.requested_at, revision = debt.revision + 1 WHERE debt.pending = 0",
+            conversation=conversation_id,
+            now=now,
+        )
+
+    def _payable(self, now: int, idle_before: int, lock: str = "") -> list[DebtRow]:
+        rows = self.all(
+            f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
+            f" WHERE c.owner = :owner AND c.active = 1 AND c.updated_at <= :idle AND d.pending = 1 AND {_FREE}"
+            f" ORDER BY d.window_tokens = 0, d.requested_at LIMIT 1{lock}",
+            owner=self.owner,
+            idle=idle_before,
+            now=now,
+        )
+        return [_debt(row) for row in rows]
+
+    def _with_unsettled(self, now: int, idle_before: int, tries: int) -> list[int]:
+        """A conversation with summaries to be made anew and no debt, if there is one."""
+        rows = self.all(
+            "SELECT c.id FROM conversation c LEFT JOIN debt d ON d.conversation_id = c.id"  # noqa: S608 - constants
+            " WHERE c.owner = :owner AND c.active = 1 AND c.updated_at <= :idle AND coalesce(d.pending, 0) = 0"
+            f" AND (d.conversation_id IS NULL OR {_FREE}) AND EXISTS"
+            f" (SELECT 1 FROM summary s WHERE s.conversation_id = c.id AND {UNSETTLED} AND s.tries < :tries) LIMIT 1",
+            owner=self.owner,
+            idle=idle_before,
+            now=now,
+            tries=tries,
+        )
+        return [row[0] for row in rows]
+
+    def renew(self, debt: DebtRow, lease_until: int) -> bool:
+        with self.transaction():
+            held = self.run(
+                "UPDATE debt SET lease_until = :until WHERE conversation_id = :conversation AND worker = :worker",
+                until=lease_until,
+                conversation=debt.conversation_id,
+                worker=debt.worker,
+            )
+        return held > 0
+
+    def settle(
+        self, debt: DebtRow, *, pending: bool, attempts: int, next_at: int, stop: str, failure: str | None
+    ) -> None:
+        with self.transaction():
+            self.run(
+                "UPDATE debt SET worker = NULL, lease_until = NULL, attempts = :attempts, stop = :stop,"
+                # What was owed anew meanwhile does not wait for what was paid.
+                " next_at = CASE WHEN revision <> :revision AND :pending = 0 THEN 0 ELSE :next_at END, failure = :failure,"
+                " stop_seq = (SELECT next_seq FROM conversation WHERE id = debt.conversation_id),"
+                " pending = CASE revision WHEN :revision THEN :pending ELSE pending END"
+                " WHERE conversation_id = :conversation AND worker = :worker",
+                conversation=debt.conversation_id,
+                worker=debt.worker,
+                revision=debt.revision,
+                pending=int(pending),
+                attempts=attempts,
+                next_at=next_at,
+                stop=stop,
+                failure=failure,
+            )
+
+
+def _debt(row: Row) -> DebtRow:
+    conversation_id, key, pending, *rest = row
+    return DebtRow(conversation_id, key, bool(pending), *rest)

@@ -1,0 +1,223 @@
+"""Summaries: what they were made from and what was made from them, their earlier texts, and which are to be made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossless.store.base import SPAN, BranchRow, NewSummary, SummaryRow
+from lossless.store.core import OWNED, SUMMARY_COLUMNS, UNSETTLED, Core
+
+_BRANCH_COLUMNS = ", ".join(f"s.{column}" for column in BranchRow.__struct_fields__)
+
+
+class Summaries(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    def summaries(self, conversation_id: int, ids: Sequence[int] | None = None) -> list[SummaryRow]:
+        chosen = "" if ids is None else f"AND s.id IN ({self.each_of('ids', 'bigint')})"
+        rows = self.all(
+            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation {chosen} AND {OWNED}"  # noqa: S608 - constants
+            " ORDER BY s.id",
+            conversation=conversation_id,
+            ids=self.listing(ids or ()),
+            owner=self.owner,
+        )
+        return [SummaryRow(*row) for row in rows]
+
+    def sources(self, conversation_id: int, summary_id: int) -> tuple[list[int], list[int]]:
+        messages = self.all(
+            f"SELECT l.message_id FROM summary_message l WHERE l.summary_id = :id AND {OWNED} ORDER BY 1",  # noqa: S608 - constants
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        summaries = self.all(
+            f"SELECT l.source_id FROM summary_source l WHERE l.summary_id = :id AND {OWNED} ORDER BY l.ordinal",  # noqa: S608 - constants
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [row[0] % SPAN for row in messages], [row[0] for row in summaries]
+
+    def source_ids(self, conversation_id: int, ids: Sequence[int]) -> dict[int, list[str]]:
+        rows = self.all(
+            "SELECT l.summary_id, s.public_id FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
+            f" WHERE l.summary_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation AND {OWNED}"
+            " ORDER BY l.summary_id, l.ordinal",
+            ids=self.listing(ids),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        found: dict[int, list[str]] = {}
+        for summary_id, public_id in rows:
+            found.setdefault(summary_id, []).append(public_id)
+        return found
+
+    def summary_id(self, conversation_id: int, public_id: str) -> int | None:
+        rows = self.all(
+            f"SELECT s.id FROM summary s WHERE s.public_id = :id AND s.conversation_id = :conversation AND {OWNED}",  # noqa: S608 - constants
+            id=public_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return int(rows[0][0]) if rows else None
+
+    def leaf_of(self, conversation_id: int, seq: int) -> int | None:
+        rows = self.all(
+            f"SELECT max(l.summary_id) FROM summary_message l WHERE l.message_id = :id AND {OWNED}",  # noqa: S608 - constants
+            id=conversation_id * SPAN + seq,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return None if rows[0][0] is None else int(rows[0][0])
+
+    def consumer(self, conversation_id: int, summary_id: int) -> int | None:
+        rows = self.all(
+            f"SELECT max(l.summary_id) FROM summary_source l WHERE l.source_id = :id AND {OWNED}",  # noqa: S608 - constants
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return None if rows[0][0] is None else int(rows[0][0])
+
+    def revisions(self, conversation_id: int, ids: Sequence[int]) -> dict[tuple[int, int], str]:
+        rows = self.all(
+            "SELECT r.summary_id, r.revision, r.text FROM revision r JOIN summary s ON s.id = r.summary_id"  # noqa: S608 - constants
+            f" WHERE r.summary_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation AND {OWNED}",
+            ids=self.listing(ids),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return {(summary_id, revision): text for summary_id, revision, text in rows}
+
+    def unsettled(self, conversation_id: int, *, tries: int, limit: int) -> list[SummaryRow]:
+        rows = self.all(
+            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation AND {UNSETTLED}"  # noqa: S608 - constants
+            f" AND s.tries < :tries AND {OWNED} ORDER BY s.depth, s.id LIMIT :limit",
+            conversation=conversation_id,
+            tries=tries,
+            limit=limit,
+            owner=self.owner,
+        )
+        return [SummaryRow(*row) for row in rows]
+
+    def before(self, conversation_id: int, summary_id: int, depth: int) -> list[SummaryRow]:
+        rows = self.all(
+            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation AND s.depth = :depth"  # noqa: S608 - constants
+            f" AND s.id < :id AND {OWNED} ORDER BY s.id DESC LIMIT 2",
+            conversation=conversation_id,
+            depth=depth,
+            id=summary_id,
+            owner=self.owner,
+        )
+        return [SummaryRow(*row) for row in reversed(rows)]
+
+    def revise(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> bool:
+        with self.transaction():
+            # Held first, as `replace` does: two that write the same context never wait for each other.
+            self.all(
+                f"SELECT id FROM conversation WHERE id = :conversation{self.for_update}",  # noqa: S608 - constants
+                conversation=conversation_id,
+            )
+            changed = self.run(
+                "UPDATE summary SET text = :text, tokens = :tokens, model = :model, level = :level,"  # noqa: S608 - constants
+                " prompt_version = :prompt_version, faithful = :faithful, created_at = :created_at,"
+                " revision = revision + 1, stale = 0, tries = 0"
+                f" WHERE id = :id AND conversation_id = :conversation AND revision = :revision AND {OWNED}",
+                id=old.id,
+                conversation=conversation_id,
+                revision=old.revision,
+                owner=self.owner,
+                text=new.text,
+                tokens=new.tokens,
+                model=new.model,
+                level=new.level,
+                prompt_version=new.prompt_version,
+                faithful=new.faithful,
+                created_at=new.created_at,
+            )
+            if not changed:
+                return False
+            self._keep_revision(old)
+            self.run(
+                "UPDATE summary SET stale = 1, tries = 0 WHERE id IN"
+                " (SELECT summary_id FROM summary_source WHERE source_id = :id)",
+                id=old.id,
+            )
+            shown = self.run("UPDATE item SET tokens = :tokens WHERE summary_id = :id", tokens=new.tokens, id=old.id)
+            if shown:
+                self.run(
+                    "UPDATE conversation SET context_tokens = context_tokens + :change WHERE id = :id",
+                    change=new.tokens - old.tokens,
+                    id=conversation_id,
+                )
+            self.index_summary(old.id, new.text)
+        return True
+
+    def _keep_revision(self, old: SummaryRow) -> None:
+        columns = ("text", "tokens", "model", "level", "prompt_version", "faithful", "created_at")
+        values = tuple(getattr(old, column) for column in columns)
+        self.insert("revision", ("summary_id", "revision", *columns), [(old.id, old.revision, *values)])
+
+    def note_try(self, conversation_id: int, summary_id: int) -> None:
+        with self.transaction():
+            self.run(
+                f"UPDATE summary SET tries = tries + 1 WHERE id = :id AND conversation_id = :conversation AND {OWNED}",  # noqa: S608 - constants
+                id=summary_id,
+                conversation=conversation_id,
+                owner=self.owner,
+            )
+
+    def summary_named(self, public_id: str) -> tuple[int, SummaryRow] | None:
+        rows = self.all(
+            f"SELECT c.id, {SUMMARY_COLUMNS} FROM summary s JOIN conversation c ON c.id = s.conversation_id"  # noqa: S608 - constants
+            " WHERE s.public_id = :id AND c.owner = :owner",
+            id=public_id,
+            owner=self.owner,
+        )
+        return (rows[0][0], SummaryRow(*rows[0][1:])) if rows else None
+
+    def consumers(self, conversation_id: int, summary_id: int) -> list[str]:
+        rows = self.all(
+            "SELECT s.public_id FROM summary_source l JOIN summary s ON s.id = l.summary_id"  # noqa: S608 - constants
+            f" WHERE l.source_id = :id AND s.conversation_id = :conversation AND {OWNED} ORDER BY s.id",
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [row[0] for row in rows]
+
+    def links_below(self, conversation_id: int, summary_id: int) -> list[tuple[int, int]]:
+        # UNION and not UNION ALL: a damaged history that leads back to itself must end all the same.
+        rows = self.all(
+            "WITH RECURSIVE below (id) AS (SELECT s.id FROM summary s WHERE s.id = :id AND s.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND {OWNED} UNION SELECT l.source_id FROM summary_source l JOIN below b ON b.id = l.summary_id)"
+            " SELECT l.summary_id, l.source_id FROM summary_source l JOIN below b ON b.id = l.summary_id"
+            " ORDER BY l.summary_id, l.ordinal",
+            id=summary_id,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def branches(self, conversation_id: int, ids: Sequence[int]) -> dict[int, BranchRow]:
+        rows = self.all(
+            f"SELECT {_BRANCH_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND s.id IN ({self.each_of('ids', 'bigint')}) AND {OWNED}",
+            conversation=conversation_id,
+            ids=self.listing(ids),
+            owner=self.owner,
+        )
+        return {row[0]: BranchRow(*row) for row in rows}
+
+    def leaves_over(self, conversation_id: int, seqs: Sequence[int]) -> dict[int, str]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            "SELECT l.message_id, s.public_id FROM summary_message l JOIN summary s ON s.id = l.summary_id"  # noqa: S608 - constants
+            f" WHERE l.message_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation"
+            f" AND {OWNED} ORDER BY s.id DESC",
+            ids=self.listing([base + seq for seq in seqs]),
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return {row[0] - base: row[1] for row in rows}

@@ -1,0 +1,162 @@
+"""Texts and vectors in the order of their time, for whoever looks through all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossless.store.base import SPAN, TextKind, TextRow
+from lossless.store.core import NO_LIMIT, OWNED, Core
+
+_TEXTS = {
+    "message": (
+        "message",
+        "coalesce(t.at, t.created_at)",
+        f"t.id > c.id * {SPAN} AND t.id < (c.id + 1) * {SPAN}",
+        "t.role, NULL, NULL",
+    ),
+    "summary": (
+        "summary",
+        "coalesce(t.latest_at, t.created_at)",
+        "t.conversation_id = c.id",
+        "NULL, t.public_id, t.depth",
+    ),
+}
+"""Of each kind of text: its table, its time, what joins it to its conversation, and what it has besides."""
+
+
+class Texts(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    def places(
+        self,
+        kind: TextKind,
+        conversation_ids: Sequence[int],
+        *,
+        among: Sequence[int] | None = None,
+        holding: Sequence[tuple[Sequence[str], bool]] = (),
+        since: int | None = None,
+        before: int | None = None,
+        below: tuple[int, int] | None = None,
+        limit: int,
+    ) -> list[tuple[int, int]]:
+        table, time, within, _ = _TEXTS[kind]
+        conditions = [
+            (f"t.id IN ({self.each_of('among', 'bigint')})", among is not None),
+            (f"{time} >= :since", since is not None),
+            (f"{time} < :before", before is not None),
+            (f"({time}, t.id) < (:at, :id)", below is not None),
+        ]
+        chosen = [condition for condition, is_asked in conditions if is_asked]
+        needles: dict[str, str] = {}
+        for any_of, folded in holding:
+            held = []
+            for literal in any_of:
+                name = f"needle{len(needles)}"
+                condition, needles[name] = self.needle(literal, folded=folded)
+                held.append(condition.format(f":{name}"))
+            chosen.append(f"({' OR '.join(held)})")
+        # Whoever names the ids finds their conversations; else a conversation is a stretch of ids.
+        joined = f"{table} t JOIN conversation c ON c.id = t.conversation_id"
+        if among is None:
+            joined = f"conversation c JOIN {table} t ON {within}"
+        rows = self.all(
+            f"SELECT {time}, t.id FROM {joined} WHERE c.owner = :owner"  # noqa: S608 - constants
+            f" AND c.id IN ({self.each_of('conversations', 'bigint')})"
+            + "".join(f" AND {condition}" for condition in chosen)
+            + " ORDER BY 1 DESC, 2 DESC LIMIT :limit",
+            owner=self.owner,
+            conversations=self.listing(conversation_ids),
+            among=self.listing(among or ()),
+            since=since,
+            before=before,
+            at=below[0] if below else None,
+            id=below[1] if below else None,
+            limit=limit,
+            **needles,
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def texts(self, kind: TextKind, ids: Sequence[int]) -> list[TextRow]:
+        table, time, _, more = _TEXTS[kind]
+        rows = self.all(
+            f"SELECT t.id, c.id, {time}, t.text, {more} FROM {table} t JOIN conversation c ON c.id = t.conversation_id"  # noqa: S608 - constants
+            f" WHERE t.id IN ({self.each_of('ids', 'bigint')}) AND c.owner = :owner",
+            ids=self.listing(ids),
+            owner=self.owner,
+        )
+        return [TextRow(*row) for row in rows]
+
+    def without_vector(self, conversation_id: int, model: str, *, after: int = 0, limit: int) -> list[tuple[int, str]]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT m.id, m.text FROM message m WHERE m.id > :after AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
+            " AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.message_id = m.id AND v.model = :model)"
+            " ORDER BY m.id DESC LIMIT :limit",
+            after=base + after,
+            last=base + SPAN,
+            conversation=conversation_id,
+            owner=self.owner,
+            model=model,
+            limit=limit,
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def add_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+        for identity, data in vectors:
+            self.run(
+                "INSERT INTO vector (message_id, model, data) SELECT m.id, :model, :data FROM message m"
+                " JOIN conversation c ON c.id = m.conversation_id WHERE m.id = :id AND c.owner = :owner"
+                " ON CONFLICT (message_id) DO UPDATE SET model = excluded.model, data = excluded.data",
+                id=identity,
+                model=model,
+                data=data,
+                owner=self.owner,
+            )
+
+    def vectors(self, model: str, ids: Sequence[int]) -> dict[int, bytes]:
+        rows = self.all(
+            "SELECT v.message_id, v.data FROM vector v JOIN message m ON m.id = v.message_id"  # noqa: S608 - our names
+            " JOIN conversation c ON c.id = m.conversation_id WHERE v.model = :model AND c.owner = :owner"
+            f" AND v.message_id IN ({self.each_of('ids', 'bigint')})",
+            ids=self.listing(ids),
+            model=model,
+            owner=self.owner,
+        )
+        return {row[0]: row[1] for row in rows}
+
+    def vectors_in(
+        self,
+        model: str,
+        conversation_ids: Sequence[int],
+        *,
+        since: int | None = None,
+        before: int | None = None,
+        below: int | None = None,
+        limit: int,
+    ) -> list[tuple[int, bytes]]:
+        # A stretch of the table, read backwards, so that nothing has to be sorted.
+        conditions = [
+            ("v.message_id < :below", below is not None),
+            (
+                "EXISTS (SELECT 1 FROM message m WHERE m.id = v.message_id AND coalesce(m.at, m.created_at) >= :since"
+                " AND coalesce(m.at, m.created_at) < :before)",
+                since is not None or before is not None,
+            ),
+        ]
+        rows = self.all(
+            "SELECT v.message_id, v.data FROM vector v WHERE v.message_id > :first AND v.message_id < :last"  # noqa: S608 - our names
+            f" AND v.model = :model AND v.message_id / {SPAN} IN (SELECT c.id FROM conversation c"
+            f" WHERE c.owner = :owner AND c.id IN ({self.each_of('conversations', 'bigint')}))"
+            + "".join(f" AND {condition}" for condition, is_asked in conditions if is_asked)
+            + " ORDER BY v.message_id DESC LIMIT :limit",
+            first=min(conversation_ids, default=0) * SPAN,
+            last=(max(conversation_ids, default=0) + 1) * SPAN,
+            model=model,
+            owner=self.owner,
+            conversations=self.listing(conversation_ids),
+            since=-NO_LIMIT if since is None else since,
+            before=NO_LIMIT if before is None else before,
+            below=below,
+            limit=limit,
+        )
+        return [(row[0], row[1]) for row in rows]
