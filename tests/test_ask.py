@@ -14,9 +14,10 @@ import pytest
 from msgspec import structs
 
 from lossless import Answer, AsyncLossless, Conversation, Lossless, Message, Settings, SummaryRequest
-from lossless.engine.answer import Asking, advance, ask, deadlines
+from lossless.engine.answer import Asking, ask, deadlines
 from lossless.engine.candidates import Candidate, buckets
 from lossless.engine.citations import parse_reply
+from lossless.engine.flow import advance
 from lossless.engine.grants import Slots
 from lossless.engine.reading import everything
 from lossless.errors import InvalidInput, NotFound, SummarizerAuth, SummarizerUnavailable

@@ -17,10 +17,9 @@ import anyio.to_thread
 from anyio.lowlevel import current_token
 
 from lossless.client import Conversation, Inquiry, Job, Lossless
-from lossless.engine import answer as answering
 from lossless.engine.align import Canonicalize
 from lossless.engine.asked import Mode, Scope
-from lossless.engine.compact import advance
+from lossless.engine.flow import advance
 from lossless.engine.ingest import Skip
 from lossless.errors import SummarizerError
 from lossless.model import (
@@ -60,9 +59,9 @@ async def _driven(job: Job) -> Compaction:
 
 async def _answered(inquiry: Inquiry) -> Answer:
     try:
-        step = await _run(answering.advance, inquiry.flow)
+        step = await _run(advance, inquiry.flow)
         while isinstance(step, SummaryRequest):
-            step = await _run(answering.advance, inquiry.flow, await _answer(inquiry, step))
+            step = await _run(advance, inquiry.flow, await _answer(inquiry, step))
         return step
     finally:
         # Cancelled, it gives its grant and its turn back at once.

@@ -11,6 +11,7 @@ import click
 from lossless import Conversation, Lossless, Message, Settings, Summary
 from lossless.config import data_dir
 from lossless.errors import InvalidInput
+from lossless.events import Event
 from lossless.model import Compaction
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def demo(transcript: Path | None, db: str | None) -> None:
         )
     _fresh(path)
     settings = Settings(database_path=str(path), **SETTINGS)  # type: ignore[arg-type]  # whole numbers, all of them
-    with Lossless.open(settings=settings, summarizer="extractive") as lcm:
+    with Lossless.open(settings=settings, summarizer="extractive", on_event=_told_below) as lcm:
         chat = lcm.conversation(KEY)
         done = _taken_in(console, chat, messages)
         _report(console, chat, messages, done, detail, path)
@@ -74,6 +75,10 @@ def _conversation(transcript: Path | None) -> tuple[list[Message], tuple[str, st
             f"{transcript} holds no messages.", hint="Give a session file of OpenClaw or pi (JSON lines)."
         )
     return openclaw.load(wire), None
+
+
+def _told_below(event: Event) -> None:
+    """So small a window is over it now and then; the report tells what came of it."""
 
 
 def _fresh(path: Path) -> None:

@@ -24,6 +24,7 @@ from lossless.engine.asked import Mode, Scope, Sort, check
 from lossless.engine.compact import compact
 from lossless.engine.draft import as_summary
 from lossless.engine.explain import explain
+from lossless.engine.flow import never
 from lossless.engine.guards import Guards
 from lossless.engine.ingest import Along, Intake, Skip, ingest
 from lossless.engine.live import bounded
@@ -127,7 +128,8 @@ class Conversation:
         if row is None or name is None:
             return False
         if name.startswith("sum_"):
-            return self._store.summary_id(row.id, name) is not None
+            found = self._store.summary_named(name)
+            return found is not None and found[0] == row.id
         if name.startswith("pin_"):
             return any(pin.id == name for pin in self._store.pins(row.id))
         return not name or self._seq(row, name) is not None
@@ -242,7 +244,7 @@ class Conversation:
             target=target,
             observed=observed,
             model=model,
-            wanted_elsewhere=pause or _never,
+            wanted_elsewhere=pause or never,
             patient=pause is not None,
         )
         return Job(flow, summarizer, guards, row, window, self._intake.on_event)
@@ -651,10 +653,6 @@ def _moment(at: datetime | str) -> datetime:
     if found is None:
         raise InvalidInput(f"at={at!r} is not a time.", hint="Give a datetime, ISO 8601, or the number of a turn.")
     return found
-
-
-def _never() -> bool:
-    return False
 
 
 def _refuse_sizes(window: int, *, target: int | None = None, observed: int = 0) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lossless.engine import answer as answering
-from lossless.engine.compact import Flow, advance
+from lossless.engine.compact import Flow
+from lossless.engine.flow import advance
 from lossless.engine.guards import Guards
 from lossless.events import Event, Hook, Level
 from lossless.model import Answer, Compaction, SummaryRequest
@@ -52,7 +53,7 @@ class Inquiry(Struct):
     guards: Guards
 
     def run(self) -> Answer:
-        step = answering.advance(self.flow)
+        step = advance(self.flow)
         while isinstance(step, SummaryRequest):
-            step = answering.advance(self.flow, self.guards.asked(self.summarizer, step))
+            step = advance(self.flow, self.guards.asked(self.summarizer, step))
         return step

@@ -17,6 +17,7 @@ from lossless.engine import grants
 from lossless.engine.candidates import Bucket, buckets, find, readings, take
 from lossless.engine.citations import Said, check, parse_reply
 from lossless.engine.expand import expand
+from lossless.engine.flow import Questioning
 from lossless.engine.grants import Charge, Delegate, Slots
 from lossless.engine.inquiry import request
 from lossless.engine.reading import Reader, of_summary
@@ -32,7 +33,7 @@ from lossless.model import Answer, Evidence, Excerpt, Share, SummaryRequest
 from lossless.summarizers.base import Reply
 from lossless.tokens import estimate, truncate
 
-Flow: TypeAlias = Generator[SummaryRequest, Reply, Answer]
+Flow: TypeAlias = Questioning[Answer]
 
 ANSWER_TOKENS = 2_000
 MOST_ROUNDS = 3
@@ -96,17 +97,6 @@ class Bounded(Struct):
     def opened(self) -> tuple[str, ...]:
         found = (each.id if each.kind == "summary" else each.above for each in self.read)
         return tuple(dict.fromkeys(each for each in found if each))
-
-
-def advance(flow: Flow, answer: Reply | SummarizerError | None = None) -> SummaryRequest | Answer:
-    """Take a flow to its next question to a model, or to its end."""
-    try:
-        if answer is None:
-            return next(flow)
-        return flow.send(answer) if isinstance(answer, Reply) else flow.throw(answer)
-    except StopIteration as ended:
-        done: Answer = ended.value
-        return done
 
 
 def deadlines(start: float, delegation_ms: int, timeout_ms: int | None) -> tuple[float, float]:

@@ -15,32 +15,18 @@ from msgspec import Struct, field
 from lossless.config import Settings
 from lossless.engine import plan
 from lossless.engine.draft import Draft, Told, as_row, drafted, of_messages, of_summaries
+from lossless.engine.flow import Questioning, never
 from lossless.engine.plan import Limits, Run
 from lossless.engine.prompts import Templates
-from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
+from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerUnavailable
 from lossless.model import Compaction, SummaryRequest
 from lossless.store.base import ConversationRow, ItemRow, Store, SummaryRow
 from lossless.store.rows import moment
 from lossless.summarizers.base import Reply
 
-Flow: TypeAlias = Generator[SummaryRequest, Reply, Compaction]
+Flow: TypeAlias = Questioning[Compaction]
 _MOST_ROUNDS = 10
 _FINAL = ("auth", "spend", "breaker", "rate limit", "deadline", "moved", "yielded")
-
-
-def advance(flow: Flow, answer: Reply | SummarizerError | None = None) -> SummaryRequest | Compaction:
-    """Take a flow to its next question, or to its end; `answer` is what came of the last one."""
-    try:
-        if answer is None:
-            return next(flow)
-        return flow.send(answer) if isinstance(answer, Reply) else flow.throw(answer)
-    except StopIteration as ended:
-        done: Compaction = ended.value
-        return done
-
-
-def _never() -> bool:
-    return False
 
 
 class Work(Struct):
@@ -53,7 +39,7 @@ class Work(Struct):
     templates: Templates
     now: Callable[[], float]
     deadline: float
-    wanted_elsewhere: Callable[[], bool] = _never
+    wanted_elsewhere: Callable[[], bool] = never
     patient: bool = False
     items: list[ItemRow] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
@@ -106,7 +92,7 @@ def compact(
     target: int | None = None,
     observed: int = 0,
     model: str | None = None,
-    wanted_elsewhere: Callable[[], bool] = _never,
+    wanted_elsewhere: Callable[[], bool] = never,
     patient: bool = False,
 ) -> Flow:
     """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`.

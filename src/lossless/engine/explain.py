@@ -55,10 +55,12 @@ def _raw(name: str, shown: bool, reason: str) -> Explanation:
 
 def _chain(store: Store, conversation: ConversationRow, seq: int) -> list[Summary]:
     """The leaf that tells a message, and what was made from it, up to the summary that nothing was made from."""
-    ids: list[int] = []
-    found = store.leaf_of(conversation.id, seq)
-    while found is not None and found not in ids:
-        ids.append(found)
-        found = store.consumer(conversation.id, found)
-    known = {row.id: as_summary(row) for row in store.summaries(conversation.id, ids)} if ids else {}
-    return [known[identity] for identity in ids]
+    chain: list[Summary] = []
+    name = store.leaves_over(conversation.id, [seq]).get(seq)
+    while name is not None and name not in {summary.id for summary in chain}:
+        found = store.summary_named(name)
+        if found is None:
+            break
+        chain.append(as_summary(found[1]))
+        name = next(iter(store.consumers(conversation.id, found[1].id)), None)
+    return chain

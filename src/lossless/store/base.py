@@ -297,14 +297,6 @@ class Store(Protocol):
     def source_ids(self, conversation_id: int, ids: Sequence[int]) -> dict[int, list[str]]:
         """The public ids of the summaries that each of these was made from, in order."""
 
-    def summary_id(self, conversation_id: int, public_id: str) -> int | None: ...
-
-    def leaf_of(self, conversation_id: int, seq: int) -> int | None:
-        """The leaf that covers a message."""
-
-    def consumer(self, conversation_id: int, summary_id: int) -> int | None:
-        """The summary that was made from this one."""
-
     def revisions(self, conversation_id: int, ids: Sequence[int]) -> dict[tuple[int, int], str]:
         """The earlier texts of these summaries, by id and revision."""
 

@@ -53,33 +53,6 @@ class Summaries(Core):
             found.setdefault(summary_id, []).append(public_id)
         return found
 
-    def summary_id(self, conversation_id: int, public_id: str) -> int | None:
-        rows = self.all(
-            f"SELECT s.id FROM summary s WHERE s.public_id = :id AND s.conversation_id = :conversation AND {OWNED}",  # noqa: S608 - constants
-            id=public_id,
-            conversation=conversation_id,
-            owner=self.owner,
-        )
-        return int(rows[0][0]) if rows else None
-
-    def leaf_of(self, conversation_id: int, seq: int) -> int | None:
-        rows = self.all(
-            f"SELECT max(l.summary_id) FROM summary_message l WHERE l.message_id = :id AND {OWNED}",  # noqa: S608 - constants
-            id=conversation_id * SPAN + seq,
-            conversation=conversation_id,
-            owner=self.owner,
-        )
-        return None if rows[0][0] is None else int(rows[0][0])
-
-    def consumer(self, conversation_id: int, summary_id: int) -> int | None:
-        rows = self.all(
-            f"SELECT max(l.summary_id) FROM summary_source l WHERE l.source_id = :id AND {OWNED}",  # noqa: S608 - constants
-            id=summary_id,
-            conversation=conversation_id,
-            owner=self.owner,
-        )
-        return None if rows[0][0] is None else int(rows[0][0])
-
     def revisions(self, conversation_id: int, ids: Sequence[int]) -> dict[tuple[int, int], str]:
         rows = self.all(
             "SELECT r.summary_id, r.revision, r.text FROM revision r JOIN summary s ON s.id = r.summary_id"  # noqa: S608 - constants
