@@ -15,6 +15,9 @@ from lossless.store.postgres import PostgresStore
 from lossless.store.sql import SQLStore
 from lossless.store.sqlite import SQLiteStore
 from tests import postgres
+from tests.provider import Provider
+
+KEY = "sk-test-1234567890"
 
 settings.register_profile("ci", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("slow", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -113,3 +116,24 @@ def lcm(database: str, tmp_path: Path) -> Iterator[Lossless]:
 @pytest.fixture
 def chat(lcm: Lossless) -> Conversation:
     return lcm.conversation("agent:main:main")
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """A stand-in for the providers, on loopback."""
+    with Provider() as started:
+        yield started
+
+
+@pytest.fixture
+def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ours, and nobody else's: neither the machine's keys nor its profiles and proxies."""
+    for variable in [name for name in os.environ if name.startswith(("ANTHROPIC_", "OPENAI_"))]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    # Loopback needs no certificates, and to load them takes longer than most tests.
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -418,25 +417,7 @@ def test_a_whole_family_is_one_question_under_one_budget(opened: Callable[..., L
 # through the official SDKs
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as started:
-        yield started
-
-
-@pytest.fixture
-def _credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for variable in [name for name in os.environ if name.startswith(("ANTHROPIC_", "OPENAI_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test-1")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-
-
-@pytest.mark.usefixtures("_credentials")
+@pytest.mark.usefixtures("credentials")
 @pytest.mark.parametrize("sdk", ["anthropic", "openai"])
 class TestThroughAProvider:
     def asked(self, provider: Provider, sdk: str, **changes: Any) -> Answer:

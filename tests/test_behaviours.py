@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,19 +15,7 @@ from tests.engine.test_worker import Clock, Counting, open_at
 from tests.provider import PLAYS, Provider
 from tests.test_compaction import SMALL, WINDOW, assert_promise, open_small, short, turns
 
-KEY = "sk-test-1234567890"
 UNAUTHORISED = PLAYS["talks about 401"].text
-
-
-def ours_only(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
-    """Our credentials, and nobody else's: neither the machine's keys nor its profiles and proxies."""
-    for variable in [name for name in os.environ if name.startswith(("ANTHROPIC_", "OPENAI_"))]:
-        monkeypatch.delenv(variable)
-    ours = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "ANTHROPIC_CONFIG_DIR": str(directory)}
-    # Loopback needs no certificates, and to load them takes longer than most of these tests.
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    for name, value in {**ours, "NO_PROXY": "127.0.0.1", "SSL_CERT_DIR": str(directory)}.items():
-        monkeypatch.setenv(name, value)
 
 
 def launch(count: int) -> list[Message]:
@@ -51,15 +38,8 @@ def scores(chat: Conversation) -> list[float | None]:
 
 
 @pytest.fixture(params=["anthropic", "openai"])
-def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    ours_only(monkeypatch, tmp_path)
+def kind(request: pytest.FixtureRequest, credentials: None) -> str:
     return str(request.param)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as started:
-        yield started
 
 
 class Behaviour(NamedTuple):

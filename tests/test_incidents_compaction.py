@@ -8,8 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -21,7 +19,7 @@ from lossless.store.base import DebtRow
 from lossless.tokens import estimate
 from tests.engine.test_worker import Clock, Counting, open_at
 from tests.provider import PLAYS, SUMMARY, Provider
-from tests.test_behaviours import launch, open_named, ours_only
+from tests.test_behaviours import launch, open_named
 from tests.test_compaction import SMALL, WINDOW, assert_promise, expanded, open_small, short, turns
 
 MINUTE = 60.0
@@ -539,15 +537,8 @@ def test_ic94_a_file_is_known_to_its_leaf_and_to_all_that_is_made_from_it(databa
             assert row.depth == 0 or {each.id for each in holders} & set(sources)
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as started:
-        yield started
-
-
 @pytest.fixture(params=["anthropic", "openai"])
-def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    ours_only(monkeypatch, tmp_path)
+def kind(request: pytest.FixtureRequest, credentials: None) -> str:
     return str(request.param)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from lossless.engine.explore import explore
 from lossless.engine.explore.model import request
 from lossless.events import Event
 from lossless.tokens import estimate
+from tests.conftest import KEY
 from tests.provider import SUMMARY, Call, Play, Provider
 
-KEY = "sk-test-1234567890"
 PROSE = "\n\n".join(
     f"Chapter {n}\n\nThe committee met on day {n} and talked at length about the harbour, the ferry and its fares."
     for n in range(1, 101)
@@ -28,24 +27,7 @@ MARKDOWN = "\n\n".join(
 QUOTED = "\n".join(f"> {line}" for line in SUMMARY.splitlines())
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def _credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Ours, and nobody else's."""
-    for variable in [name for name in os.environ if name.startswith(("ANTHROPIC_", "OPENAI_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    # Loopback needs no certificates, and to load them takes longer than most of these tests.
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("credentials")
 
 
 class Host:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -12,28 +10,12 @@ from lossless.summarizers.anthropic import Anthropic
 from lossless.summarizers.openai import OpenAI
 from tests.provider import Provider
 
-KEY = "sk-test-1234567890"
 Model = Callable[..., Summarizer]
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as started:
-        yield started
-
-
 @pytest.fixture(autouse=True)
-def _credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Ours, and nobody else's: neither the machine's keys nor its profiles and proxies."""
-    for variable in [name for name in os.environ if name.startswith(("ANTHROPIC_", "OPENAI_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    # Loopback needs no certificates, and to load them takes longer than most of these tests.
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+def _credentials(credentials: None) -> None:
+    """Each of these tests speaks to the stand-in."""
 
 
 @pytest.fixture(params=["anthropic", "openai"])

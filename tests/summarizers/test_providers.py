@@ -9,8 +9,9 @@ import pytest
 from lossless.errors import SummarizerAuth, SummarizerError, SummarizerUnavailable
 from lossless.summarizers.anthropic import Anthropic
 from lossless.summarizers.openai import OpenAI
+from tests.conftest import KEY
 from tests.provider import PLAYS, SUMMARY, Play, Provider
-from tests.summarizers.conftest import KEY, Model, asking
+from tests.summarizers.conftest import Model, asking
 
 HALF = "Anna moved the"
 

@@ -8,8 +8,8 @@ import anthropic
 import openai
 import pytest
 
+from tests.conftest import KEY
 from tests.provider import SUMMARY, Provider
-from tests.summarizers.conftest import KEY
 
 USER: Any = {"role": "user", "content": "hello"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
