@@ -40,8 +40,8 @@ _BATCH = 20
 def demo(transcript: Path | None, db: str | None) -> None:
     """Compact a long conversation and look at what a model would see of it.
 
-    Takes the bundled one (five days of a coding agent's work), or your own TRANSCRIPT in OpenClaw's format. Needs no model
-    and no key. Leaves a database for the other commands.
+    Takes the bundled one (five days of a coding agent's work), or your own TRANSCRIPT: a session of Claude Code, Codex, OpenClaw
+    or pi, or a file of plain messages. Needs no model and no key. Leaves a database for the other commands.
     """
     from rich.console import Console
 
@@ -65,16 +65,16 @@ def _conversation(transcript: Path | None) -> tuple[list[Message], tuple[str, st
         from lossless import demo as bundled
 
         return bundled.conversation(), bundled.DETAIL
-    from lossless.formats import openclaw
-    from lossless.store import jsontext
+    from lossless.transcripts import Tally, reader, recognise
 
-    entries = [jsontext.loads(line) for line in transcript.read_text("utf-8", "replace").splitlines() if line.strip()]
-    wire = [entry["message"] for entry in entries if isinstance(entry, dict) and entry.get("type") == "message"]
-    if not wire:
-        raise InvalidInput(
-            f"{transcript} holds no messages.", hint="Give a session file of OpenClaw or pi (JSON lines)."
-        )
-    return openclaw.load(wire), None
+    header = recognise(transcript)
+    read = reader(header.format)
+    branch = read.branch(transcript, header)
+    entries = [entry for entry in read.entries(transcript, header, Tally()) if entry.thread is None]
+    messages = [each.message for each in entries if each.message and (branch is None or each.id in branch)]
+    if not messages:
+        raise InvalidInput(f"{transcript} holds no messages.", hint="Give a session in which something was said.")
+    return messages, None
 
 
 def _told_below(event: Event) -> None:
