@@ -17,9 +17,10 @@ import select
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any, Literal, NamedTuple, Self
 
 from tests.validators import violations
@@ -27,11 +28,22 @@ from tests.validators import violations
 SUMMARY = "Anna moved the launch to 3 May. Files: none\nExpand for details about: the budget"
 
 
+class Use(NamedTuple):
+    """A tool the model wants used."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
 class Play(NamedTuple):
     """How one call goes."""
 
     text: str = SUMMARY
     reasoning: str = ""
+    uses: tuple[Use, ...] = ()
+    used: int = 9
+    """What the request is said to have cost, in tokens: programs compact by it."""
     stop: Literal["end", "length", "refusal"] = "end"
     status: int = 200
     headers: Mapping[str, str] = {}
@@ -263,12 +275,17 @@ def _openai_error(status: int, message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
+_NUMBERS = count(1)
+
+
 class _Wire:
     """One of the APIs: what it refuses, and how it says a thing, whole or in events."""
 
     def __init__(self, body: dict[str, Any], play: Play) -> None:
         self.play = play
         self.model = f"{body['model']}-2026-01-01"
+        # Programs take what comes under one id for one answer.
+        self.number = next(_NUMBERS)
 
     @staticmethod
     def wrong(body: dict[str, Any]) -> str:
@@ -305,26 +322,43 @@ class _Messages(_Wire):
     def blocks(self) -> list[dict[str, Any]]:
         thinking = {"type": "thinking", "thinking": self.play.reasoning, "signature": "c2ln"}
         text = {"type": "text", "text": self.play.text}
-        return ([thinking] if self.play.reasoning else []) + ([text] if self.play.text else [])
+        uses = [{"type": "tool_use", "id": use.id, "name": use.name, "input": use.arguments} for use in self.play.uses]
+        return ([thinking] if self.play.reasoning else []) + ([text] if self.play.text else []) + uses
 
     def whole(self) -> dict[str, Any]:
-        stop = {"end": "end_turn", "length": "max_tokens", "refusal": "refusal"}[self.play.stop]
-        head = {"id": "msg_1", "type": "message", "role": "assistant", "model": self.model, "stop_sequence": None}
-        usage = {"input_tokens": 9, "output_tokens": 9}
-        return {**head, "content": self.blocks(), "stop_reason": stop, "usage": usage}
+        ended = "tool_use" if self.play.uses else "end_turn"
+        stop = {"end": ended, "length": "max_tokens", "refusal": "refusal"}[self.play.stop]
+        head = {"id": f"msg_{self.number}", "type": "message", "role": "assistant", "model": self.model}
+        usage = {"input_tokens": self.play.used, "output_tokens": 9}
+        return {**head, "content": self.blocks(), "stop_reason": stop, "stop_sequence": None, "usage": usage}
 
     def events(self) -> Iterator[dict[str, Any] | str]:
         whole = self.whole()
         yield {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
         for index, block in enumerate(whole["content"]):
-            field = block["type"]
-            yield {"type": "content_block_start", "index": index, "content_block": {**block, field: ""}}
-            delta = {"type": f"{field}_delta", field: block[field]}
-            yield {"type": "content_block_delta", "index": index, "delta": delta}
+            blank, deltas = _pieces(block)
+            yield {"type": "content_block_start", "index": index, "content_block": {**block, **blank}}
+            for delta in deltas:
+                yield {"type": "content_block_delta", "index": index, "delta": delta}
             yield {"type": "content_block_stop", "index": index}
         delta = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
         yield {"type": "message_delta", "delta": delta, "usage": whole["usage"]}
         yield {"type": "message_stop"}
+
+
+def _pieces(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What a block begins without, and what brings it."""
+    match block["type"]:
+        case "tool_use":
+            return {"input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+        case "thinking":
+            thought = {"type": "thinking_delta", "thinking": block["thinking"]}
+            return {"thinking": "", "signature": ""}, [
+                thought,
+                {"type": "signature_delta", "signature": block["signature"]},
+            ]
+        case _:
+            return {"text": ""}, [{"type": "text_delta", "text": block["text"]}]
 
 
 class _Chat(_Wire):
@@ -338,21 +372,33 @@ class _Chat(_Wire):
 
     def choice(self, finish: str | None, **said: Any) -> dict[str, Any]:
         kind = "chat.completion.chunk" if "delta" in said else "chat.completion"
-        head = {"id": "chatcmpl-1", "object": kind, "created": 1, "model": self.model}
+        head = {"id": f"chatcmpl-{self.number}", "object": kind, "created": 1, "model": self.model}
         return {**head, "choices": [{"index": 0, "finish_reason": finish, **said}]}
 
     @property
     def finish(self) -> str:
-        return {"end": "stop", "length": "length", "refusal": "content_filter"}[self.play.stop]
+        ended = "tool_calls" if self.play.uses else "stop"
+        return {"end": ended, "length": "length", "refusal": "content_filter"}[self.play.stop]
+
+    def calls(self) -> dict[str, Any]:
+        calls = [
+            {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": json.dumps(use.arguments)}}
+            for use in self.play.uses
+        ]
+        return {"tool_calls": calls} if calls else {}
 
     def whole(self) -> dict[str, Any]:
-        beside = {"reasoning_content": self.play.reasoning} if self.play.reasoning else {}
+        beside = self.calls()
+        if self.play.reasoning:
+            beside["reasoning_content"] = self.play.reasoning
         return self.choice(self.finish, message={"role": "assistant", "content": self.play.text or None, **beside})
 
     def events(self) -> Iterator[dict[str, Any] | str]:
         half = len(self.play.text) // 2
         for piece in (self.play.text[:half], self.play.text[half:]):
             yield self.choice(None, delta={"role": "assistant", "content": piece})
+        for index, call in enumerate(self.calls().get("tool_calls", ())):
+            yield self.choice(None, delta={"tool_calls": [{"index": index, **call}]})
         yield self.choice(self.finish, delta={})
         yield "[DONE]"
 
@@ -365,34 +411,62 @@ class _Responses(_Wire):
             return "input must not be empty"
         return "" if isinstance(given, str) else next(iter(violations("openai_responses", body)), "")
 
-    def item(self) -> dict[str, Any]:
-        part = {"type": "output_text", "text": self.play.text, "annotations": []}
-        return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    def items(self) -> Iterator[dict[str, Any]]:
+        """What was thought, said and asked for, each under its own id."""
+        if self.play.reasoning:
+            summary = [{"type": "summary_text", "text": self.play.reasoning}]
+            yield {"type": "reasoning", "id": f"rs_{self.number}", "summary": summary, "encrypted_content": "c2ln"}
+        if self.play.text:
+            content = [{"type": "output_text", "text": self.play.text, "annotations": []}]
+            head = {"type": "message", "id": f"msg_{self.number}", "role": "assistant", "status": "completed"}
+            yield {**head, "content": content}
+        for use in self.play.uses:
+            head = {"type": "function_call", "id": f"fc_{use.id}", "call_id": use.id, "status": "completed"}
+            yield {**head, "name": use.name, "arguments": json.dumps(use.arguments)}
 
     def whole(self) -> dict[str, Any]:
-        summary = [{"type": "summary_text", "text": self.play.reasoning}]
-        thought = [{"type": "reasoning", "id": "rs_1", "summary": summary}] if self.play.reasoning else []
-        head = {"id": "resp_1", "object": "response", "created_at": 1, "model": self.model, "error": None}
+        head = {"id": f"resp_{self.number}", "object": "response", "created_at": 1, "model": self.model, "error": None}
         head |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "instructions": None}
         details = {"reason": "max_output_tokens"} if self.play.stop == "length" else None
         head |= {"status": "incomplete" if details else "completed", "incomplete_details": details}
-        return {**head, "output": [*thought, *([self.item()] if self.play.text else [])]}
+        usage: dict[str, Any] = {"input_tokens": self.play.used, "output_tokens": 9}
+        usage["total_tokens"] = self.play.used + 9
+        usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        return {**head, "output": list(self.items()), "usage": usage}
 
     def events(self) -> Iterator[dict[str, Any] | str]:
-        whole, item = self.whole(), self.item()
-        at = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
-        told: Iterable[dict[str, Any]] = (
-            {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}},
-            {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
-            {"type": "response.content_part.added", **at, "part": {**item["content"][0], "text": ""}},
-            {"type": "response.output_text.delta", **at, "delta": self.play.text, "logprobs": []},
-            {"type": "response.output_text.done", **at, "text": self.play.text, "logprobs": []},
-            {"type": "response.content_part.done", **at, "part": item["content"][0]},
-            {"type": "response.output_item.done", "output_index": 0, "item": item},
-            {"type": "response.completed", "response": whole},
-        )
-        for number, event in enumerate(told):
+        for number, event in enumerate(self.told()):
             yield {**event, "sequence_number": number}
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        whole = self.whole()
+        yield {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}}
+        for index, item in enumerate(whole["output"]):
+            at = {"item_id": item["id"], "output_index": index}
+            blank, deltas = _parts(item)
+            yield {"type": "response.output_item.added", "output_index": index, "item": {**item, **blank}}
+            yield from ({**delta, **at} for delta in deltas)
+            yield {"type": "response.output_item.done", "output_index": index, "item": item}
+        yield {"type": "response.completed", "response": whole}
+
+
+def _parts(item: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What an item begins without, and what brings it."""
+    if item["type"] == "function_call":
+        given = item["arguments"]
+        return {"arguments": ""}, [
+            {"type": "response.function_call_arguments.delta", "delta": given},
+            {"type": "response.function_call_arguments.done", "arguments": given, "name": item["name"]},
+        ]
+    if item["type"] == "reasoning":
+        return {"summary": []}, []
+    (part,) = item["content"]
+    return {"content": []}, [
+        {"type": "response.content_part.added", "content_index": 0, "part": {**part, "text": ""}},
+        {"type": "response.output_text.delta", "content_index": 0, "delta": part["text"], "logprobs": []},
+        {"type": "response.output_text.done", "content_index": 0, "text": part["text"], "logprobs": []},
+        {"type": "response.content_part.done", "content_index": 0, "part": part},
+    ]
 
 
 _WIRES: Mapping[str, type[_Wire]] = {

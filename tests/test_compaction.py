@@ -53,12 +53,13 @@ def leaves(store: Store, conversation_id: int, summary_id: int) -> list[int]:
 
 
 def expanded(chat: Conversation) -> list[int]:
-    """The seqs of the context items, expanded to their leaves."""
+    """The seqs of the context items, and of what is listed beside them, expanded to their leaves."""
     store = chat._store
     row = store.conversation(chat.key)
     assert row is not None
     seqs: list[int] = []
-    for item in store.items(row.id):
+    beside = [item for item, *_ in store.detached(row.id)]
+    for item in sorted([*store.items(row.id), *beside], key=lambda item: item.ordinal):
         seqs += [item.ordinal] if item.summary_id is None else leaves(store, row.id, item.summary_id)
     return seqs
 

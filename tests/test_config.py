@@ -84,6 +84,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "max_assembly_token_budget": None,
         "new_session_retain_depth": 2,
         "bootstrap_max_tokens": None,
+        "prune_heartbeat_ok": False,
         "summary_model": None,
         "summary_provider": None,
         "summary_base_url": None,

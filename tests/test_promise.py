@@ -43,6 +43,7 @@ class History(RuleBasedStateMachine):
         self.events: dict[str, Message] = {}
         self.sent_whole: list[Message] = []
         self.only_whole = True
+        self.archived: list[list[Message]] = []
 
     @property
     def chat(self):  # type: ignore[no-untyped-def]  # a fresh handle each time, as hosts do
@@ -94,6 +95,18 @@ class History(RuleBasedStateMachine):
             self.chat.ingest(messages)
             raise Boom
 
+    @rule(retain_depth=st.integers(-1, 2))
+    def begin_anew(self, retain_depth: int) -> None:
+        self.chat.new(retain_depth)
+
+    @rule()
+    def reset(self) -> None:
+        is_due = bool(self.said) or not self.lcm.conversations()
+        assert self.chat.reset() is is_due
+        if self.said:
+            self.archived.append(self.said)
+        self.said, self.events, self.sent_whole, self.only_whole = [], {}, [], True
+
     @rule()
     def reopen(self) -> None:
         self.lcm.close()
@@ -111,11 +124,18 @@ class History(RuleBasedStateMachine):
         stored = self.chat.messages()
         assert [m.message for m in stored] == self.said
         assert [m.seq for m in stored] == list(range(1, len(self.said) + 1))
-        shown = {m.seq for m in stored if m.outside is None}
-        assert [item.seq for item in self.chat.context().items] == sorted(shown)
+        shown = {m.id for m in stored if m.outside is None}
+        context = [item.id for item in self.chat.context().items]
+        assert context == sorted(context)
+        assert sorted([*context, *(int(each.id[4:]) for each in self.chat.detached())]) == sorted(shown)
         hidden = [m for m in stored if m.outside]
         assert all(m.role not in SHOWN or (m.message.stop and not m.text) for m in hidden)
-        assert self.chat.context().tokens == sum(row.context_tokens for row in self.lcm._store.conversations())
+        rows = self.lcm._store.conversations()
+        assert self.chat.context().tokens == sum(row.context_tokens for row in rows if row.active)
+        archived = [self.lcm._store.messages(row.id) for row in sorted(rows, key=lambda row: row.id) if not row.active]
+        assert [[each.event_id for each in rows] for rows in archived] == [
+            [message.event_id for message in said] for said in self.archived
+        ]
 
     def teardown(self) -> None:
         if hasattr(self, "lcm"):

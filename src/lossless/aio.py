@@ -24,16 +24,21 @@ from lossless.engine.ingest import Skip
 from lossless.errors import SummarizerError
 from lossless.model import (
     Answer,
+    Bootstrapped,
     Compaction,
     Context,
     ConversationStatus,
     Description,
+    Detached,
     Expansion,
     Explanation,
+    Exported,
     Hits,
     Ingested,
     Message,
+    Migration,
     Pin,
+    Renewed,
     Status,
     StoredFile,
     StoredMessage,
@@ -103,10 +108,13 @@ class AsyncLossless:
         key: str,
         session: str | None = None,
         *,
+        parent: AsyncConversation | str | None = None,
         canonicalize: Canonicalize | None = None,
         skip: Skip | None = None,
     ) -> AsyncConversation:
-        return AsyncConversation(self._lcm.conversation(key, session, canonicalize=canonicalize, skip=skip))
+        above = parent._chat if isinstance(parent, AsyncConversation) else parent
+        chat = self._lcm.conversation(key, session, parent=above, canonicalize=canonicalize, skip=skip)
+        return AsyncConversation(chat)
 
     async def conversations(self) -> list[ConversationStatus]:
         return await _run(self._lcm.conversations)
@@ -131,6 +139,14 @@ class AsyncLossless:
     async def grep(self, pattern: str, mode: Mode = "regex", scope: Scope = "both", **options: Any) -> Hits:
         """As `Lossless.grep`, with the same options."""
         return await _run(self._lcm.grep, pattern, mode, scope, **options)
+
+    async def migrate(self, target: str | Path, **options: Any) -> Migration:
+        """As `Lossless.migrate`, with the same options."""
+        return await _run(self._lcm.migrate, target, **options)
+
+    async def export(self, path: str | Path, **options: Any) -> Exported:
+        """As `Lossless.export`, with the same options."""
+        return await _run(self._lcm.export, path, **options)
 
     async def drain(self) -> int:
         return await _run(self._lcm.drain)
@@ -186,8 +202,23 @@ class AsyncConversation:
     async def ingest(self, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
         return await _run(self._chat.ingest, messages, whole=whole)
 
+    async def new(self, retain_depth: int | None = None) -> Renewed:
+        return await _run(self._chat.new, retain_depth)
+
+    async def reset(self) -> bool:
+        return await _run(self._chat.reset)
+
+    async def end(self, reason: str = "") -> bool:
+        return await _run(self._chat.end, reason)
+
+    async def detached(self) -> tuple[Detached, ...]:
+        return await _run(self._chat.detached)
+
     async def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
         return await _run(self._chat.messages, after, limit)
+
+    async def bootstrap(self, path: str | Path, format: str | None = None) -> Bootstrapped:
+        return await _run(self._chat.bootstrap, path, format)
 
     async def after_turn(
         self, messages: Iterable[Message], window: int, *, observed: int = 0, model: str | None = None

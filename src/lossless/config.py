@@ -117,9 +117,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = 2
     bootstrap_max_tokens: Annotated[
         AtLeast1 | None,
-        "How much of an earlier history a new conversation begins with; when not set, 6000 tokens or 0.3 of "
+        "How much of the session it was forked from a new conversation shows; when not set, 6000 tokens or 0.3 of "
         "`leaf_chunk_tokens`, whichever is more.",
     ] = None
+    prune_heartbeat_ok: Annotated[
+        bool, "Whether stored heartbeat turns (a poll, then exactly `HEARTBEAT_OK`) lose their words at the next bootstrap."
+    ] = False
 
     summary_model: Annotated[
         str | None, "The model that writes summaries: `provider/model`, or a name that `summary_provider` completes."
@@ -348,7 +351,7 @@ _ELSEWHERE = re.compile(
     "auto_rotate_session_files|autocompact_disabled|cache_aware_compaction|cache_ttl_seconds|cold_cache_observation|"
     "critical_budget_pressure|dynamic_leaf_chunk_tokens|enable_summary_thinking|"
     "host_fallback_mode|hot_cache_|independent_log_file|log_file|log_max_file_bytes|"
-    "max_cold_cache_catchup_passes|prompt_aware_eviction|prune_heartbeat_ok|replay_flood_threshold_|"
+    "max_cold_cache_catchup_passes|prompt_aware_eviction|replay_flood_threshold_|"
     "stub_large_tool_payloads|summary_prefix_target_tokens|"
     "transcript_gc_enabled"
 )

@@ -244,11 +244,29 @@ class Context(Struct, frozen=True):
     """Where it comes from: `stored`, or `live: ...` and why the host's own messages had to serve."""
 
 
+class Detached(Struct, frozen=True):
+    """A message or a summary that left a context: no model is shown it, and it is found and read as before."""
+
+    id: str
+    tokens: int
+    cause: str
+    """`new`, and whatever else takes things out of a context."""
+    at: datetime
+
+
+class Renewed(Struct, frozen=True):
+    """What a /new took out of a context."""
+
+    detached: tuple[Detached, ...]
+    tokens_before: int
+    tokens_after: int
+
+
 class Explanation(Struct, frozen=True):
     """What has become of a message."""
 
     id: str
-    state: Literal["shown", "summarised", "left out", "outside"]
+    state: Literal["shown", "summarised", "left out", "outside", "detached"]
     summaries: tuple[str, ...]
     """The leaf that tells it, and what was made from that, up to the one in the context."""
     text: str
@@ -348,6 +366,34 @@ class Ingested(Struct, frozen=True):
     """How many carried the event id of a different message: stored under an id of their own."""
 
 
+class Bootstrapped(Struct, frozen=True):
+    """What one reading of a transcript did."""
+
+    reason: str
+    """`bootstrapped`, `reconciled missing session messages`, `conversation already up to date`, `already bootstrapped` (the
+    file did not change), `no leaf-path messages in session`, `transcript missing`, `transcript unavailable`, `session excluded
+    by pattern`, `stateless session`; or `new epoch: ...` and `stored aside: ...` with why it got a conversation of its own."""
+    conversation: int | None = None
+    """The id of the conversation it was read into."""
+    imported: int = 0
+    known: int = 0
+    """How many the host had told before, or an earlier reading."""
+    outside: int = 0
+    """How many were stored out of the context: abandoned branches, and what a fork has from before."""
+    heartbeats: int = 0
+    copies: int = 0
+    collisions: int = 0
+    malformed: int = 0
+    """Lines that could not be read."""
+    too_long: int = 0
+    boundaries: int = 0
+    """Where the host had compacted its own context."""
+    unknown: dict[str, int] = field(default_factory=dict)
+    """Lines of unknown types, by type."""
+    offset: int = 0
+    size: int = 0
+
+
 class Compaction(Struct, frozen=True):
     """What one compaction did."""
 
@@ -386,6 +432,42 @@ class Status(Struct, frozen=True):
     messages: int
     context_tokens: int
     last_ingest_at: datetime | None
+
+
+class MovedTable(Struct, frozen=True):
+    """A table that was moved and found equal in both databases; the hash is over all its rows."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
+class Migration(Struct, frozen=True):
+    """What was moved from one database to another, and proved to be there."""
+
+    tables: tuple[MovedTable, ...]
+    rows: int
+    digest: str
+    """Over all tables: two databases with the same digest hold the same."""
+    files: int
+    missing_files: tuple[str, ...]
+    """Payloads whose bytes the source had lost before."""
+    resumed: bool
+    """Whether it was begun before, and taken up again."""
+    seconds: float
+
+
+class Exported(Struct, frozen=True):
+    """What an archive holds."""
+
+    path: str
+    conversations: int
+    messages: int
+    summaries: int
+    files: int
+    bytes: int
+    missing_files: tuple[str, ...]
+    """Payloads whose bytes could not be read: their rows are in the archive, they are not."""
 
 
 class Branch(Struct, frozen=True):
@@ -551,3 +633,55 @@ class Answer(Struct, frozen=True):
     error: str = ""
     """What went wrong, if there is no answer because of it."""
     error_code: str = ""
+
+
+class PlannedHistory(Struct, frozen=True):
+    """A conversation of another system, and what an import would do with it."""
+
+    ref: str
+    """The other system's id of it."""
+    key: str
+    messages: int
+    summaries: int
+    files: int
+    state: Literal["new", "begun", "here"]
+    """Nothing of it is here, an import of it was cut off, or all of it is here."""
+    active: bool
+    """Whether it would be the conversation in use under its key; if not, it is archived beside that one."""
+
+
+class ImportPlan(Struct, frozen=True):
+    """What an import would do."""
+
+    system: str
+    version: str
+    identity: str
+    histories: tuple[PlannedHistory, ...]
+    unmapped: tuple[str, ...]
+    """What has no place here, as sentences."""
+
+
+class ImportedHistory(Struct, frozen=True):
+    """A conversation that came from another system."""
+
+    ref: str
+    key: str
+    conversation: int
+    messages: int
+    summaries: int
+    files: int
+    active: bool
+    changed: tuple[str, ...] = ()
+    """What could not stay as it was, as sentences."""
+    problems: tuple[str, ...] = ()
+    """What of the promise does not hold for it; empty when it was proven whole."""
+
+
+class Imported(Struct, frozen=True):
+    """What an import did."""
+
+    system: str
+    histories: tuple[ImportedHistory, ...]
+    unmapped: tuple[str, ...]
+    verified: bool
+    """Whether every message is here, exactly once below its context or listed beside it."""

@@ -38,6 +38,12 @@ def matches(pattern: str, key: str) -> bool:
     return bool(reached >> steps.length)
 
 
+def is_scheduled(key: str) -> bool:
+    """Whether a key is a scheduled job's, each of whose runs stands alone: `agent:NAME:cron:JOB`."""
+    parts = key.split(":")
+    return len(parts) >= 4 and parts[0] == "agent" and parts[2] == "cron"
+
+
 class _Steps(NamedTuple):
     """A pattern as sets of its step numbers, one bit each."""
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from lossless import tokens
-from lossless.engine.faithful import Claim, Faithfulness, check
+from lossless.engine.faithful import Claim, Faithfulness, check, own_words
 from lossless.engine.faithful.wording import PIECE, Wording, lowered, sentences
 
 PAIRS = Path(__file__).parents[1] / "cases" / "faithful" / "pairs.jsonl"
@@ -301,3 +301,12 @@ def _seconds(summary: str, source: str) -> float:
     start = time.process_time()
     check(summary, source)
     return time.process_time() - start
+
+
+lines = st.lists(st.sampled_from(["", " ", "a", "aa", "a a", "b"]) | st.text(max_size=3), max_size=30).map("\n".join)
+
+
+@given(lines, lines)
+def test_the_own_words_of_a_summary_are_its_lines_that_no_line_of_the_source_is(summary: str, source: str) -> None:
+    known = source.split("\n")
+    assert own_words(summary, source) == "\n".join(line for line in summary.split("\n") if line not in known)

@@ -88,6 +88,27 @@ def test_refused_credentials_open_the_breaker_and_cost_no_spending(database: str
         assert chat.summaries() == []
 
 
+def test_an_answer_ends_a_row_of_refusals(database: str) -> None:
+    refusing = True
+
+    def moody(request: SummaryRequest) -> str:
+        if refusing:
+            raise SummarizerAuth("no")
+        return "turn\nExpand for details about: the rest"
+
+    def compacted() -> str:
+        with Lossless.open(database, settings=SETTINGS, summarizer=moody, clock=lambda: 1_000.0) as lcm:
+            chat = lcm.conversation("k")
+            chat.ingest(turns(12))
+            return chat.compact(500).stop
+
+    assert [compacted() for _ in range(4)] == ["auth"] * 4
+    refusing = False
+    assert compacted() not in ("auth", "breaker")
+    refusing = True
+    assert [compacted() for _ in range(6)] == ["auth"] * 5 + ["breaker"]
+
+
 def test_the_embedded_summariser_is_not_held_back(database: str) -> None:
     with Lossless.open(database, settings=SETTINGS, summarizer="extractive") as lcm:
         chat = lcm.conversation("k")

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.config import Settings
+from lossless.engine.draft import of_messages
 from lossless.engine.source import (
     ENCODED,
     MEDIA,
@@ -26,9 +27,12 @@ from lossless.engine.source import (
     without_reasoning,
 )
 from lossless.model import File, Message, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
+from lossless.store import jsontext, rows
+from lossless.store.base import MessageRow
 from tests import strategies
 
 PACIFIC = ZoneInfo("America/Los_Angeles")
+MONROVIA = ZoneInfo("Africa/Monrovia")  # until 1972 it was 44 minutes and 30 seconds behind
 NOON = datetime(2026, 2, 17, 12, 0, tzinfo=UTC)
 BASE64 = b64encode(bytes(range(256)) * 2).decode()
 THOUGHT = "never to be summarised"
@@ -36,6 +40,14 @@ THOUGHT = "never to be summarised"
 
 def stored(*messages: Message) -> list[StoredMessage]:
     return [StoredMessage(n, n, 1, b"", NOON, message) for n, message in enumerate(messages, 1)]
+
+
+def row(seq: int, message: Message) -> MessageRow:
+    """The message as the store keeps it."""
+    text, parts, meta = rows.encode(message)
+    at = None if message.at is None else rows.micros(message.at)
+    role = jsontext.cleaned(message.role)
+    return MessageRow(role, text, parts, meta, 1, b"", at, rows.micros(NOON), None, None, seq)
 
 
 def source(*messages: Message, tags: tuple[str, ...] = ()) -> str:
@@ -80,9 +92,27 @@ def test_a_moment_is_shown_in_the_zone_of_its_reader(at: datetime, zone: tzinfo,
 
 
 def test_moments_of_one_minute_are_told_apart_where_a_zone_counts_seconds() -> None:
-    monrovia = ZoneInfo("Africa/Monrovia")  # until 1972 it was 44 minutes and 30 seconds behind
-    shown = [clock(moment(f"1960-01-01T12:44:{second}"), monrovia) for second in ("29", "30")]
+    shown = [clock(moment(f"1960-01-01T12:44:{second}"), MONROVIA) for second in ("29", "30")]
     assert [each[:16] for each in shown] == ["1960-01-01 11:59", "1960-01-01 12:00"]
+
+
+@given(
+    st.datetimes(timezones=st.just(UTC))
+    | st.datetimes(datetime(1960, 1, 1), datetime(1960, 1, 2), timezones=st.just(UTC)),
+    st.sampled_from([UTC, PACIFIC, MONROVIA, ZoneInfo("Asia/Kolkata"), timezone(timedelta(seconds=-20))]),
+)
+def test_an_entry_tells_its_moment_to_the_minute(at: datetime, zone: tzinfo) -> None:
+    minute = [Message.user("hi", at=at.replace(second=second)) for second in (0, 29, 30, 59)]
+    said = leaf_source(stored(*minute), zone, ())
+    assert said == "\n\n".join(f"[{clock(each.at or NOON, zone)} | user]\nhi" for each in minute)
+
+
+def test_a_moment_that_has_no_year_in_utc_is_told_by_the_nearest_that_has() -> None:
+    eastern = timezone(timedelta(hours=5))
+    said = Message.user("hi")
+    early = Message(said.role, said.parts, datetime.min.replace(tzinfo=eastern))
+    assert leaf_source(stored(early), UTC, ()) == "[0001-01-01 00:00 UTC | user]\nhi"
+    assert of_messages(1, [row(1, early)], (), Settings(timezone="UTC")).text == leaf_source(stored(early), UTC, ())
 
 
 @pytest.mark.parametrize(
@@ -433,3 +463,35 @@ def test_every_history_can_be_written_an_entry_for_each_message_that_speaks(hist
     said = leaf_source(stored(*history), PACIFIC, ("memories",))
     headers = re.findall(r"(?m)^\[\d{4}-\d\d-\d\d \d\d:\d\d \S+ \| [^\]\n]+\]$", said)
     assert len(headers) == sum(bool(leaf_source([each], PACIFIC, ("memories",))) for each in stored(*history))
+
+
+spoken = st.sampled_from(
+    [
+        "<think>hm</think>ok",
+        "<memories>tea</memories>\nFire it.",
+        '{"content":[{"type":"text","text":"inner"}]}',
+        " \n",
+        "Data:;base64,aGk=",
+        "\nMEDIA:/kiln.png",
+        "[2026-02-17 12:00 UTC | user]",
+    ]
+)
+wordy = st.lists(st.builds(Text, spoken | strategies.some_text) | strategies.parts, max_size=4).map(tuple)
+histories = st.lists(
+    strategies.messages | st.builds(Message, strategies.roles, wordy, strategies.moments, st.none() | strategies.texts),
+    max_size=6,
+)
+
+
+@given(histories)
+def test_rows_are_written_as_the_messages_in_them(history: list[Message]) -> None:
+    settings = Settings(timezone="America/Los_Angeles", strip_injected_context_tags=("memories",))
+    kept = [row(seq, message) for seq, message in enumerate(history, 1)]
+    told = of_messages(1, kept, (), settings) if kept else None
+    assert (told.text if told else "") == leaf_source(stored(*history), PACIFIC, ("memories",))
+
+
+@given(st.text("ab \n", max_size=300), st.integers(240, 400), st.text(" \nab", max_size=300))
+def test_a_long_word_is_taken_for_encoded_bytes_wherever_it_stands(before: str, length: int, after: str) -> None:
+    text = f"{before}.{'A' * length}.{after}"
+    assert (ENCODED in text_of(Text(text))) == (re.search("[ab]{256}", before + after) is not None or length >= 256)

@@ -9,7 +9,7 @@ import pytest
 
 from lossless.errors import SchemaTooNew, StoreError, StoreReadOnly, StoreUnavailable
 from lossless.store import migrate
-from lossless.store.base import SPAN, FileRow, NewMessage
+from lossless.store.base import SPAN, ConversationRow, FileRow, NewMessage
 from lossless.store.sql import SQLStore
 from tests.conftest import OpenStore
 
@@ -338,7 +338,11 @@ def later(tmp_path: Path, database: str, sql: str) -> dict[int, Path]:
 def test_a_database_of_any_earlier_schema_is_brought_to_today(open_store: OpenStore, database: str) -> None:
     scripts = today(database)
     old = open_store(scripts={1: scripts[1]})
-    fill(old, "k", row("before"), row("see uploadQueue"))
+    with old.transaction():  # by hand: today's verbs write today's columns
+        old.run(
+            "INSERT INTO conversation (id, owner, key, session, created_at, updated_at) VALUES (1, 'default', 'k', 's', 1, 2)"
+        )
+        old.append(ConversationRow(1, "k", True, "s", 1, 0, 1, 2), [row("before"), row("see uploadQueue")], NOW)
     as_then = (
         "UPDATE search_message SET words = to_tsvector('words', 'see uploadQueue') WHERE message_id = 1000000002"
         if database.startswith("postgresql")
@@ -353,6 +357,7 @@ def test_a_database_of_any_earlier_schema_is_brought_to_today(open_store: OpenSt
     assert [r.text for r in new.messages(1)] == ["before", "see uploadQueue"]
     assert [match.seq for match in new.search("queue")] == [2]
     assert new.debt(1) is None
+    assert new.sessions(1) == ["s"]
     assert new.check_search() == []
     assert new.integrity() == []
     if not database.startswith("postgresql"):

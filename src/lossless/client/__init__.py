@@ -17,7 +17,7 @@ from lossless.config import Settings
 from lossless.engine import answer as answering
 from lossless.engine import describe as describing
 from lossless.engine import expand as expanding
-from lossless.engine import grants, reading
+from lossless.engine import grants, moving, reading
 from lossless.engine import grep as grepping
 from lossless.engine.align import Canonicalize
 from lossless.engine.asked import Asked, Mode, Scope, Sort, check
@@ -31,7 +31,17 @@ from lossless.engine.semantic import Vectors
 from lossless.engine.worker import Background, Worker
 from lossless.errors import InvalidInput, StoreError
 from lossless.events import Event, Hook, guarded, log
-from lossless.model import Answer, Compaction, ConversationStatus, Description, Expansion, Hits, Status
+from lossless.model import (
+    Answer,
+    Compaction,
+    ConversationStatus,
+    Description,
+    Expansion,
+    Exported,
+    Hits,
+    Migration,
+    Status,
+)
 from lossless.search import embeddings
 from lossless.store.base import DebtRow, NewManifest, Store
 from lossless.store.rows import moment
@@ -78,7 +88,7 @@ class Lossless:
         self._answering: Summarizer | None = None
         self._slots = grants.Slots()
         self._background = Background(self.worker)
-        self._notes: dict[str, list[NewManifest]] = {}
+        self._notes: dict[str, list[tuple[int, NewManifest]]] = {}
         self._assumed = False
 
     @classmethod
@@ -122,16 +132,19 @@ class Lossless:
         key: str,
         session: str | None = None,
         *,
+        parent: Conversation | str | None = None,
         canonicalize: Canonicalize | None = None,
         skip: Skip | None = None,
     ) -> Conversation:
         """The conversation under a key, the host's stable name for it. It comes into being with its first message.
 
-        `session` is the host's id for the present run, remembered with it. For hosts that decorate what they
-        send, `canonicalize(role, text)` gives the text as it counts for identity; `skip(message)` keeps what is
-        no message at all (a host's own leaks) from being stored.
+        `session` is the host's id for the present run, remembered with it; each run of a scheduled job
+        (`agent:NAME:cron:JOB`) is a conversation of its own. `parent` is the conversation, or its key, whose sub-agent this
+        is: recall from there reaches it, and not the other way round. For hosts that decorate what they send,
+        `canonicalize(role, text)` gives the text as it counts for identity; `skip(message)` keeps what is no message at
+        all (a host's own leaks) from being stored.
         """
-        return Conversation(self, checked("key", key), session, canonicalize, skip)
+        return Conversation(self, checked("key", key), session, canonicalize, skip, parent)
 
     def conversations(self) -> list[ConversationStatus]:
         """All conversations, the newest activity first."""
@@ -207,8 +220,12 @@ class Lossless:
         timeout_ms: int | None = None,
         scope: tuple[int, ...] | None = None,
         origin: str = "main",
+        evidence_only: bool = False,
     ) -> Inquiry:
-        """A question ready to be driven, about the conversations in `scope`, or about all."""
+        """A question ready to be driven, about the conversations in `scope`, or about all.
+
+        With `evidence_only` no model is asked and nothing is written: the best passages are the answer.
+        """
         for name, value in (("max_tokens", max_tokens), ("token_cap", token_cap), ("timeout_ms", timeout_ms)):
             if value is not None and value < 1:
                 raise InvalidInput(f"{name}={value} is too little.", hint="Give 1 or more.")
@@ -224,7 +241,8 @@ class Lossless:
         )
         model = self._expander()
         reader = self._reader(reading.everything(self._store) if scope is None else scope)
-        flow = answering.ask(reader, asking, with_model=model.name != "extractive", slots=self._slots, now=self._clock)
+        with_model = model.name != "extractive" and not evidence_only
+        flow = answering.ask(reader, asking, with_model=with_model, slots=self._slots, now=self._clock)
         return Inquiry(flow, model, Guards(self._store, self.settings, f"ask:{origin}", model.name, self._clock))
 
     def grep(
@@ -290,7 +308,7 @@ class Lossless:
             told = "Vectors are wanted, and the extra lossless[semantic] is not installed."
             self._on_event(Event("semantic.unavailable", told, "warning"))
             return None
-        return Vectors(self._store) if self.settings.semantic else None
+        return Vectors(self._store) if self.settings.semantic and self.settings.enabled else None
 
     def _pay(self, debt: DebtRow, wanted_elsewhere: Callable[[], bool]) -> Compaction:
         """Compaction, if a window is owed it, then whatever has to be made anew."""
@@ -338,6 +356,41 @@ class Lossless:
             for problem in self._prompts.problems:
                 self._on_event(Event("prompts.refused", problem, "warning"))
         return self._prompts
+
+    def migrate(self, target: str | Path, *, progress: moving.Progress | None = None) -> Migration:
+        """Copy everything, of all owners, into a new database of either kind, and prove that it is there.
+
+        Let the hosts rest meanwhile: what they write after it began is not moved. If it is broken off, the same call
+        goes on with it. `progress(table, done, total)` is told how far it is.
+        """
+        if str(target) == ":memory:":
+            raise InvalidInput("A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL.")
+        settings = structs.replace(self.settings, database_path=str(target))
+        store = _open_store(settings.database, self._store.owner, False, self._on_event)
+        try:
+            return moving.move(
+                self._store,
+                self._files,
+                store,
+                Files(settings.files_dir),
+                now=int(self._clock() * 1_000_000),
+                progress=progress or (lambda table, done, total: None),
+            )
+        finally:
+            store.close()
+
+    def export(
+        self, path: str | Path, *, conversations: Sequence[str] | None = None, replace: bool = False
+    ) -> Exported:
+        """Write this owner's conversations, or those under some keys with their sub-agents', into one archive.
+
+        It holds everything `lossless.imports` needs to put them back as they are, files included. A file that is
+        there already is only replaced if you say so.
+        """
+        from lossless.engine.export import export
+
+        now = moment(int(self._clock() * 1_000_000))
+        return export(self._store, self._files, Path(path), conversations, replace=replace, now=now)
 
     def __repr__(self) -> str:
         return f"Lossless({self._store.location!r}, owner={self._store.owner!r})"

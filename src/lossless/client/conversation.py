@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from lossless import transcripts
 from lossless.client.explorer import explorer
 from lossless.client.jobs import Inquiry, Job
 from lossless.config import Settings
 from lossless.engine import describe as describing
 from lossless.engine import expand as expanding
-from lossless.engine import grants, payloads, plan, reading, view
+from lossless.engine import grants, payloads, plan, reading, sessions, view
 from lossless.engine import grep as grepping
 from lossless.engine.align import Canonicalize, without_tags
 from lossless.engine.asked import Mode, Scope, Sort, check
+from lossless.engine.bootstrap import bootstrap
 from lossless.engine.compact import compact
 from lossless.engine.draft import as_summary
 from lossless.engine.explain import explain
 from lossless.engine.flow import never
 from lossless.engine.guards import Guards
-from lossless.engine.ingest import Along, Intake, Skip, ingest
+from lossless.engine.heartbeats import beats, prune
+from lossless.engine.ingest import Along, Intake, Skip, ingest, refuse_others
 from lossless.engine.live import bounded
+from lossless.engine.marks import newest_path
 from lossless.engine.reading import Reader
 from lossless.engine.remake import remake
 from lossless.engine.render import as_pin, may_stand, stands_for
@@ -36,16 +42,19 @@ from lossless.errors import FileUnavailable, InvalidInput, LosslessError, NotFou
 from lossless.events import Event
 from lossless.model import (
     Answer,
+    Bootstrapped,
     Compaction,
     Context,
     ConversationStatus,
     Description,
+    Detached,
     Expansion,
     Explanation,
     Hits,
     Ingested,
     Message,
     Pin,
+    Renewed,
     StoredFile,
     StoredMessage,
     Summary,
@@ -57,6 +66,7 @@ from lossless.store.base import SPAN, ConversationRow, DebtRow, FileRow, Message
 from lossless.store.rows import message_of, micros, moment
 from lossless.summarizers import Summarizer
 from lossless.tokens import message_tokens
+from lossless.transcripts.base import Header
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
@@ -71,14 +81,22 @@ class Conversation:
     """One history: every message, and the context made of it."""
 
     def __init__(
-        self, lcm: Lossless, key: str, session: str | None, canonicalize: Canonicalize | None, skip: Skip | None
+        self,
+        lcm: Lossless,
+        key: str,
+        session: str | None,
+        canonicalize: Canonicalize | None,
+        skip: Skip | None,
+        parent: Conversation | str | None = None,
     ) -> None:
         settings = lcm.settings
         self.key = key
         self._lcm = lcm
         self._store = lcm._store
         self._files = lcm._files
-        self._closed_to = _closed_to(settings, key)
+        self._hidden = _hidden(settings, key)
+        self._closed_to = self._hidden or _stateless(settings, key)
+        self._parent = _parent(key, parent)
         self._intake = Intake(
             key,
             None if session is None else checked("session", session),
@@ -94,6 +112,63 @@ class Conversation:
     def __repr__(self) -> str:
         return f"Conversation({self.key!r})"
 
+    def _row(self) -> ConversationRow | None:
+        return sessions.current(self._store, self.key, self._intake.session)
+
+    def _family(self) -> tuple[int, ...]:
+        return reading.family(self._store, self.key, self._intake.session)
+
+    def new(self, retain_depth: int | None = None) -> Renewed:
+        """Begin the context anew, as hosts do for `/new`: the messages leave it, and the summaries less deep than that.
+
+        `retain_depth` is `new_session_retain_depth` of the settings if you do not say: 0 keeps every summary, -1 everything.
+        Nothing is deleted: what left is listed by `detached()`, and found and read as before.
+        """
+        depth = self._lcm.settings.new_session_retain_depth if retain_depth is None else retain_depth
+        if depth < -1:
+            raise InvalidInput(f"retain_depth={depth} is not a depth.", hint="Give -1, to keep everything, or more.")
+        if self._is_closed():
+            return Renewed((), 0, 0)
+        self._remember()
+        return sessions.renew(self._store, self.key, self._intake.session, depth, self._intake.now())
+
+    def reset(self) -> bool:
+        """Archive the conversation and start a fresh one under its key, as hosts do for `/reset`.
+
+        False if the present one is empty: then it is fresh already. Recall still reaches what was archived.
+        """
+        if self._is_closed():
+            return False
+        self._remember()
+        return sessions.reset(self._store, self.key, self._intake.session, self._intake.now())
+
+    def end(self, reason: str = "") -> bool:
+        """The host's session ended. True if the conversation ended with it, and was archived.
+
+        It goes on after "new", "restart", "shutdown", "unknown" and no reason at all; "deleted" archives it; anything else
+        archives it and starts a fresh one.
+        """
+        if sessions.goes_on(reason) or self._is_closed():
+            return False
+        self._remember()
+        return sessions.end(self._store, self.key, self._intake.session, reason, self._intake.now())
+
+    def detached(self) -> tuple[Detached, ...]:
+        """What left the context by name, in order: no model is shown it, and it is found and read as before."""
+        row = self._row()
+        return () if row is None else sessions.detached(self._store, row)
+
+    def _is_closed(self) -> bool:
+        """Whether nothing of this conversation is to be changed; told if so."""
+        if self._closed_to:
+            told = f"{self._closed_to}: nothing was changed"
+            self._intake.on_event(Event("session.disabled", told, "warning", {"conversation": self.key}))
+        return bool(self._closed_to)
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed_to:
+            raise InvalidInput(f"{self._closed_to}: nothing is written.", hint="Another key, or other settings, may.")
+
     def ingest(self, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
         """Store the messages that are new, in one transaction, in order.
 
@@ -101,6 +176,16 @@ class Conversation:
         `whole` says that the list is the host's entire conversation: then what was sent before is recognised
         by its place. An error means that nothing of this call was stored.
         """
+        return self._take(messages, whole=whole)
+
+    def _take(
+        self,
+        messages: Iterable[Message],
+        idle: Callable[[Sequence[Message]], Collection[int]] | None = None,
+        *,
+        whole: bool = False,
+    ) -> Ingested:
+        """Ingest, less the messages (by index) that `idle` finds to say nothing."""
         if isinstance(messages, Message):
             messages = [messages]
         if not isinstance(messages, Iterable):
@@ -112,7 +197,12 @@ class Conversation:
             self._intake.on_event(event)
             return Ingested(skipped=len(list(messages)))
         said = list(messages)
-        written = self._without_ours(said) if may_stand(said) else said
+        heard = said
+        if idle is not None:
+            refuse_others(said)
+            quiet = idle(said)
+            heard = [each for at, each in enumerate(said) if at not in quiet]
+        written = self._without_ours(heard) if may_stand(heard) else heard
         with self._noting() as along:
             done = ingest(self._store, self._files, self._intake, written, whole=whole, along=along)
         if self._lcm.settings.semantic:
@@ -124,7 +214,7 @@ class Conversation:
         return [each for each in messages if not self._is_ours(stands_for(each))]
 
     def _is_ours(self, name: str | None) -> bool:
-        row = self._store.conversation(self.key) if name is not None else None
+        row = self._row() if name is not None else None
         if row is None or name is None:
             return False
         if name.startswith("sum_"):
@@ -134,11 +224,54 @@ class Conversation:
             return any(pin.id == name for pin in self._store.pins(row.id))
         return not name or self._seq(row, name) is not None
 
+    def bootstrap(self, path: str | Path, format: str | None = None) -> Bootstrapped:
+        """Read what is new in a host's transcript: OpenClaw or pi, Claude Code, Codex, or a file of plain messages.
+
+        It may be called as often as you like: a file that did not change is not opened, one that grew is read from where it
+        ended. What the host delivers itself, before or after, is recognised. `format` names the kind of file, where its
+        content does not tell.
+        """
+        if self._closed_to:
+            ignored = any_match(self._lcm.settings.ignore_session_patterns, self.key)
+            return Bootstrapped("session excluded by pattern" if ignored else self._closed_as())
+        where = Path(path).expanduser()
+        header = None if format is None else transcripts.recognise(where, format)
+        self._catch_up(besides=where)
+        done = self._read(where, header, expected=True)
+        if self._lcm.settings.prune_heartbeat_ok and done.conversation is not None:
+            prune(self._store, done.conversation, self._intake.now())
+        return done
+
+    def _read(self, path: Path, header: Header | None = None, *, expected: bool = False) -> Bootstrapped:
+        intake = structs.replace(self._intake, skip=self._skips)
+        budget = self._lcm.settings.bootstrap_budget
+        return bootstrap(self._store, self._files, intake, path, header=header, budget=budget, expected=expected)
+
+    def _closed_as(self) -> str:
+        return "stateless session" if self._lcm.settings.enabled else "disabled"
+
+    def _skips(self, message: Message) -> bool:
+        """What is no message at all: the host's own leaks, and what we said to a model ourselves."""
+        told = self._intake.skip
+        return (told is not None and told(message)) or (may_stand([message]) and self._is_ours(stands_for(message)))
+
+    def _catch_up(self, besides: Path | None = None) -> None:
+        """Read what the conversation's transcript says up to now, so that what comes next comes after it."""
+        row = self._store.conversation(self.key)
+        path = newest_path(self._store, row) if row and row.transcribed else None
+        if path is None or (besides and path == Path(os.path.realpath(besides))):
+            return
+        try:
+            self._read(path)
+        except LosslessError as error:
+            # What comes next is at hand; what the transcript holds beyond it is still there the next time.
+            self._intake.on_event(Event("transcript.unavailable", str(error), "warning", {"conversation": self.key}))
+
     def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
         """The messages behind the seq `after`, oldest first, exactly as they were ingested."""
         if limit is not None and limit < 0:
             raise InvalidInput(f"limit={limit} is not a number of messages.", hint="Give 0 or more, or None for all.")
-        row = self._store.conversation(self.key)
+        row = self._row()
         if row is None:
             return []
         return [self._exact(row.id, each) for each in self._store.messages(row.id, after=after, limit=limit)]
@@ -153,7 +286,9 @@ class Conversation:
         host's model, for rules that name one.
         """
         _refuse_sizes(window, observed=observed)
-        done = self.ingest(messages)
+        if not self._closed_to:
+            self._catch_up()
+        done = self._take(messages, beats)
         if self._closed_to:
             return done
         if self._lcm.settings.proactive_threshold_compaction_mode == "deferred":
@@ -169,8 +304,8 @@ class Conversation:
         return done
 
     def _owe(self, window: int, observed: int, model: str | None) -> None:
-        lcm, row = self._lcm, self._store.conversation(self.key)
-        if row is None or not self._is_due(row, window, observed, model):
+        lcm, row = self._lcm, self._row()
+        if row is None or not row.active or not self._is_due(row, window, observed, model):
             return
         debt, overhead = self._store.debt(row.id), max(0, observed - row.context_tokens)
         if debt is None or not _covers(debt, window, overhead, model):
@@ -221,8 +356,8 @@ class Conversation:
     ) -> Job | Compaction:
         """A compaction ready to be driven, or what came of it where there is nothing to do."""
         _refuse_sizes(window, target=target, observed=observed)
-        row = self._store.conversation(self.key)
-        if row is None or self._closed_to:
+        row = self._row()
+        if row is None or not row.active or self._closed_to:
             return Compaction((), 0, 0, self._closed_to or "nothing to compact")
         lcm, tokens = self._lcm, row.context_tokens
         if not force and target is None and not self._may_be_due(row, window, observed, model):
@@ -256,14 +391,14 @@ class Conversation:
 
     def _pay(self, debt: DebtRow, pause: Callable[[], bool]) -> Compaction:
         """Compact, if a window is owed it; else make anew what no model wrote."""
-        row = self._store.conversation(self.key)
+        row = self._row()
         if debt.window_tokens:
             observed = row.context_tokens + debt.overhead if row and debt.overhead else 0
             job = self.job(debt.window_tokens, observed=observed, model=debt.model, pause=pause)
             return job if isinstance(job, Compaction) else job.run()
         lcm = self._lcm
-        if row is None or not lcm._tries():
-            return Compaction((), 0, 0, "nothing to compact")
+        if row is None or self._closed_to or not lcm._tries():
+            return Compaction((), 0, 0, self._closed_to or "nothing to compact")
         summarizer, guards = self._asks()
         anew = remake(
             self._store, row, lcm.settings, templates=lcm._templates(), now=lcm._clock, wanted_elsewhere=pause
@@ -272,7 +407,7 @@ class Conversation:
 
     def summaries(self) -> list[Summary]:
         """Every summary of this conversation, in the order they were made."""
-        row = self._store.conversation(self.key)
+        row = self._row()
         return [] if row is None else [as_summary(each) for each in self._store.summaries(row.id)]
 
     def assemble(
@@ -300,7 +435,7 @@ class Conversation:
         if room < 1:
             raise InvalidInput(f"reserve={reserve} leaves nothing of {limits.budget}.", hint="Reserve less.")
         try:
-            row = None if self._closed_to else self._store.conversation(self.key)
+            row = None if self._hidden else self._row()
             if row is None:
                 why = self._closed_to or "nothing is stored"
                 return bounded(live or (), room, why, prompt_follows=prompt_follows)
@@ -312,8 +447,8 @@ class Conversation:
                 raise
             self._intake.on_event(Event("assemble.live", str(error), "error", {"conversation": self.key}))
             return bounded(live, room, "the database does not answer", prompt_follows=prompt_follows)
-        if not self._store.read_only:
-            self._notes.append(note)
+        if not (self._store.read_only or self._closed_to):
+            self._notes.append((row.id, note))
         if len(self._notes) >= _MOST_NOTES:
             with suppress(StoreError):  # they are written along with the next ingest
                 self._remember()
@@ -333,9 +468,10 @@ class Conversation:
 
     def _remember(self) -> None:
         """Write down what was shown. Mostly it goes along with the next ingest, so that a turn has one transaction."""
-        if self._notes and self._store.conversation(self.key):
+        row = self._row() if self._notes else None
+        if row is not None:
             with self._noting() as along, self._store.transaction():
-                along(self._store.lock_conversation(self.key, None, self._intake.now()))
+                along(self._store.hold(row.id))
 
     @contextmanager
     def _noting(self) -> Iterator[Along]:
@@ -344,8 +480,11 @@ class Conversation:
         del self._notes[: len(notes)]
 
         def write(row: ConversationRow) -> None:
-            if notes:
-                self._store.add_manifests(row.id, notes, view.KEPT)
+            # What was shown of a conversation that somebody else archived meanwhile is not told of the next one.
+            if own := [note for conversation_id, note in notes if conversation_id == row.id]:
+                self._store.add_manifests(row.id, own, view.KEPT)
+            if self._parent:
+                sessions.belong(self._store, row, *self._parent)
 
         try:
             yield write
@@ -358,7 +497,7 @@ class Conversation:
 
         Of the past the last 1,000 assemblies are known. References stand for large content.
         """
-        row = self._store.conversation(self.key)
+        row = self._row()
         if row is None:
             return Context((), 0)
         zone = self._lcm.settings.zone
@@ -382,7 +521,7 @@ class Conversation:
 
     def explain(self, what: str | int, *, window: int | None = None) -> Explanation:
         """Why a message is, or is not, in the context: the message of that id, or the newest that holds that text."""
-        row = self._store.conversation(self.key)
+        row = self._row()
         seq = None if row is None else self._seq(row, what)
         if row is None or seq is None:
             raise NotFound("message", str(what), hint="Give its id (msg#...), or words that stand in it.")
@@ -406,7 +545,8 @@ class Conversation:
 
     def pin(self, what: str | int) -> Pin:
         """Have a model always see something, before everything else: a message by its id, or a text of your own."""
-        row = self._store.conversation(self.key)
+        self._refuse_if_closed()
+        row = self._row()
         if row is None or not str(what).strip():
             raise InvalidInput("There is nothing to pin.", hint="Give a text, or the id of a message (msg#...).")
         text, message_id = str(what), None
@@ -425,7 +565,8 @@ class Conversation:
 
     def unpin(self, pin_id: str) -> None:
         """Take a pin away."""
-        row = self._store.conversation(self.key)
+        self._refuse_if_closed()
+        row = self._row()
         gone = False
         if row is not None:
             with self._store.transaction():
@@ -435,7 +576,7 @@ class Conversation:
 
     def pins(self) -> list[Pin]:
         """What is pinned, oldest first."""
-        row = self._store.conversation(self.key)
+        row = self._row()
         found = [] if row is None else self._store.pins(row.id)
         return [Pin(each.id, each.text, each.tokens, each.message_id) for each in found]
 
@@ -451,7 +592,7 @@ class Conversation:
 
         A summary comes with everything below it and what reading that costs, told by whether it fits into `max_tokens`.
         Of a file 32 KiB are shown, from `start_line` on; `end_line` is included. An id that is not of this conversation,
-        or of an earlier one under the same key, is an id that does not exist.
+        of an earlier one under the same key, or of a sub-agent's, is an id that does not exist.
         """
         lines = describing.Lines(start_line, end_line)
         return describing.describe(self._reader(), id, lines, cap=max_tokens)
@@ -518,27 +659,31 @@ class Conversation:
         all_conversations: bool = False,
     ) -> Inquiry:
         """A question ready to be driven."""
+        if self._hidden:
+            raise InvalidInput(f"{self._hidden}: there is no memory to ask.")
         return self._lcm.inquiry(
             question,
             ids=ids,
             query=query,
             max_tokens=max_tokens,
             token_cap=token_cap,
-            scope=None if all_conversations else reading.family(self._store, self.key),
+            scope=None if all_conversations else self._family(),
             origin=self.key,
+            evidence_only=bool(self._closed_to),
         )
 
     def grant(
         self, *, max_tokens: int | None = None, seconds: float = grants.SECONDS, conversations: Sequence[int] = ()
     ) -> str:
-        """Leave for somebody else, a sub-agent say, to read this conversation and its earlier ones; its id.
+        """Leave for somebody else, a sub-agent say, to read this conversation, its earlier ones and its sub-agents'; its id.
 
         `conversations` names others in their place. It ends after some seconds, once `max_tokens` were read
         (`max_expand_tokens` of the settings), or with `revoke`. See `lossless.tools`.
         """
+        self._refuse_if_closed()
         given = grants.issue(
             self._store,
-            conversations or reading.family(self._store, self.key),
+            conversations or self._family(),
             max_tokens=self._lcm.settings.max_expand_tokens if max_tokens is None else max_tokens,
             now=self._lcm._clock(),
             origin=self.key,
@@ -582,14 +727,14 @@ class Conversation:
             sort=sort,
             file_ids=file_ids,
         )
-        return self._lcm._grep(reading.family(self._store, self.key), asked, cursor, seconds)
+        return self._lcm._grep(self._family(), asked, cursor, seconds)
 
     def _reader(self) -> Reader:
-        return self._lcm._reader(reading.family(self._store, self.key))
+        return self._lcm._reader(self._family())
 
     def files(self) -> list[StoredFile]:
         """The large contents of this conversation, oldest first."""
-        row = self._store.conversation(self.key)
+        row = self._row()
         return [] if row is None else [_stored_file(each) for each in self._store.files(row.id)]
 
     def file(self, file_id: str) -> StoredFile:
@@ -605,13 +750,13 @@ class Conversation:
         return self._files.lines(self._file(file_id).sha256, first, last).decode("utf-8", "replace")
 
     def status(self) -> ConversationStatus:
-        row = self._store.conversation(self.key)
+        row = self._row()
         if row is None:
             raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
         return conversation_status(row)
 
     def _file(self, file_id: object) -> FileRow:
-        conversation = self._store.conversation(self.key)
+        conversation = self._row()
         known = isinstance(file_id, str) and jsontext.is_clean(file_id)
         row = self._store.file(conversation.id, str(file_id)) if conversation and known else None
         if row is None:
@@ -684,15 +829,30 @@ def _stored_file(row: FileRow) -> StoredFile:
     return StoredFile(row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at))
 
 
-def _closed_to(settings: Settings, key: str) -> str:
-    """Why nothing of a conversation is to be stored, if so."""
+def _hidden(settings: Settings, key: str) -> str:
+    """Why a conversation is left alone altogether, neither written nor shown, if so."""
     if not settings.enabled:
         return "LCM_ENABLED is false"
     if any_match(settings.ignore_session_patterns, key):
         return f"{key} matches ignore_session_patterns"
+    return ""
+
+
+def _stateless(settings: Settings, key: str) -> str:
+    """Why a conversation may read and not write, if so."""
     if settings.skip_stateless_sessions and any_match(settings.stateless_session_patterns, key):
         return f"{key} matches stateless_session_patterns"
     return ""
+
+
+def _parent(key: str, parent: Conversation | str | None) -> tuple[str, str | None] | None:
+    """The key and the session of the conversation whose sub-agent this is."""
+    if parent is None:
+        return None
+    found = (parent.key, parent._intake.session) if isinstance(parent, Conversation) else (checked("key", parent), None)
+    if found[0] == key:
+        raise InvalidInput(f"{key} cannot be its own sub-agent.", hint="Give the sub-agent a key of its own.")
+    return found
 
 
 def checked(what: str, value: object) -> str:

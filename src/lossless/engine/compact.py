@@ -8,9 +8,11 @@ exactly its run is still there. Raw messages are never touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import takewhile
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from lossless.config import Settings
 from lossless.engine import plan
@@ -20,7 +22,7 @@ from lossless.engine.plan import Limits, Run
 from lossless.engine.prompts import Templates
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerUnavailable
 from lossless.model import Compaction, SummaryRequest
-from lossless.store.base import ConversationRow, ItemRow, Store, SummaryRow
+from lossless.store.base import ConversationRow, ItemRow, NewSummary, Store, SummaryRow
 from lossless.store.rows import moment
 from lossless.summarizers.base import Reply
 
@@ -50,15 +52,20 @@ class Work(Struct):
     tokens: int = 0
     boundary: int = 0
     """Where the fresh tail starts."""
+    known: dict[int, SummaryRow] = field(default_factory=dict)
+    """Summaries among the items, as they were read or made."""
 
     def look(self) -> None:
         """Read the items anew."""
+        self.known = {}
         self.items = self.store.items(self.conversation.id)
         self.tokens = sum(item.tokens for item in self.items)
         self.boundary = plan.tail_start(self.items, self.limits.tail_count, self.limits.tail_tokens)
 
-    def put(self, run: Run, item: ItemRow) -> None:
-        """An item has taken the place of a run before the tail."""
+    def put(self, run: Run, item: ItemRow, summary: NewSummary) -> None:
+        """A summary has taken the place of a run before the tail."""
+        if item.summary_id is not None:
+            self.known[item.summary_id] = SummaryRow(**asdict(summary), id=item.summary_id, revision=1)
         at = self.items.index(run.items[0])
         self.items[at : at + len(run.items)] = [item]
         self.tokens += item.tokens - run.tokens
@@ -224,7 +231,7 @@ def _pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bool]
         work.stop = "moved"
         return False
     work.made.append(row.public_id)
-    work.put(run, item)
+    work.put(run, item, row)
     return True
 
 
@@ -260,5 +267,10 @@ def _summaries(work: Work, items: Sequence[ItemRow]) -> list[SummaryRow]:
 
 def _previous(work: Work, run: Run, depth: int | None) -> list[SummaryRow]:
     """The two newest summaries before a run (of one depth, or any), for a summary that goes on where they end."""
-    before = [item for item in work.items if item.ordinal < run.items[0].ordinal and not item.is_message]
-    return _summaries(work, [item for item in before if depth is None or item.depth == depth][-2:])
+    first = run.items[0].ordinal
+    before = takewhile(lambda item: item.ordinal < first, work.items)
+    last = [item for item in before if not item.is_message and depth in (None, item.depth)][-2:]
+    work.known |= {
+        row.id: row for row in _summaries(work, [item for item in last if item.summary_id not in work.known])
+    }
+    return [work.known[item.summary_id] for item in last if item.summary_id is not None]

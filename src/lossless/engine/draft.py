@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -15,11 +16,12 @@ from lossless.config import Settings
 from lossless.engine import prompts, source, targets
 from lossless.engine.faithful import check_own, own_words
 from lossless.engine.prompts import Templates
+from lossless.engine.source import Entry
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
-from lossless.model import StoredMessage, Summary, SummaryRequest
+from lossless.model import Summary, SummaryRequest
 from lossless.store import jsontext
-from lossless.store.base import SPAN, MessageRow, NewSummary, SummaryRow
-from lossless.store.rows import message_of, moment
+from lossless.store.base import MessageRow, NewSummary, SummaryRow
+from lossless.store.rows import moment, said_in, spoken_by
 from lossless.summarizers.base import Reply
 from lossless.tokens import estimate, truncate
 
@@ -49,7 +51,7 @@ class Told(Struct, frozen=True):
     file_ids: tuple[str, ...]
 
 
-class Draft(Struct, frozen=True):
+class Draft(Struct, frozen=True, dict=True):
     """A summary's text, and how it came about."""
 
     text: str
@@ -57,20 +59,20 @@ class Draft(Struct, frozen=True):
     level: str
     faithful: float | None
 
+    @cached_property
+    def tokens(self) -> int:
+        return estimate(self.text)
+
 
 def of_messages(
     conversation_id: int, rows: Sequence[MessageRow], previous: Sequence[SummaryRow], settings: Settings
 ) -> Told:
     """What a run of messages says."""
-    base = conversation_id * SPAN
-    messages = [
-        StoredMessage(base + row.seq, row.seq, row.tokens, row.digest, moment(row.created_at), message_of(row))
-        for row in rows
-    ]
-    text = source.leaf_source(messages, settings.zone, settings.strip_injected_context_tags)
     times = [row.created_at if row.at is None else row.at for row in rows]
+    entries = [Entry(at, *spoken_by(row), said_in(row)) for at, row in zip(times, rows, strict=True)]
+    text = source.written(entries, settings.zone, settings.strip_injected_context_tags)
     tokens = sum(row.tokens for row in rows)
-    files = source.file_ids(row.text for row in rows if "file_" in row.text)
+    files = source.file_ids([row.text for row in rows])
     vouching = _joined(previous), _evidence(previous)
     return Told(0, text, estimate(text), tokens, *vouching, min(times), max(times), tokens, 0, files)
 
@@ -113,7 +115,7 @@ def drafted(
         draft = yield from _asked(told, settings, templates, aggressive=aggressive, patient=patient)
         if draft is None:
             break
-        if estimate(draft.text) < _most(told):
+        if draft.tokens < _most(told):
             if draft.faithful is None or draft.faithful >= 1:
                 return _capped(told, draft, settings)
             best = max(draft, best or draft, key=lambda each: each.faithful or 0)
@@ -175,8 +177,9 @@ def _without_model(told: Told, settings: Settings, templates: Templates) -> Draf
     from lossless.summarizers.extractive import summarize
 
     text = summarize(_request(told, settings, templates, aggressive=True)).strip()
-    if text and estimate(text) < _most(told):
-        return _capped(told, Draft(text, "extractive", "extractive", None), settings)
+    draft = Draft(text, "extractive", "extractive", None)
+    if text and draft.tokens < _most(told):
+        return _capped(told, draft, settings)
     room = min(settings.fallback_max_tokens, _most(told)) - estimate(CUT) - 2
     kept = truncate(told.text, room).strip() if room >= _LEAST_CUT else ""
     return Draft(f"{kept}\n{CUT}" if kept else "", "extractive", "cut", None)
@@ -185,7 +188,7 @@ def _without_model(told: Told, settings: Settings, templates: Templates) -> Draf
 def _capped(told: Told, draft: Draft, settings: Settings) -> Draft:
     """The draft, cut where it exceeds what a summary of its depth may cost."""
     most = targets.hard_cap(targets.configured(told.depth, settings), settings.summary_max_overage_factor)
-    if estimate(draft.text) <= most:
+    if draft.tokens <= most:
         return draft
     text = f"{truncate(draft.text, most - estimate(CUT) - 1)}\n{CUT}"
     return Draft(text, draft.model, draft.level, draft.faithful)
@@ -198,7 +201,7 @@ def as_row(told: Told, draft: Draft, templates: Templates, now: float) -> NewSum
         f"sum_{os.urandom(8).hex()}",
         told.depth,
         text,
-        estimate(text),
+        draft.tokens if text == draft.text else estimate(text),
         told.first_at,
         told.last_at,
         told.descendants,

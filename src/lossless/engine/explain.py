@@ -9,6 +9,13 @@ from lossless.store.base import SPAN, ConversationRow, Store
 _WHY = {
     "role": "its role is none that a model is shown",
     "errored": "it is an empty reply that failed",
+    "forgotten": "it was forgotten, and only its place is left",
+    "heartbeat": "it was a heartbeat that brought nothing, and only its place is left",
+}
+_DETACHED = {
+    "new": "/new began the context anew",
+    "branch": "its branch was left for another",
+    "import": "it came in with older history",
 }
 _LEFT = {
     "budget": "it did not fit into the budget, and the oldest leave first",
@@ -31,6 +38,11 @@ def explain(store: Store, conversation: ConversationRow, seq: int, context: Cont
     left = {each.id: each.reason for each in context.left_out}
     shown = {item.id for item in context.items if isinstance(item, StoredMessage)}
     chain = _chain(store, conversation, seq)
+    if cause := _cause(store, conversation, seq, chain):
+        path = " -> ".join(each.id for each in chain)
+        what = f"{name} is told by {path}, which left the context" if path else f"{name} left the context"
+        told = f"{what}: {_DETACHED.get(cause, cause)}. grep and expand still find it."
+        return Explanation(name, "detached", tuple(each.id for each in chain), told)
     if not chain:
         return _raw(
             name,
@@ -51,6 +63,16 @@ def _raw(name: str, shown: bool, reason: str) -> Explanation:
     if shown and not reason:
         return Explanation(name, "shown", (), f"{name} is in the context as it is.")
     return Explanation(name, "left out", (), f"{name} is not in the context: {_LEFT.get(reason, reason)}.")
+
+
+def _cause(store: Store, conversation: ConversationRow, seq: int, chain: list[Summary]) -> str:
+    """Why a message, or the topmost summary that tells it, was detached; empty if it was not."""
+    found = store.summary_named(chain[-1].id) if chain else None
+    top = found[1].id if found else None
+    for item, cause, _ in store.detached(conversation.id):
+        if item.summary_id == top and (top is not None or item.ordinal == seq):
+            return cause
+    return ""
 
 
 def _chain(store: Store, conversation: ConversationRow, seq: int) -> list[Summary]:

@@ -64,7 +64,7 @@ class Guards:
         self._spend, self._breaker = f"spend:{key}", f"breaker:{model}"
         self._stop = f"stop:{key}"
         self._free = model == "extractive"
-        self._calls = 0
+        self._calls = self._failures = 0
 
     def asked(self, summarizer: Summarizer, request: SummaryRequest) -> Reply | SummarizerError:
         """What a summariser answers, or why it does not."""
@@ -103,18 +103,19 @@ class Guards:
         if self._free:
             return
         now = self._now()
-        breaker = self._read(self._breaker, Breaker)
-        if breaker.until > now:
-            raise SummarizerBlocked(
-                "breaker", "The summariser's credentials were refused too often.", until=breaker.until
-            )
         with self._store.transaction():
+            breaker = self._read(self._breaker, Breaker)
+            if breaker.until > now:
+                raise SummarizerBlocked(
+                    "breaker", "The summariser's credentials were refused too often.", until=breaker.until
+                )
             spend = self._read(self._spend, Spend, hold=True)
             counted = spend if spend.until > now else spend.called(now, self._settings)
             self._write(self._spend, counted)
         if counted.until > now:
             raise SummarizerBlocked("spend", "This conversation asked for too many summaries.", until=counted.until)
         self._calls += 1
+        self._failures = breaker.failures
 
     def refused(self) -> None:
         """Credentials were refused: that is no spending, and counts towards the breaker."""
@@ -123,8 +124,10 @@ class Guards:
         self._write(self._breaker, self._read(self._breaker, Breaker).refused(self._now(), self._settings))
 
     def answered(self) -> None:
-        if not self._free and self._read(self._breaker, Breaker).failures:
+        """A call went through: whatever was refused before it is forgotten."""
+        if self._failures:
             self._write(self._breaker, Breaker())
+            self._failures = 0
 
     def lift(self) -> None:
         """Somebody asks for it now: whatever holds calls back is forgotten."""

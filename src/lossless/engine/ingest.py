@@ -12,17 +12,20 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import Struct, ValidationError, convert, structs, to_builtins
+from msgspec import Struct, ValidationError, convert, field, structs, to_builtins
 
 from lossless.engine import payloads
 from lossless.engine.align import Canonicalize, digest, new_part, tool_ids
 from lossless.engine.files import Files
 from lossless.engine.payloads import Payload
+from lossless.engine.sessions import begun_after
+from lossless.engine.streams import PROGRESS, Said, Stream, provider_key
+from lossless.engine.told import Told, look_back
 from lossless.errors import InvalidInput, StoreError
 from lossless.events import Event, Hook
 from lossless.model import Ingested, Message, Text, ToolCall, instant
 from lossless.store import jsontext, rows
-from lossless.store.base import ConversationRow, FileRow, NewMessage, Store
+from lossless.store.base import ConversationRow, FileRow, KnownEvent, MessageRow, NewMessage, Store
 from lossless.tokens import estimate_bytes, message_tokens
 
 if TYPE_CHECKING:
@@ -48,6 +51,13 @@ class Intake(Struct, frozen=True):
     now: Callable[[], int]
     explore: Explore | None = None
     """What tells of a large text in place of `lossless.engine.explore`; it may take its time."""
+    conversation_id: int | None = None
+    """Which conversation under the key it is, where it is not simply the active one."""
+    stream: Stream = "live"
+    outside: Callable[[Message], str | None] | None = None
+    """Why a message is to be kept out of the context, beyond what its role says."""
+    timeless: frozenset[str | None] = frozenset()
+    """The event ids of messages whose time is not their own but that of the line they stood in."""
 
 
 class _Arrival(Struct, gc=False):
@@ -70,6 +80,11 @@ class _Decision(Struct):
     renamed: dict[int, str] = {}
     """The event ids of arrivals (by identity) whose own id belongs to another message."""
     cursor: dict[str, Any] | None = None
+    aliases: dict[str, int] = {}
+    """Second names of stored messages: the host's for what its transcript told first, or the other way round."""
+    told: Told = field(default_factory=Told)
+    late: frozenset[int] = frozenset()
+    """Arrivals (by identity) that a transcript tells before something that is stored already."""
 
 
 def ingest(
@@ -86,7 +101,7 @@ def ingest(
     `along` writes whatever else there is for the conversation, in the same transaction.
     """
     wanted = list(messages)
-    _refuse_others(wanted)
+    refuse_others(wanted)
     skipped = 0
     if intake.skip:
         delivered = wanted
@@ -114,7 +129,8 @@ class _Overtaken(Exception):
     """Another delivery came in between, and more of this one is new than it looked: it is lightened again."""
 
 
-def _refuse_others(values: Sequence[object]) -> None:
+def refuse_others(values: Sequence[object]) -> None:
+    """Raise if one of the values is not a Message."""
     for at, value in enumerate(values):
         if not isinstance(value, Message):
             raise InvalidInput(
@@ -129,7 +145,7 @@ def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
         witness, key = digest(message, intake.canonicalize), rows.event_key(message.event_id)
         if payloads.is_heavy(message, intake.threshold):
             return _Arrival(message, witness, key)
-        return _Arrival(message, witness, key, _row(message, witness, key, now))
+        return _Arrival(message, witness, key, _row(message, witness, key, now, intake))
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InvalidInput(
             f"A {message.role!r} message (event id {message.event_id!r}) is not one: {_why(message, error)}.",
@@ -146,11 +162,10 @@ def _why(message: Message, error: Exception) -> str:
     return str(error)
 
 
-def _row(view: Message, witness: bytes, key: str | None, now: int) -> NewMessage:
+def _row(view: Message, witness: bytes, key: str | None, now: int, intake: Intake) -> NewMessage:
     text, parts, meta = rows.encode(view, key)
     tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD if parts is None else message_tokens(view)
     role = view.role
-    at = view.at
     return NewMessage(
         role if role in SHOWN else jsontext.cleaned(role),
         text,
@@ -158,10 +173,11 @@ def _row(view: Message, witness: bytes, key: str | None, now: int) -> NewMessage
         meta,
         tokens,
         witness,
-        None if at is None else rows.micros(at if at.tzinfo else instant(at) or at),
+        _time(view),
         now,
         key,
-        None if role in SHOWN and not view.stop else _outside(view),
+        (None if role in SHOWN and not view.stop else _outside(view))
+        or (intake.outside(view) if intake.outside else None),
     )
 
 
@@ -191,17 +207,29 @@ def _lighten(
     """
     if all(arrival.row for arrival in arrivals):
         return
-    conversation = store.conversation(intake.key)
+    conversation = _conversation(store, intake)
     decision = _decide(store, conversation, intake, arrivals, whole) if conversation else _Decision(arrivals, [])
     tools = _tools(store, conversation, arrivals)
     explore = intake.explore and _once(intake.explore, store, conversation)
     for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
         if arrival.row is None:
             view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools, explore)
-            arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now())
+            arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now(), intake)
             for payload in arrival.payloads:
                 if files.put(payload.sha256, payload.data):
                     created.append(payload)  # noqa: PERF401 - one by one, so that a failure finds those before it
+
+
+def _conversation(store: Store, intake: Intake) -> ConversationRow | None:
+    if intake.conversation_id is None:
+        return store.conversation(intake.key)
+    return store.conversation_by_id(intake.conversation_id)
+
+
+def _held(store: Store, intake: Intake, now: int) -> ConversationRow:
+    if intake.conversation_id is None:
+        return store.lock_conversation(intake.key, intake.session, now)
+    return store.hold(intake.conversation_id)
 
 
 def _once(explore: Explore, store: Store, conversation: ConversationRow | None) -> Explore:
@@ -240,17 +268,21 @@ def _write(
 ) -> Ingested:
     with store.transaction():
         now = intake.now()
-        conversation = store.lock_conversation(intake.key, intake.session, now)
+        conversation = _held(store, intake, now)
         if along:
             along(conversation)
         decision = _decide(store, conversation, intake, arrivals, whole)
-        fresh = [_ready(arrival, decision.renamed) for arrival in decision.new]
+        fresh = [_ready(arrival, decision) for arrival in decision.new]
         if fresh:
             store.append(conversation, fresh, now)
-        copies = sum(store.keep_copy(conversation.id, seq, _ready(arrival, {})) for seq, arrival in decision.copies)
+        copies = sum(
+            store.keep_copy(conversation.id, seq, _ready(arrival, decision)) for seq, arrival in decision.copies
+        )
         arriving = [*decision.new, *(arrival for _, arrival in decision.copies)]
         for payload in [payload for arrival in arriving if arrival.payloads for payload in arrival.payloads]:
             _add_file(store, files, conversation.id, payload, now)
+        if (conversation.transcribed or intake.stream == "transcript") and not whole:
+            _go_on(store, conversation, intake, decision, fresh, now)
         if decision.cursor is not None:
             decision.cursor["seq"] = conversation.next_seq - 1 + len(fresh)
             store.set_cursor(conversation.id, _source(intake), decision.cursor, now)
@@ -258,12 +290,30 @@ def _write(
         return Ingested(tuple(range(first, first + len(fresh))), decision.known, skipped, copies, len(decision.renamed))
 
 
-def _ready(arrival: _Arrival, renamed: dict[int, str]) -> NewMessage:
-    if arrival.row is None:
+def _go_on(
+    store: Store, conversation: ConversationRow, intake: Intake, decision: _Decision, fresh: list[NewMessage], now: int
+) -> None:
+    """Note how far this side has told, and the second names it gave."""
+    if decision.aliases:
+        store.add_aliases(conversation.id, decision.aliases)
+    progress = decision.told.progress
+    if fresh:
+        first = conversation.next_seq
+        progress.store(intake.stream, first, first + len(fresh) - 1, decision.told.pending)
+        progress.newest = max([progress.newest, *(row.at for row in fresh if row.at is not None)])
+    if progress.has_moved:
+        store.set_cursor(conversation.id, PROGRESS, progress.dump(), now)
+
+
+def _ready(arrival: _Arrival, decision: _Decision) -> NewMessage:
+    row = arrival.row
+    if row is None:
         raise _Overtaken
-    if renamed and id(arrival) in renamed:
-        return structs.replace(arrival.row, event_id=renamed[id(arrival)])
-    return arrival.row
+    if id(arrival) in decision.renamed:
+        row = structs.replace(row, event_id=decision.renamed[id(arrival)])
+    if id(arrival) in decision.late:
+        row = structs.replace(row, outside=row.outside or "late")
+    return row
 
 
 def _add_file(store: Store, files: Files, conversation_id: int, payload: Payload, now: int) -> None:
@@ -293,14 +343,25 @@ def _decide(
     """Which arrivals are new, given what is stored: each is known by its event id, or by its place if it has none."""
     decision = _Decision([], [])
     keys = [arrival.event_key for arrival in arrivals if arrival.event_key is not None]
-    events = store.known_events(conversation.id, keys) if keys and conversation.next_seq > 1 else {}
+    twice = (conversation.transcribed or intake.stream == "transcript") and not whole
+    events: dict[str, KnownEvent] = {}
+    if keys and conversation.next_seq > 1:
+        events = store.known_events(conversation.id, keys, aliases=twice or conversation.transcribed)
+    claimed: dict[int, MessageRow | None] = {}
+    if twice:
+        claimed = _told_before(store, conversation, intake, arrivals, events, decision)
     nameless = [arrival for arrival in arrivals if arrival.event_key is None]
     named = {event.seq for event in events.values()}
     resent = _resent(store, conversation, intake, nameless, named, decision) if whole and nameless else frozenset()
     batch: dict[str, tuple[int, _Arrival]] = {}
     for arrival in arrivals:
         key = arrival.event_key
-        if key is None:
+        if id(arrival) in claimed:
+            known = True
+            row = claimed[id(arrival)]
+            if row is not None and row.digest != arrival.digest:
+                decision.copies.append((row.seq, arrival))
+        elif key is None:
             known = id(arrival) in resent
         elif key in events:
             event = events[key]
@@ -317,9 +378,39 @@ def _decide(
             known = False
         if known:
             decision.known += 1
+            if intake.stream == "transcript":
+                decision.late = frozenset(map(id, decision.new))
         else:
             decision.new.append(arrival)
     return decision
+
+
+def _told_before(
+    store: Store,
+    conversation: ConversationRow,
+    intake: Intake,
+    arrivals: list[_Arrival],
+    events: dict[str, KnownEvent],
+    decision: _Decision,
+) -> dict[int, MessageRow | None]:
+    """The arrivals (by identity) that the host or its transcript has told already, with what is stored of them."""
+    unknown = [each for each in arrivals if each.event_key is None or each.event_key not in events]
+    incoming = [Said(each.digest, _own_time(each.message, intake), provider_key(each.message)) for each in unknown]
+    seqs = [event.seq for event in events.values()]
+    told = decision.told = look_back(store, conversation, intake.stream, incoming, seqs)
+    names = {unknown[at].event_key: row.seq for at, row in told.rows.items()}
+    decision.aliases = {name: seq for name, seq in names.items() if name is not None}
+    found = {id(unknown[at]): row for at, row in told.rows.items()}
+    return {**dict.fromkeys(id(unknown[at]) for at in told.twins), **found}
+
+
+def _time(message: Message) -> int | None:
+    at = message.at
+    return None if at is None else rows.micros(at if at.tzinfo else instant(at) or at)
+
+
+def _own_time(message: Message, intake: Intake) -> int | None:
+    return None if intake.timeless and message.event_id in intake.timeless else _time(message)
 
 
 def _settle(
@@ -374,8 +465,12 @@ def _resent(
     cursor = store.cursor(conversation.id, _source(intake)) or {"sent": "", "seq": 0}
     sent = bytes.fromhex(cursor["sent"])
     last = [sent[at : at + _WITNESS] for at in range(0, len(sent), _WITNESS)]
+    begun = begun_after(store, conversation)
+    anew = cursor["seq"] <= begun and len(digests) < (len(last) or begun)
+    if anew:  # a list that is shorter than before a /new is another one, however alike it begins
+        last, cursor = [], {"seq": begun}
     new = set(new_part([*last, *_stored_since(store, conversation, cursor["seq"], named)], digests))
-    if 2 * len(new) > len(digests) and cursor["seq"]:
+    if 2 * len(new) > len(digests) and cursor["seq"] and not anew:
         new = min(new, set(new_part(_stored_since(store, conversation, 0, named), digests)), key=len)
     decision.cursor = {"sent": b"".join(digests).hex()}
     return frozenset(id(arrival) for at, arrival in enumerate(arrivals) if at not in new)

@@ -16,8 +16,10 @@ from lossless.config import Settings
 from lossless.engine import payloads
 from lossless.engine.files import Files
 from lossless.engine.reference import Reference, message_id, parse
+from lossless.engine.sessions import current
 from lossless.errors import FileUnavailable, InvalidInput, NotFound
 from lossless.model import Excerpt, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.patterns import is_scheduled
 from lossless.store import jsontext
 from lossless.store.base import SPAN, FileRow, MessageRow, Store, SummaryRow
 from lossless.store.rows import message_of, moment
@@ -79,10 +81,19 @@ class Reader(Struct, frozen=True):
             return message
 
 
-def family(store: Store, key: str) -> tuple[int, ...]:
-    """The conversations a key stands for: those that were ever under it. One run of a scheduled job is on its own."""
+def family(store: Store, key: str, session: str | None = None) -> tuple[int, ...]:
+    """The conversations a key stands for: those that were ever under it, and those of their sub-agents.
+
+    One run of a scheduled job is on its own: that of the session, or the newest.
+    """
     rows = store.family(key)
-    return tuple(row.id for row in (rows[:1] if _is_scheduled(key) else rows))
+    if not is_scheduled(key):
+        return tuple(row.id for row in rows)
+    run = current(store, key, session) or (rows[0] if rows and session is None else None)
+    ids = [] if run is None else [run.id]
+    for parent in ids:  # it grows meanwhile
+        ids += [row.id for row in rows if row.parent == parent and row.id not in ids]
+    return tuple(ids)
 
 
 def everything(store: Store) -> tuple[int, ...]:
@@ -95,11 +106,6 @@ def only(store: Store, conversation: int) -> tuple[int, ...]:
     if conversation not in everything(store):
         raise NotFound("conversation", conversation, hint="lcm_grep names the conversation of every hit.")
     return (conversation,)
-
-
-def _is_scheduled(key: str) -> bool:
-    parts = key.split(":")
-    return len(parts) >= 4 and parts[0] == "agent" and parts[2] == "cron"
 
 
 def _absent(reference: Reference) -> NotFound:

@@ -18,6 +18,7 @@ from lossless.engine.align import Canonicalize, digest
 from lossless.engine.assemble import Assembly, Entry, assemble
 from lossless.engine.guidance import guidance
 from lossless.engine.plan import Limits
+from lossless.engine.sessions import begun_after
 from lossless.model import Context, LeftOut, Message, Summary
 from lossless.store.base import ConversationRow, NewManifest, Store
 from lossless.store.rows import event_key
@@ -96,8 +97,10 @@ def _guidance(kind: Guidance) -> list[Entry]:
 def _unsaved(store: Store, row: ConversationRow, live: Sequence[Message], canonicalize: Canonicalize) -> list[Message]:
     keys = [key for message in live if (key := event_key(message.event_id)) is not None]
     known = store.known_events(row.id, keys) if keys else {}
-    # A host cannot hold more of what is stored than it holds in all.
-    stored = store.digests(row.id, after=max(0, row.next_seq - 1 - 2 * len(live)))
+    # A host cannot hold more of what is stored than it holds in all; and nothing from before a /new, unless it holds as much.
+    begun = begun_after(store, row)
+    after = max(begun if len(live) < begun else 0, row.next_seq - 1 - 2 * len(live))
+    stored = store.digests(row.id, after=after)
     return lives.unsaved(
         live, known, stored, lambda message: digest(message, canonicalize), lambda message: event_key(message.event_id)
     )

@@ -12,12 +12,19 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+
 from lossless.engine.align import Canonicalize, without_tags
 from lossless.model import File, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext
+from lossless.store.rows import micros, moment
 
 MEDIA = "[media attachment]"
 ENCODED = "[encoded data omitted]"
+_MINUTE = 60_000_000
+_NO_TIME, _ONE_MINUTE = timedelta(), timedelta(minutes=1)
+_EPOCH = moment(0)
+_UTC_EPOCH = _EPOCH.replace(tzinfo=None)
 _ENVELOPE_DEPTH = 8
 _JSON_DEPTH = 64
 _FILE_ID = re.compile(r"(?<![A-Za-z0-9_])file_[0-9a-f]{16,64}(?![A-Za-z0-9_])")
@@ -39,6 +46,7 @@ _THOUGHT_TAG = re.compile(
     r"|(?:<\|?|\[)/(?P<closes>think|thinking|reasoning)(?:\|?>|\])",
     re.I | re.M,
 )
+_THOUGHT_SIGN = re.compile(r"[<|\[/](?:think|reasoning)", re.I)
 _THOUGHT_KEYS = {"thinking", "reasoning", "reasoning_content", "reasoning_details", "encrypted_content"}
 _MEDIA_KINDS = re.compile(r"(?:input_|output_)?(?:image|audio|video|file|document|media|snapshot)(?:_url)?", re.I)
 _MEDIA_TYPES = ("image", "audio", "video", "image_url", "input_image", "input_audio")
@@ -51,16 +59,37 @@ _WRAPPER = re.compile(
 )
 
 
+class Entry(Struct, frozen=True, gc=False):
+    """What somebody said: all of a message that a summariser gets to read."""
+
+    at: int
+    """In microseconds since 1970."""
+    role: str
+    name: str | None
+    said: Sequence[str | Part]
+    """Its texts as bare words, and its other parts."""
+
+
 def leaf_source(messages: Sequence[StoredMessage], zone: tzinfo, tags: Sequence[str]) -> str:
-    """The messages as one text, an entry each. Empty when none of them has anything to say.
+    """The messages as one text; see `written`."""
+    return written([_entry(each) for each in messages], zone, tags)
+
+
+def _entry(stored: StoredMessage) -> Entry:
+    said = [part.text if isinstance(part, Text) else part for part in stored.message.parts]
+    at = stored.at if stored.at.tzinfo else stored.at.replace(tzinfo=UTC)
+    return Entry(micros(at), stored.role, stored.message.name, said)
+
+
+def written(entries: Sequence[Entry], zone: tzinfo, tags: Sequence[str]) -> str:
+    """The entries as one text. Empty when none of them has anything to say.
 
     Blocks in the `tags`, which other plugins inject into what a user or a host says, are left out.
     """
     bare = without_tags(tags)
-    calls = [part for each in messages for part in each.message.parts if isinstance(part, ToolCall)]
-    tools = {call.call_id: call.name for call in calls}
-    entries = ((_header(each, zone), _message_text(each, bare, tools)) for each in messages)
-    return "\n\n".join(f"{header}\n{text}" for header, text in entries if text)
+    tools = {part.call_id: part.name for each in entries for part in each.said if type(part) is ToolCall}
+    texts = [(each, _entry_text(each, bare, tools)) for each in entries]
+    return "\n\n".join([f"{_header(each, zone)}\n{text}" for each, text in texts if text])
 
 
 def condensed_source(summaries: Sequence[Summary], zone: tzinfo) -> str:
@@ -91,13 +120,13 @@ def time_range(start: datetime | None, end: datetime | None, zone: tzinfo) -> st
 
 def file_ids(texts: Iterable[str]) -> tuple[str, ...]:
     """The ids of the files these texts mention, each once, in the order of their first mention."""
-    return tuple(dict.fromkeys(found for text in texts for found in _FILE_ID.findall(text)))
+    return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
 
 
 def may_think(text: str) -> bool:
     """Whether any tag of thinking could be in a text: asked first, since most hold none."""
     low = text.lower()
-    return "think" in low or "reasoning" in low
+    return ("think" in low or "reasoning" in low) and _THOUGHT_SIGN.search(text) is not None
 
 
 def without_reasoning(text: str) -> str:
@@ -135,26 +164,39 @@ def _is_tight(text: str, opened: re.Match[str]) -> bool:
 
 def _local(at: datetime, zone: tzinfo) -> tuple[str, str, str]:
     """Day, time and zone. Not strftime, which writes neither the year 987 nor some zones the same everywhere."""
-    if at.tzinfo is not UTC:
-        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     offset, name = _offset(at.replace(second=0, microsecond=0), zone)
-    shown = (at + offset if offset else at).isoformat(" ", "minutes")
-    return shown[:10], shown[11:16], name
+    day, time = (at + offset).isoformat(" ", "minutes")[:16].split()
+    return day, time, name
 
 
-@lru_cache(maxsize=1_024)
 def _offset(minute: datetime, zone: tzinfo) -> tuple[timedelta, str]:
-    """How far a zone is from UTC at a minute, and its name then. Kept, because many messages share theirs."""
+    """How far a zone is from UTC at a minute, and its name then."""
     try:
         local = minute.astimezone(zone)
     except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
-        return timedelta(), "UTC"
-    return local.utcoffset() or timedelta(), local.tzname() or "UTC"
+        return _NO_TIME, "UTC"
+    return local.utcoffset() or _NO_TIME, local.tzname() or "UTC"
 
 
-def _header(stored: StoredMessage, zone: tzinfo) -> str:
-    name = _label(stored.message.name)
-    return f"[{clock(stored.at, zone)} | {_label(stored.role) or 'unknown'}{f' | {name}' if name else ''}]"
+def _header(entry: Entry, zone: tzinfo) -> str:
+    when = _throughout(entry.at // _MINUTE, zone) or clock(moment(entry.at), zone)
+    return f"[{when} | {_speaker(entry.role, entry.name)}]"
+
+
+@lru_cache(maxsize=1_024)
+def _throughout(minute: int, zone: tzinfo) -> str:
+    """The clock during a minute: kept, because many messages share theirs. Empty where a zone's own begins within it."""
+    since = minute * _ONE_MINUTE
+    offset, name = _offset(_EPOCH + since, zone)
+    if offset.seconds % 60 or offset.microseconds:
+        return ""
+    return f"{(_UTC_EPOCH + since + offset).isoformat(' ', 'minutes')} {name}"
+
+
+@lru_cache(maxsize=1_024)
+def _speaker(role: str, name: str | None) -> str:
+    return " | ".join(filter(None, (_label(role) or "unknown", _label(name))))
 
 
 @lru_cache(maxsize=1_024)
@@ -163,45 +205,46 @@ def _label(name: str | None) -> str:
     return "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]()|<>").strip()
 
 
-def _message_text(stored: StoredMessage, bare: Canonicalize, tools: Mapping[str, str]) -> str:
-    texts = [_part_text(part, stored.role, bare, tools) for part in stored.message.parts]
+def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+    role = entry.role
+    texts = [_words(each, role, bare) if isinstance(each, str) else _part_text(each, tools) for each in entry.said]
     return _safe("\n".join([text for text in texts if text and not text.isspace()]))
 
 
 def _safe(text: str) -> str:
     """The text without encoded bytes, and without lines that pass for a header of ours."""
     # Each is looked for by a cheaper sign of it first: most texts hold none of them.
-    if "data:" in text.lower():
+    if ("/" in text or ";" in text) and "data:" in text.lower():
         text = _DATA_URL.sub(ENCODED, text)
     if _may_be_encoded(text):
         text = _BASE64.sub(ENCODED, text)
-    if "MEDIA:/" in text:
+    if "/" in text and "MEDIA:/" in text:
         text = _MEDIA_LINE.sub(MEDIA, text)
     text = text.strip()
-    return _HEADER.sub("> ", text) if _STAMP.search(text) else text
+    return _HEADER.sub("> ", text) if "[" in text and _STAMP.search(text) else text
 
 
 def _may_be_encoded(text: str) -> bool:
-    """Whether any word may be as long as encoded bytes: such a one fills one of these stretches."""
-    find = text.find
-    for at in range(0, len(text) - _RUN + 1, _RUN):
-        if find(" ", at, at + _RUN) < 0 and _ENCODED_RUN.match(text, at):
+    """Whether any word may be as long as encoded bytes: such a one fills the second half of a stretch without a space."""
+    at, last, rfind = 0, len(text) - 2 * _RUN, text.rfind
+    while at <= last:
+        space = rfind(" ", at, at + 2 * _RUN)
+        if space < 0 and _ENCODED_RUN.match(text, at + _RUN):
             return True
+        at = space + 1 or at + _RUN + 1
     return False
 
 
-def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+def _part_text(part: Part, tools: Mapping[str, str]) -> str:
     match part:
-        case Text(text):
-            return _words(text, role, bare)
         case ToolCall(_, name, arguments):
             told = arguments if arguments.strip() not in ("", "{}") else "no arguments"
             return f"Tool call ({_label(name) or 'unknown'}): {told}"
         case ToolResult(call_id, inner, name, is_error):
             text = "\n".join(filter(None, map(_result_text, inner)))
             tool = (_label(name or tools.get(call_id)) or "unknown") + (", failed" if is_error else "")
-            return f"Tool result ({tool}): {text or 'no output'}" if text.strip() or is_error else ""
-        case File() | Opaque():
+            return f"Tool result ({tool}): {text or 'no output'}" if is_error or (text and not text.isspace()) else ""
+        case Text() | File() | Opaque():
             return _result_text(part)
         case Reasoning():
             return ""
@@ -210,17 +253,23 @@ def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, st
 def _words(text: str, role: str, bare: Canonicalize) -> str:
     """What a speaker said, less what was put into it for another reader."""
     if role == "assistant":
-        return without_reasoning(text) if _THOUGHT_TAG.match(text.lstrip()) else text
+        start = text.lstrip()
+        return without_reasoning(text) if start.startswith(("<", "[")) and _THOUGHT_TAG.match(start) else text
     if role == "tool":
-        return _result_text(Text(text))
+        return _answer(text)
     stripped = bare("user", text)  # hosts inject into their own messages as they do into a user's
     return text if stripped == text else _INJECTED_HEADER.sub("", stripped)
+
+
+def _answer(text: str) -> str:
+    """What a tool answered, out of its envelope."""
+    return "\n".join(_said_in_text(text, _ENVELOPE_DEPTH))
 
 
 def _result_text(part: Text | File | Opaque) -> str:
     match part:
         case Text(text):
-            return "\n".join(_said(text, _ENVELOPE_DEPTH) or ())
+            return _answer(text)
         case File(mime, name, _, url):
             where = "" if not url or url.lower().startswith("data:") else url.partition("?")[0]
             known = ", ".join(filter(None, map(_label, (name, mime, where))))

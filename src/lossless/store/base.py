@@ -6,7 +6,7 @@ own; writes happen inside `transaction()`, which is all or nothing and never ope
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -25,6 +25,17 @@ class ConversationRow(Struct, frozen=True):
     context_tokens: int
     created_at: int
     updated_at: int
+    parent: int | None = None
+    """The conversation whose sub-agent this is."""
+    continues: int | None = None
+    """The one that was archived for it."""
+    archived_at: int | None = None
+    archive_cause: str | None = None
+    title: str | None = None
+    renewed_at: int | None = None
+    """The last time its context was begun anew."""
+    transcribed: bool = False
+    """A transcript is read into it."""
 
     @property
     def messages(self) -> int:
@@ -235,6 +246,40 @@ class ReadRow(Struct, frozen=True):
     at: int
 
 
+Rows: TypeAlias = Generator[tuple[Any, ...], None, None]
+"""Rows one by one; close it if not all are wanted."""
+
+
+class Shape(Struct, frozen=True):
+    """A table as it is read and written whole."""
+
+    table: str
+    columns: tuple[str, ...]
+    """All that are not derived from others."""
+    key: tuple[str, ...]
+    """Its primary key; every column, if it has none."""
+    texts: frozenset[str]
+
+
+class Measure(Struct, frozen=True, gc=False):
+    """What a message counts for, without its words."""
+
+    seq: int
+    tokens: int
+    at: int
+    is_user: bool
+    is_shown: bool
+
+
+class Flaw(Struct, frozen=True):
+    """A way in which a conversation breaks the promise: how often, and from where to where (seqs, or ids of summaries)."""
+
+    name: str
+    count: int
+    first: str | None
+    last: str | None
+
+
 class Store(Protocol):
     """Everything the engine asks of a database. `tests/store/test_contract.py` says what each must do."""
 
@@ -255,11 +300,63 @@ class Store(Protocol):
     def conversations(self) -> list[ConversationRow]:
         """All of this owner's conversations, the newest activity first."""
 
+    def conversation_by_id(self, conversation_id: int) -> ConversationRow | None: ...
+
     def lock_conversation(self, key: str, session: str | None, now: int) -> ConversationRow:
-        """In a transaction: the active conversation under a key, made if need be, held against other writers."""
+        """In a transaction: the active conversation under a key, made if need be, held against other writers.
+
+        Each session of a scheduled job (`is_scheduled`) is a conversation of its own, and finds its own again, archived
+        or not; a new one archives the one before.
+        """
+
+    def hold(self, conversation_id: int) -> ConversationRow:
+        """In a transaction: a conversation, held against other writers; `NotFound` if it is not this owner's."""
+
+    def member(self, key: str, session: str) -> ConversationRow | None:
+        """Of the conversations ever under a key, the one that has had this session."""
+
+    def start(
+        self,
+        key: str,
+        session: str | None,
+        now: int,
+        *,
+        continues: int | None = None,
+        parent: int | None = None,
+        active: bool = True,
+        cause: str | None = None,
+    ) -> ConversationRow:
+        """In a transaction: a fresh conversation under a key, held. The active one is archived first, for a cause.
+
+        With `active=False` the fresh one is archived from the beginning, for this cause, and no other is touched.
+        """
+
+    def archive(self, conversation_id: int, cause: str | None, now: int) -> bool:
+        """In a transaction; False if it was not active."""
+
+    def set_parent(self, conversation_id: int, parent_id: int | None) -> None:
+        """In a transaction: whose sub-agent a conversation is."""
+
+    def set_title(self, conversation_id: int, title: str | None) -> None:
+        """In a transaction."""
+
+    def set_renewed(self, conversation_id: int, now: int) -> None:
+        """In a transaction: its context began anew."""
+
+    def set_transcribed(self, conversation_id: int) -> None:
+        """In a transaction: a transcript is read into it."""
+
+    def sessions(self, conversation_id: int) -> list[str]:
+        """Every session id a conversation was known by, oldest first."""
 
     # messages
-    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]: ...
+    def known_events(
+        self, conversation_id: int, event_ids: Sequence[str], *, aliases: bool = False
+    ) -> dict[str, KnownEvent]:
+        """What is stored under these event ids; with `aliases`, under further ids of messages too."""
+
+    def add_aliases(self, conversation_id: int, names: Mapping[str, int]) -> None:
+        """In a transaction: further event ids of messages, by seq. One that is known already stays as it is."""
 
     def append(self, conversation: ConversationRow, rows: Sequence[NewMessage], now: int) -> None:
         """In a transaction: the rows from `conversation.next_seq` on, their words in the index, their items."""
@@ -286,6 +383,26 @@ class Store(Protocol):
 
     def replace(self, conversation: ConversationRow, items: Sequence[ItemRow], summary: NewSummary) -> ItemRow:
         """Put a summary in the place of exactly these items, in one transaction; `ContextMoved` if they changed."""
+
+    # what left the view
+    def detach(self, conversation_id: int, items: Sequence[ItemRow], cause: str, now: int) -> int:
+        """In a transaction: out of the view and listed beside it, those of these items that are still there; how many."""
+
+    def attach(self, conversation_id: int, ordinals: Sequence[int]) -> int:
+        """In a transaction: what was detached back into the view, where no item stands now; how many."""
+
+    def detached(self, conversation_id: int) -> list[tuple[ItemRow, str, int]]:
+        """What was detached, by ordinal, with the cause and the time."""
+
+    def reveal(self, conversation_id: int, seqs: Sequence[int], reason: str) -> int:
+        """In a transaction: messages that were kept out of the view for a reason come into it; how many."""
+
+    def bury(self, conversation_id: int, seqs: Sequence[int], reason: str, now: int) -> list[int]:
+        """In a transaction: the words of messages gone for good, `forgotten` or a `heartbeat`; only their places stay.
+
+        Their event ids still count as known. A message that a summary was made from is left as it is: the answer is the
+        seqs of those that were buried.
+        """
 
     # summaries
     def summaries(self, conversation_id: int, ids: Sequence[int] | None = None) -> list[SummaryRow]:
@@ -315,9 +432,40 @@ class Store(Protocol):
     def note_try(self, conversation_id: int, summary_id: int) -> None:
         """A summary could not be made anew."""
 
+    # moving in
+    def redate(self, conversation_id: int, rows: Sequence[tuple[int, int, str | None]]) -> None:
+        """In a transaction: when messages were stored elsewhere, by seq, and why they are kept out of the context, if so."""
+
+    def measures(self, conversation_id: int) -> list[Measure]:
+        """Every message by seq, without its words."""
+
+    def is_named(self, public_id: str) -> bool:
+        """Whether any summary, of any owner, has this id."""
+
+    def add_summary(
+        self, conversation_id: int, summary: NewSummary, seqs: Sequence[int], sources: Sequence[int]
+    ) -> int:
+        """In a transaction: a summary that was made elsewhere, with what it was made from, not in the view yet; its id."""
+
+    def lay_out(
+        self, conversation_id: int, items: Sequence[ItemRow], aside: Sequence[tuple[ItemRow, str]], now: int
+    ) -> None:
+        """In a transaction: the whole view anew, and what is listed beside it with its cause."""
+
+    def settle_in(self, row: ConversationRow) -> bool:
+        """In a transaction: title, times and archive of a conversation as this row says; active only if its key is free.
+
+        Whether it is active now.
+        """
+
+    # the promise
+    def flaws(self, conversation_id: int) -> list[Flaw]:
+        """How a conversation breaks the promise, in one statement: of one moment, whatever others write."""
+
     # recall
     def family(self, key: str) -> list[ConversationRow]:
-        """Every conversation that was ever under a key: the active one first, then the newest."""
+        """Every conversation that was ever under a key, the active one first, then the newest; then those of sub-agents
+        below any of them."""
 
     def summary_named(self, public_id: str) -> tuple[int, SummaryRow] | None:
         """A summary of this owner by the id people see, and the conversation it belongs to."""
@@ -439,6 +587,9 @@ class Store(Protocol):
 
     def set_cursor(self, conversation_id: int, source: str, state: Any, now: int) -> None: ...
 
+    def cursors(self, prefix: str, conversation_id: int | None = None) -> list[tuple[int, str, Any]]:
+        """Conversation, source and state of every cursor whose source starts so, of all conversations or of one."""
+
     # guards
     def guard(self, name: str, *, hold: bool = False) -> Any | None:
         """What a guard remembers: the JSON value last set, or None; with `hold`, kept from others in this transaction."""
@@ -488,6 +639,55 @@ class Store(Protocol):
 
     def rebuild_search(self) -> int:
         """Make the search index anew from the messages; how many there are."""
+
+    # whole tables, of all owners
+    def snapshot(self) -> AbstractContextManager[None]:
+        """What this thread reads meanwhile is one state of the database, whatever others write."""
+
+    def tables(self) -> tuple[str, ...]:
+        """Every table that is not derived, those that others refer to first."""
+
+    def shape(self, table: str) -> Shape: ...
+
+    def count(self, table: str) -> int: ...
+
+    def rows(self, shape: Shape) -> Rows:
+        """All rows of a table by their key, one by one."""
+
+    def part(
+        self, table: str, conversation_id: int, columns: Sequence[str], order: Sequence[str] | None = None
+    ) -> Rows:
+        """The rows of a table that belong to a conversation of this owner, by their key or in another order, one by one."""
+
+    def take(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """In a transaction: rows as they are, with their ids; search index and event ids follow."""
+
+    def change(self, shape: Shape, rows: Sequence[tuple[Any, ...]]) -> None:
+        """In a transaction: rows whose keys are there already become these."""
+
+    def take_back(self) -> None:
+        """In a transaction: everything that was taken in, but conversations, messages and summaries, which are corrected."""
+
+    def new_ids(self, table: str, count: int) -> list[int]:
+        """In a transaction: ids for rows to come, of a table that numbers its rows."""
+
+    def renumber(self) -> None:
+        """In a transaction: new rows are numbered behind those that were taken in."""
+
+    def taken(self, public_ids: Sequence[str]) -> set[str]:
+        """Those of these ids that a summary has, of whichever owner: an id is given once."""
+
+    def relate(self, conversation_id: int, *, continues: int | None, parent: int | None) -> None:
+        """In a transaction: which conversations one belongs to, unless it knows already."""
+
+    def identity(self) -> str:
+        """Tells this database from others."""
+
+    def moving_in(self) -> str | None:
+        """The identity of the database that is being moved in here, if one is."""
+
+    def set_moving_in(self, identity: str | None, now: int) -> None:
+        """In a transaction."""
 
     # the whole
     def size(self) -> int:

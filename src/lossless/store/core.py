@@ -7,13 +7,13 @@ bulk writing, search and its own care; nothing else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from msgspec.structs import asdict, astuple
 
-from lossless.errors import ContextMoved, StoreFull
+from lossless.errors import ContextMoved, NotFound, StoreFull
 from lossless.store import jsontext
 from lossless.store.base import (
     MESSAGE,
@@ -31,7 +31,10 @@ from lossless.store.base import (
     SummaryRow,
 )
 
-CONVERSATION_COLUMNS = "id, key, active, session, next_seq, context_tokens, created_at, updated_at"
+CONVERSATION_COLUMNS = (
+    "id, key, active, session, next_seq, context_tokens, created_at, updated_at,"
+    " parent_id, continues, archived_at, archive_cause, title, renewed_at, transcribed"
+)
 MESSAGE_COLUMNS = ", ".join(f"m.{column}" for column in (*NewMessage.__struct_fields__, "id"))
 SUMMARY_COLUMNS = ", ".join(f"s.{column}" for column in SummaryRow.__struct_fields__)
 ACTIVE = f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
@@ -72,6 +75,10 @@ class Core(ABC):
     @abstractmethod
     def index(self, texts: Sequence[tuple[int, str]]) -> None:
         """The words of new messages into the search index."""
+
+    @abstractmethod
+    def unindex(self, ids: Sequence[int]) -> None:
+        """Messages that have no words any more, in the search index."""
 
     @abstractmethod
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
@@ -120,24 +127,15 @@ class Core(ABC):
         )
         return [conversation_row(row) for row in rows]
 
-    def lock_conversation(self, key: str, session: str | None, now: int) -> ConversationRow:
-        find = ACTIVE + self.for_update
-        rows = self.all(find, owner=self.owner, key=key)
+    def hold(self, conversation_id: int) -> ConversationRow:
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner{self.for_update}",  # noqa: S608 - constants
+            id=conversation_id,
+            owner=self.owner,
+        )
         if not rows:
-            # Whoever loses the race to create it finds the winner's row.
-            self.run(
-                "INSERT INTO conversation (owner, key, session, created_at, updated_at)"
-                " VALUES (:owner, :key, :session, :now, :now) ON CONFLICT DO NOTHING",
-                owner=self.owner,
-                key=key,
-                session=session,
-                now=now,
-            )
-            rows = self.all(find, owner=self.owner, key=key)
-        found = conversation_row(rows[0])
-        if session is not None and found.session != session:
-            self.run("UPDATE conversation SET session = :session WHERE id = :id", session=session, id=found.id)
-        return found
+            raise NotFound("conversation", conversation_id)
+        return conversation_row(rows[0])
 
     def append(self, conversation: ConversationRow, rows: Sequence[NewMessage], now: int) -> None:
         first = conversation.next_seq
@@ -207,16 +205,49 @@ class Core(ABC):
 
     def messages_at(self, conversation_id: int, seqs: Sequence[int]) -> list[MessageRow]:
         base = conversation_id * SPAN
+        first, last = min(seqs, default=1), max(seqs, default=0)
+        # A run without gaps, as most are, is one stretch of the table.
+        gapless = len(set(seqs)) == last - first + 1
+        chosen = "m.id BETWEEN :first AND :last" if gapless else f"m.id IN ({self.each_of('ids', 'bigint')})"
         rows = self.all(
-            f"SELECT {MESSAGE_COLUMNS} FROM message m WHERE m.id IN ({self.each_of('ids', 'bigint')}) AND {OWNED} ORDER BY m.id",  # noqa: S608 - constants
-            ids=self.listing([base + seq for seq in seqs]),
+            f"SELECT {MESSAGE_COLUMNS} FROM message m WHERE {chosen} AND {OWNED} ORDER BY m.id",  # noqa: S608 - constants
+            first=base + first,
+            last=base + last,
+            ids=self.listing([] if gapless else [base + seq for seq in seqs]),
             conversation=conversation_id,
             owner=self.owner,
         )
         return [message_row(row, base) for row in rows]
 
+    def known_events(
+        self, conversation_id: int, event_ids: Sequence[str], *, aliases: bool = False
+    ) -> dict[str, KnownEvent]:
+        found = self.own_events(conversation_id, event_ids)
+        return self._aliased(conversation_id, event_ids) | found if aliases else found
+
+    def _aliased(self, conversation_id: int, names: Sequence[str]) -> dict[str, KnownEvent]:
+        rows = self.all(
+            "SELECT a.name, a.seq, m.role, m.parts, m.digest FROM alias a JOIN message m ON m.id = :base + a.seq"  # noqa: S608 - constants
+            f" WHERE a.conversation_id = :conversation AND a.name IN ({self.each_of('names', 'text')}) AND {OWNED}",
+            base=conversation_id * SPAN,
+            conversation=conversation_id,
+            names=self.listing(names),
+            owner=self.owner,
+        )
+        return {row[0]: KnownEvent(row[1], row[2], row[3], bytes(row[4])) for row in rows}
+
+    def add_aliases(self, conversation_id: int, names: Mapping[str, int]) -> None:
+        for name, seq in names.items():
+            self.run(
+                "INSERT INTO alias (conversation_id, name, seq) VALUES (:conversation, :name, :seq) ON CONFLICT DO NOTHING",
+                conversation=conversation_id,
+                name=name,
+                seq=seq,
+            )
+
     @abstractmethod
-    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]: ...
+    def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
+        """What is stored under the event ids that messages came with."""
 
     @abstractmethod
     def hold_files(self, *, alone: bool) -> None: ...
@@ -282,8 +313,8 @@ class Core(ABC):
     def replace(self, conversation: ConversationRow, items: Sequence[ItemRow], summary: NewSummary) -> ItemRow:
         first, last = items[0].ordinal, items[-1].ordinal
         with self.transaction():
-            held = self.lock_conversation(conversation.key, None, summary.created_at)
-            there = [] if held.id != conversation.id else self._between(held.id, first, last)
+            is_active = self.hold(conversation.id).active
+            there = self._between(conversation.id, first, last) if is_active else []
             if there != [(item.ordinal, item.summary_id, item.tokens) for item in items]:
                 raise ContextMoved(f"The context of {conversation.key} changed while it was being summarised.")
             summary_id = self._insert_summary(conversation.id, summary)
@@ -337,14 +368,6 @@ class Core(ABC):
     @abstractmethod
     def index_summary(self, summary_id: int, text: str) -> None:
         """The words of a summary into its search index, in the place of what it said before."""
-
-    def family(self, key: str) -> list[ConversationRow]:
-        rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key ORDER BY active DESC, id DESC",  # noqa: S608 - constants
-            owner=self.owner,
-            key=key,
-        )
-        return [conversation_row(row) for row in rows]
 
     def cursor(self, conversation_id: int, source: str) -> Any | None:
         rows = self.all(
@@ -421,8 +444,7 @@ class Core(ABC):
 
 
 def conversation_row(row: Row) -> ConversationRow:
-    identity, key, active, *rest = row
-    return ConversationRow(identity, key, bool(active), *rest)
+    return ConversationRow(*(*row[:2], bool(row[2]), *row[3:-1], bool(row[-1])))
 
 
 def message_row(row: Row, base: int) -> MessageRow:

@@ -7,10 +7,11 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 from psycopg import errors as pg
@@ -22,7 +23,7 @@ from lossless.events import Event, Hook, log
 from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
 from lossless.store import fulltext, migrate
-from lossless.store.base import SPAN, KnownEvent, Match, SummaryMatch
+from lossless.store.base import SPAN, KnownEvent, Match, Rows, SummaryMatch
 from lossless.store.sql import Row, SQLStore
 from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
 
@@ -32,6 +33,7 @@ logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 _START_UP_LOCK, _FILES_LOCK = 0x6C636D31, 0x6C636D32
 _POOL = 8
 _TRIGRAM = 3
+_ROWS_AT_A_TIME = 500
 _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 
 Connection = psycopg.Connection[Row]
@@ -42,6 +44,7 @@ class PostgresStore(SQLStore):
 
     for_update = " FOR UPDATE"
     skip_locked = " FOR UPDATE OF d SKIP LOCKED"
+    binary = '"C"'
 
     def __init__(
         self,
@@ -158,6 +161,26 @@ class PostgresStore(SQLStore):
                 self._local.connection = None
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        if getattr(self._local, "connection", None) is not None:
+            yield
+            return
+        with self._translated(), self._unhurried() as connection:
+            self._local.connection = connection
+            try:
+                yield
+            finally:
+                self._local.connection = None
+
+    @contextmanager
+    def _unhurried(self) -> Iterator[Connection]:
+        """A connection that reads one state of the database, however long its reader takes with what it has read."""
+        with self._borrowed() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
+            yield connection
+
+    @contextmanager
     def _borrowed(self) -> Iterator[Connection]:
         if self._closed:
             raise StoreUnavailable(f"{self.location} was closed.", hint="Open it again.")
@@ -179,6 +202,13 @@ class PostgresStore(SQLStore):
         with self._translated(), self._borrowed() as connection:
             return connection.execute(_translated_sql(sql), parameters).fetchall()
 
+    def stream(self, sql: str, **parameters: Any) -> Rows:
+        current = getattr(self._local, "connection", None)
+        own = self._unhurried() if current is None else nullcontext(current)
+        with self._translated(), own as connection, connection.cursor(name=f"stream_{uuid4().hex}") as cursor:
+            cursor.itersize = _ROWS_AT_A_TIME
+            yield from cursor.execute(_translated_sql(sql), parameters)
+
     def run(self, sql: str, **parameters: Any) -> int:
         return self._connection.execute(_translated_sql(sql), parameters).rowcount
 
@@ -189,6 +219,35 @@ class PostgresStore(SQLStore):
         ):
             for row in rows:
                 copy.write_row(row)
+
+    def columns(self, table: str) -> list[tuple[str, str, int]]:
+        rows = self.all(
+            "SELECT a.attname, format_type(a.atttypid, NULL), coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0)"
+            " FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary"
+            " WHERE a.attrelid = CAST(:table AS regclass) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
+            " ORDER BY a.attnum",
+            table=f"lossless.{table}",
+        )
+        return [(name, kind, place) for name, kind, place in rows]
+
+    def defer_links(self) -> None:
+        pass  # the rows of one COPY are checked together
+
+    def new_ids(self, table: str, count: int) -> list[int]:
+        rows = self.all(
+            "SELECT nextval(pg_get_serial_sequence(:table, 'id')) FROM generate_series(1, :count)",
+            table=f"lossless.{table}",
+            count=count,
+        )
+        return [row[0] for row in rows]
+
+    def renumber(self) -> None:
+        for table in ("conversation", "summary"):
+            self.all(
+                "SELECT setval(pg_get_serial_sequence(:table, 'id'), coalesce(max(id), 0) + 1, false)"  # noqa: S608 - our names
+                f" FROM {table}",
+                table=f"lossless.{table}",
+            )
 
     def each_of(self, name: str, kind: str) -> str:
         return f"SELECT unnest(CAST(:{name} AS {kind}[])) AS value"
@@ -208,7 +267,7 @@ class PostgresStore(SQLStore):
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
         pass  # the unique index over the messages' own column serves here
 
-    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
+    def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
             "SELECT m.event_id, m.id, m.role, m.parts, m.digest FROM message m WHERE m.conversation_id = :conversation"
             " AND m.event_id = ANY(CAST(:ids AS text[]))"
@@ -236,6 +295,10 @@ class PostgresStore(SQLStore):
             numbers=[piece[1] for piece in pieces],
             words=[piece[2] for piece in pieces],
         )
+
+    def unindex(self, ids: Sequence[int]) -> None:
+        self.run("DELETE FROM search_message WHERE message_id = ANY(CAST(:ids AS bigint[]))", ids=list(ids))
+        self.index([(identity, "") for identity in ids])
 
     def index_summary(self, summary_id: int, text: str) -> None:
         self.run("DELETE FROM search_summary WHERE summary_id = :id", id=summary_id)

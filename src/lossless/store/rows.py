@@ -171,7 +171,7 @@ class _Writer:
 
 def decode(role: str, text: str, parts: str | None, meta: str | None, at: int | None, event_id: str | None) -> Message:
     """The message that `encode` put into these columns."""
-    found = (Text(text),) if parts is None else tuple(_part(piece, text) for piece in jsontext.loads(parts))
+    found = (Text(text),) if parts is None else tuple([_part(piece, text) for piece in jsontext.loads(parts)])
     when = None if at is None else moment(at)
     if meta is None:
         return Message(role, found, when, None, event_id)
@@ -190,6 +190,22 @@ def decode(role: str, text: str, parts: str | None, meta: str | None, at: int | 
 def message_of(row: MessageRow) -> Message:
     """The message of a row, as its row keeps it."""
     return decode(row.role, row.text, row.parts, row.meta, row.at, row.event_id)
+
+
+def spoken_by(row: MessageRow) -> tuple[str, str | None]:
+    """The role and the name of whoever said what is in a row."""
+    if row.meta is None:
+        return row.role, None
+    more = jsontext.loads(row.meta)
+    return more.get("role", row.role), more.get("name")
+
+
+def said_in(row: MessageRow) -> list[str | Part]:
+    """The parts of a row's message, the texts among them as their bare words."""
+    if row.parts is None:
+        return [row.text]
+    pieces = jsontext.loads(row.parts)
+    return [_words(each, "text", row.text) if each["type"] == "text" else _part(each, row.text) for each in pieces]
 
 
 def _part(piece: dict[str, Any], text: str) -> Part:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from lossless.store.core import Row
+from lossless.store.detached import Detached
 from lossless.store.granted import Granted
+from lossless.store.moved import Moved
 from lossless.store.noted import Noted
 from lossless.store.owing import Owing
+from lossless.store.proven import Proven
+from lossless.store.sessions import Sessions
 from lossless.store.summaries import Summaries
+from lossless.store.tables import Tables
 from lossless.store.texts import Texts
 
 __all__ = ["Row", "SQLStore"]
 
 
-class SQLStore(Summaries, Owing, Noted, Granted, Texts):
+class SQLStore(Sessions, Detached, Summaries, Owing, Noted, Granted, Texts, Tables, Moved, Proven):
     """The shared half of a store; see `lossless.store.base.Store` for what each method promises."""

@@ -33,7 +33,7 @@ from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
 from lossless.search.words import segment
 from lossless.store import fulltext, jsontext, migrate
-from lossless.store.base import SPAN, KnownEvent, Match, SummaryMatch
+from lossless.store.base import SPAN, KnownEvent, Match, Rows, SummaryMatch
 from lossless.store.fts5 import FTS5Index, either
 from lossless.store.sql import Row, SQLStore
 
@@ -50,6 +50,8 @@ _abandoned: list[apsw.Connection] = []
 
 class SQLiteStore(SQLStore):
     """One database file (or `:memory:`), for one owner."""
+
+    binary = "BINARY"
 
     def __init__(
         self,
@@ -270,10 +272,26 @@ class SQLiteStore(SQLStore):
                     self._writer.execute("ROLLBACK")
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        with self._translated(), self._reading() as connection:
+            if self._memory or connection.in_transaction:
+                yield  # held against every writer, or one snapshot already
+                return
+            connection.execute("BEGIN")
+            self._writing.snapshot = connection
+            try:
+                yield
+            finally:
+                self._writing.snapshot = None
+                connection.execute("ROLLBACK")
+
+    @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
         self._check_open()
         if getattr(self._writing, "now", False):
             yield self._writer
+        elif (snapshot := getattr(self._writing, "snapshot", None)) is not None:
+            yield snapshot
         elif self._memory:
             with self._mutex:
                 yield self._writer
@@ -313,6 +331,10 @@ class SQLiteStore(SQLStore):
         with self._translated(), self._reading() as connection:
             return connection.execute(sql, parameters).fetchall()
 
+    def stream(self, sql: str, **parameters: Any) -> Rows:
+        with self._translated(), self._reading() as connection:
+            yield from connection.execute(sql, parameters)
+
     def run(self, sql: str, **parameters: Any) -> int:
         self._writer.execute(sql, parameters)
         return self._writer.changes()
@@ -320,6 +342,20 @@ class SQLiteStore(SQLStore):
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         places = ", ".join("?" * len(columns))
         self._writer.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)  # noqa: S608 - our names
+
+    def columns(self, table: str) -> list[tuple[str, str, int]]:
+        rows = self.all("SELECT name, type, pk FROM pragma_table_info(:table) ORDER BY cid", table=table)
+        return [(name, kind, place) for name, kind, place in rows]
+
+    def defer_links(self) -> None:
+        self._writer.execute("PRAGMA defer_foreign_keys = ON")
+
+    def new_ids(self, table: str, count: int) -> list[int]:
+        last = int(self.all(f"SELECT coalesce(max(id), 0) FROM {table}")[0][0])  # noqa: S608 - our names
+        return list(range(last + 1, last + 1 + count))
+
+    def renumber(self) -> None:
+        pass  # the next id is always the one after the highest
 
     def each_of(self, name: str, kind: str) -> str:
         return f"SELECT value FROM json_each(:{name})"  # noqa: S608 - our names
@@ -340,7 +376,7 @@ class SQLiteStore(SQLStore):
             "INSERT INTO event VALUES (?, ?, ?)", [(conversation_id, _hash(name), seq) for name, seq in events]
         )
 
-    def known_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
+    def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
             "SELECT m.event_id, e.seq, m.role, m.parts, m.digest FROM json_each(:hashes) AS h"
             " CROSS JOIN event e ON e.conversation_id = :conversation AND e.hash = h.value"
@@ -364,6 +400,9 @@ class SQLiteStore(SQLStore):
         self._writer.executemany(
             "INSERT INTO search_message (rowid, text) VALUES (?, ?)", [(at, segment(text)) for at, text in texts]
         )
+
+    def unindex(self, ids: Sequence[int]) -> None:
+        self._writer.executemany("INSERT OR REPLACE INTO search_message (rowid, text) VALUES (?, '')", zip(ids))
 
     def index_summary(self, summary_id: int, text: str) -> None:
         self._writer.execute(
@@ -488,7 +527,8 @@ _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summa
 _ITEMS_FROM_HISTORY = """
 INSERT INTO item (conversation_id, ordinal, summary_id, tokens, depth)
 SELECT m.conversation_id, m.seq, NULL, m.tokens, CASE m.role WHEN 'user' THEN -2 ELSE -1 END FROM message m
- WHERE m.outside IS NULL AND m.id NOT IN (SELECT message_id FROM summary_message)
+ WHERE m.outside IS NULL AND m.id NOT IN (SELECT message_id FROM summary_message) AND NOT EXISTS
+       (SELECT 1 FROM detached d WHERE d.conversation_id = m.conversation_id AND d.ordinal = m.seq)
 """
 
 _EVENTS_FROM_HISTORY = "SELECT conversation_id, event_id, seq FROM message WHERE event_id IS NOT NULL"

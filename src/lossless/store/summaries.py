@@ -14,9 +14,10 @@ class Summaries(Core):
     """See `lossless.store.base.Store` for what each method promises."""
 
     def summaries(self, conversation_id: int, ids: Sequence[int] | None = None) -> list[SummaryRow]:
-        chosen = "" if ids is None else f"AND s.id IN ({self.each_of('ids', 'bigint')})"
+        # The plus keeps SQLite from going through all summaries of the conversation for a few of them.
+        chosen = "s." if ids is None else f"s.id IN ({self.each_of('ids', 'bigint')}) AND +s."
         rows = self.all(
-            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation {chosen} AND {OWNED}"  # noqa: S608 - constants
+            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE {chosen}conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
             " ORDER BY s.id",
             conversation=conversation_id,
             ids=self.listing(ids or ()),
@@ -124,6 +125,7 @@ class Summaries(Core):
                     change=new.tokens - old.tokens,
                     id=conversation_id,
                 )
+            self.run("UPDATE detached SET tokens = :tokens WHERE summary_id = :id", tokens=new.tokens, id=old.id)
             self.index_summary(old.id, new.text)
         return True
 

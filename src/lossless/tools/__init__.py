@@ -75,8 +75,8 @@ class Tools:
             "lcm_expand": self._expand,
         }
         try:
-            if not self._lcm.settings.enabled:
-                raise InvalidInput("LCM_ENABLED is false: there is no memory to search.")
+            if self._chat._hidden:
+                raise InvalidInput(f"{self._chat._hidden}: there is no memory to search.")
             if name not in self.names:
                 raise _unknown(name, self.names)
             outcome = verbs[name](converted(TOOLS[name], arguments))
@@ -103,7 +103,7 @@ class Tools:
             return reading.only(self._store, arguments.conversation_id)
         if arguments.all_conversations:
             return reading.everything(self._store)
-        scope = reading.family(self._store, self._chat.key)
+        scope = self._chat._family()
         if not scope:
             raise NotFound(
                 "conversation", f"under {self._chat.key} yet", hint="Pass conversationId, or allConversations: true."
@@ -236,6 +236,7 @@ class Tools:
             timeout_ms=arguments.timeout_ms,
             scope=None if everywhere else self._scope(arguments),
             origin=self._chat.key,
+            evidence_only=bool(self._chat._closed_to),
         )
         return outcomes.answered(inquiry.run())
 

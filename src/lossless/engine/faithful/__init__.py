@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from lossless.engine.faithful.wording import PIECE, lowered
 
 __all__ = ["Claim", "Faithfulness", "Kind", "check", "check_own", "own_words"]
 
+_FEW = 8
 _LABEL = re.compile(r"^(?:expand for details about|files):", re.I | re.M)
 _FRAME = re.compile(r"^(?:expand for details about|files):.*", re.I | re.M)
 _BULLET = re.compile(r"^[ \t]*(?:[-*•–—+>#]+|\(?\d{1,3}[.)])[ \t]+", re.M)
@@ -39,8 +41,22 @@ class Faithfulness(Struct, frozen=True):
 
 def own_words(summary: str, source: str) -> str:
     """The lines of a summary that its source does not hold as they are."""
-    quoted = set(source.split("\n"))
-    return "\n".join([line for line in summary.split("\n") if line not in quoted])
+    lines = iter(summary.split("\n"))
+    own = list(islice(_not_in(source, lines), _FEW))
+    # To look for many, one by one, takes longer than to take the source apart.
+    quoted = set(source.split("\n")) if len(own) == _FEW else ()
+    return "\n".join([*own, *(line for line in lines if line not in quoted)])
+
+
+def _not_in(source: str, lines: Iterator[str]) -> Iterator[str]:
+    text, at = f"\n{source}\n", 1
+    for line in lines:
+        if text.startswith(f"{line}\n", at):  # a quotation goes on where it was left
+            at += len(line) + 1
+        elif (found := text.find(f"\n{line}\n")) >= 0:
+            at = found + len(line) + 2
+        else:
+            yield line
 
 
 def check(summary: str, source: str, *, context: str = "") -> Faithfulness:

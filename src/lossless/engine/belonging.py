@@ -1,0 +1,156 @@
+"""Where a transcript belongs: to the conversation that holds some of its entries, or to one of its own.
+
+Read only when a file was never read, or is another than it was; a file that grows needs none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from lossless import transcripts
+from lossless.engine.align import digest
+from lossless.engine.ingest import Intake
+from lossless.engine.lineage import Home, Situation, Told, home
+from lossless.engine.marks import PREFIX, mark_of
+from lossless.model import Message
+from lossless.store import rows
+from lossless.store.base import ConversationRow, KnownEvent, Store
+from lossless.transcripts.base import Branch, Entry, Header, Reader, Tally
+
+LOOK = 500
+"""How many entries, or messages, are looked at together."""
+
+
+class Transcript(Struct, frozen=True):
+    """A transcript, and what it says about itself."""
+
+    path: Path
+    header: Header
+
+    @property
+    def reader(self) -> Reader:
+        return transcripts.reader(self.header.format)
+
+    def branch(self) -> Branch | None:
+        return self.reader.branch(self.path, self.header)
+
+    def messages(self) -> Iterator[Entry]:
+        """All entries that are messages, sub-agents' apart."""
+        read = self.reader.entries(self.path, self.header, Tally())
+        return (entry for entry in read if entry.message is not None and entry.thread is None)
+
+    def batches(self) -> Iterator[list[Entry]]:
+        """The same, some at a time."""
+        batch: list[Entry] = []
+        for entry in self.messages():
+            batch.append(entry)
+            if len(batch) == LOOK:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+
+class Anchor(Struct, frozen=True):
+    """Where the entries of a transcript begin to be new to a conversation that holds some of them."""
+
+    conversation: ConversationRow
+    seq: int
+    """The last known entry before the first unknown one."""
+    own: tuple[tuple[int, int], ...] = ()
+    """Runs of known ones behind it."""
+
+
+def anchor(store: Store, file: Transcript, members: Sequence[ConversationRow]) -> Anchor | None:
+    """The first of the conversations that holds any of the entries."""
+    for row in members:
+        if row.next_seq > 1 and (found := _anchor(store, file, row)):
+            return found
+    return None
+
+
+def _anchor(store: Store, file: Transcript, row: ConversationRow) -> Anchor | None:
+    seq, own, gap, is_known = 0, list[tuple[int, int]](), False, False
+    for batch in file.batches():
+        events = known(store, row.id, batch)
+        is_known = is_known or bool(events)
+        for entry in batch:
+            event = events.get(entry.id)
+            if event is None:
+                gap = True
+            elif gap:
+                own.append((event.seq, event.seq))
+            else:
+                seq = max(seq, event.seq)
+    return Anchor(row, seq, tuple(own)) if is_known else None
+
+
+def known(store: Store, conversation_id: int, entries: Sequence[Entry]) -> dict[str, KnownEvent]:
+    """What is stored of some entries, by their ids."""
+    names = {entry.id: rows.event_key(entry.id) for entry in entries}
+    events = store.known_events(conversation_id, [name for name in names.values() if name], aliases=True)
+    return {entry_id: events[name] for entry_id, name in names.items() if name in events}
+
+
+def place(store: Store, intake: Intake, file: Transcript, row: ConversationRow, is_same: bool) -> tuple[Home, str]:
+    """Where a transcript goes of which nothing is stored, although there is a conversation under its key, and why.
+
+    `is_same` says that the conversation was read from this very file, as it was before.
+    """
+    stored = store.messages(row.id, after=max(0, row.next_seq - 1 - LOOK))
+    first: list[Entry] = []
+    last: Entry | None = None
+    for last in file.messages():
+        if len(first) < LOOK:
+            first.append(last)
+    marks = [(source, mark_of(state)) for _, source, state in store.cursors(PREFIX, row.id)]
+    read = [Path(source[len(PREFIX) :]) for source, mark in marks if mark.offset]
+    read_at = max((mark.read_at for _, mark in marks), default=0)
+    situation = Situation(
+        entries=[_told(entry.message, intake) for entry in first if entry.message],
+        stored=[Told(each.role, each.digest, each.created_at if each.at is None else each.at) for each in stored],
+        tracked="same file" if is_same else _tracked(read),
+        renewed=row.renewed_at is not None and row.renewed_at >= read_at,
+        elsewhere=_is_elsewhere(store, intake.key, file.header, first),
+        last_at=_time(last.message) if last and last.message else None,
+        sure=file.header.named and all(entry.own_time for entry in first),
+    )
+    return home(situation)
+
+
+def _tracked(read: Sequence[Path]) -> Literal["none", "other file", "missing file"]:
+    if not read:
+        return "none"
+    return "other file" if any(path.exists() for path in read) else "missing file"
+
+
+def _is_elsewhere(store: Store, key: str, header: Header, first: Sequence[Entry]) -> bool:
+    """Whether the entries belong to an active conversation under a key that has nothing to do with this one."""
+    if not header.named or header.parent_session is not None:
+        return False
+    channel = key.rpartition(":")[0]
+    return any(
+        row.active
+        and row.transcribed
+        and row.key != key
+        and (not channel or row.key.rpartition(":")[0] != channel)  # threads of one channel may share their beginning
+        and known(store, row.id, first[:16])
+        and not _is_fork_of(store, row, header.session)
+        for row in store.conversations()
+    )
+
+
+def _is_fork_of(store: Store, row: ConversationRow, session: str) -> bool:
+    return any(mark_of(state).fork_of == session for *_, state in store.cursors(PREFIX, row.id))
+
+
+def _told(message: Message, intake: Intake) -> Told:
+    return Told(message.role, digest(message, intake.canonicalize), _time(message))
+
+
+def _time(message: Message) -> int | None:
+    return None if message.at is None else rows.micros(message.at)

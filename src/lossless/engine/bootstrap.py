@@ -1,0 +1,452 @@
+"""Read a host's transcript into a conversation: what is new of it, exactly once, and never again what was read.
+
+A mark per file remembers how far it was read, what it looked like there and where its active branch ended. It is written with the rows it
+covers, so it never says more than is stored. A file that did not change is not opened; one that grew is read from its mark
+on; whatever else happened to it is decided by its entries' ids, and where these say nothing, by `lineage`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from stat import S_ISREG
+
+from msgspec import Struct, structs, to_builtins
+
+from lossless import transcripts
+from lossless.engine import belonging
+from lossless.engine.belonging import Anchor, Transcript
+from lossless.engine.files import Files
+from lossless.engine.heartbeats import without_beats
+from lossless.engine.ingest import Intake, ingest
+from lossless.engine.marks import PATIENCE, Mark, is_unchanged, marked, members, source_of, witnesses
+from lossless.engine.streams import PROGRESS, Progress
+from lossless.errors import InvalidInput
+from lossless.events import Event
+from lossless.model import Bootstrapped, Ingested, Message, ToolCall, ToolResult
+from lossless.patterns import is_scheduled
+from lossless.store.base import ConversationRow, Store
+from lossless.tokens import message_tokens
+from lossless.transcripts.base import Branch, Entry, Header, Tally
+
+_MISSING = "transcript missing"
+_EMPTY = "no leaf-path messages in session"
+_BATCH = 500
+_BATCH_BYTES = 4_000_000
+_GOES_ON = ("manual-reset", "session-end")
+"""Archived for these, a conversation is followed by the next one under its key, and so is its transcript."""
+
+Progressed = Callable[[int, int], None]
+
+
+class _Job(Struct):
+    """One reading of one file."""
+
+    store: Store
+    files: Files
+    intake: Intake
+    file: Transcript
+    stat: os.stat_result
+    budget: int
+    progressed: Progressed
+    tally: Tally
+    mark: Mark
+    target: ConversationRow | None = None
+    branch: Branch | None = None
+    anchor: Anchor | None = None
+    tips: tuple[str, ...] = ()
+    caller: str = ""
+    branched: bool = False
+    messages: int = 0
+    kept: int = 0
+    imported: int = 0
+    known: int = 0
+    outside: int = 0
+    copies: int = 0
+    collisions: int = 0
+
+    def add(self, done: Ingested, kept: int, outside: int) -> None:
+        self.kept += kept
+        self.imported += len(done.stored)
+        self.known += done.known
+        self.outside += outside
+        self.copies += done.copies
+        self.collisions += done.collisions
+
+    @property
+    def source(self) -> str:
+        return source_of(self.file.path)
+
+
+def bootstrap(
+    store: Store,
+    files: Files,
+    intake: Intake,
+    path: Path,
+    *,
+    header: Header | None = None,
+    budget: int,
+    expected: bool = False,
+    progressed: Progressed = lambda read, size: None,
+) -> Bootstrapped:
+    """Store what is new in a transcript. What came before an error is stored, and the next call goes on behind it.
+
+    `expected` says that the host is about to write it, if it is not there or empty yet.
+    """
+    path = Path(os.path.realpath(path))
+    done = _bootstrap(store, files, intake, path, header, budget, progressed)
+    if expected and done.reason in (_MISSING, _EMPTY):
+        _expected(store, intake, path)
+    return done
+
+
+def _bootstrap(
+    store: Store,
+    files: Files,
+    intake: Intake,
+    path: Path,
+    header: Header | None,
+    budget: int,
+    progressed: Progressed,
+) -> Bootstrapped:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return Bootstrapped(_MISSING)
+    except OSError as error:
+        told = f"{path.name} cannot be looked at: {error.strerror}."
+        intake.on_event(Event("transcript.unavailable", told, "warning", {"conversation": intake.key}))
+        return Bootstrapped("transcript unavailable")
+    if not S_ISREG(stat.st_mode):
+        raise InvalidInput(f"{path} is not a file.", hint="Give the path of a transcript.")
+    found = marked(store, intake.key, path)
+    if found and is_unchanged(found[1], stat, intake.now()):
+        return Bootstrapped("already bootstrapped", found[0].id, offset=found[1].offset, size=stat.st_size)
+    if stat.st_size == 0:
+        return Bootstrapped(_EMPTY)
+    header = header or transcripts.recognise(path)
+    mark = found[1] if found else Mark()
+    job = _Job(
+        store,
+        files,
+        _for_transcripts(intake, header),
+        Transcript(path, header),
+        stat,
+        budget,
+        progressed,
+        Tally(),
+        mark,
+    )
+    return _appended(job, found[0]) if found and _goes_on(job) else _read_whole(job, found)
+
+
+def _for_transcripts(intake: Intake, header: Header) -> Intake:
+    session = intake.session if intake.session is not None else header.session
+    return structs.replace(intake, stream="transcript", session=session)
+
+
+def _expected(store: Store, intake: Intake, path: Path) -> None:
+    """Note a transcript of which nothing could be read yet, so that the next turn looks for it."""
+    if marked(store, intake.key, path) is not None:
+        return
+    with store.transaction():
+        now = intake.now()
+        row = store.lock_conversation(intake.key, intake.session, now)
+        store.set_transcribed(row.id)
+        store.set_cursor(row.id, source_of(path), to_builtins(Mark(read_at=now)), now)
+
+
+def _goes_on(job: _Job) -> bool:
+    """Whether the file still begins, and stands before its mark, as it did when it was read."""
+    mark = job.mark
+    if not 0 < mark.offset <= job.stat.st_size or mark.format != job.file.header.format:
+        return False
+    return mark.session == job.file.header.session and (mark.head, mark.tail) == witnesses(job.file.path, mark.offset)
+
+
+def _appended(job: _Job, row: ConversationRow) -> Bootstrapped:
+    job.target = _successor(job, row)
+    job.tips, job.caller, job.branched = job.mark.tips, job.mark.caller, job.mark.branched
+    _read(job)
+    return _told(job, "reconciled missing session messages")
+
+
+def _successor(job: _Job, row: ConversationRow) -> ConversationRow:
+    """Where the rest of a transcript goes: to the conversation it was read into, or to what a reset put in its place."""
+    if row.active or row.archive_cause not in _GOES_ON:
+        return row
+    return job.store.conversation(row.key) or row
+
+
+def _read_whole(job: _Job, found: tuple[ConversationRow, Mark] | None) -> Bootstrapped:
+    """A file that was never read, or is another than it was."""
+    file = job.file
+    is_same = found is not None and found[1].offset > 0
+    job.mark = Mark(file.header.format, file.header.session, fork_of=file.header.parent_session or "")
+    job.branch = file.branch()
+    # Entries that are named after their place say nothing about a file that was written anew.
+    nameless = is_same and not file.header.named
+    anchored = None if nameless else belonging.anchor(job.store, file, members(job.store, job.intake.key))
+    row = _present(job)
+    reason = "bootstrapped"
+    if anchored is not None:
+        job.anchor, job.target = anchored, _successor(job, anchored.conversation)
+        reason = "reconciled missing session messages"
+    elif row is not None and row.next_seq > 1:
+        reason = _settle(job, row, is_same)
+    elif file.header.parent_session is not None:
+        job.mark = structs.replace(job.mark, bounded=_bound(job))
+    _read(job)
+    if anchored is not None and job.branch is not None:
+        _follow(job)
+    return _told(job, reason)
+
+
+def _present(job: _Job) -> ConversationRow | None:
+    """The conversation that a message of this session would go to, if there is one."""
+    key, session = job.intake.key, job.intake.session
+    if session is not None and is_scheduled(key):
+        return job.store.member(key, session)
+    return job.store.conversation(key)
+
+
+def _settle(job: _Job, row: ConversationRow, is_same: bool) -> str:
+    """Find a place for a transcript that shares no entry with the conversation under its key."""
+    home, why = belonging.place(job.store, job.intake, job.file, row, is_same)
+    if home == "same":
+        job.target = row
+        return "bootstrapped"
+    is_next = home == "epoch"
+    with job.store.transaction():
+        job.target = job.store.start(
+            job.intake.key,
+            job.intake.session,
+            job.intake.now(),
+            continues=row.id if is_next else None,
+            parent=row.parent,
+            active=is_next,
+            cause="rollover" if is_next else "aside",
+        )
+    told = f"{job.file.path.name} goes into a conversation of its own under {job.intake.key}: {why}."
+    noted = {"conversation": job.intake.key, "home": home}
+    job.intake.on_event(Event("transcript.separate", told, "warning", noted))
+    return f"new epoch: {why}" if is_next else f"stored aside: {why}"
+
+
+def _bound(job: _Job) -> int:
+    """Up to which message a fork stays out of the context: all but the newest that fit into the budget."""
+    sizes = [
+        (entry.number, message_tokens(entry.message))
+        for entry in job.file.messages()
+        if entry.message is not None and (job.branch is None or entry.id in job.branch)
+    ]
+    left = job.budget
+    for number, size in reversed(sizes):
+        left -= size
+        if left < 0:
+            return number
+    return 0
+
+
+def _read(job: _Job) -> None:
+    """Everything from the mark on, in batches, each with its mark."""
+    mark, batch, waits = job.mark, list[Entry](), False
+    given = job.file.reader.entries(job.file.path, job.file.header, job.tally, offset=mark.offset, number=mark.number)
+    is_fresh = job.intake.now() - job.stat.st_mtime_ns // 1000 < PATIENCE
+    for entry in without_beats(_counted(job, given)):
+        if entry.is_open and is_fresh:
+            waits = True
+            break
+        batch.append(entry)
+        if len(batch) >= _BATCH or entry.end - job.mark.offset > _BATCH_BYTES:
+            _store(job, batch)
+            batch = []
+    _store(job, batch, ended=True, waits=waits)
+    if job.mark.branched:
+        job.branch = job.file.branch()
+        _follow(job)
+
+
+def _counted(job: _Job, entries: Iterator[Entry]) -> Iterator[Entry]:
+    for entry in entries:
+        job.messages += entry.message is not None
+        yield entry
+
+
+def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: bool = False) -> None:
+    """One batch in one transaction with its mark; before it what belongs to sub-agents, who have no mark of their own."""
+    said = [entry for entry in batch if entry.message is not None and entry.thread is None]
+    if not said and not job.mark.number and not batch:
+        return  # nothing was ever read from this file: there is nothing to be sure of
+    for entry in batch:
+        _step(job, entry)
+    _store_threads(job, batch)
+    after = _after(job, batch, ended, waits)
+    reasons = _reasons(job, said)
+    intake = structs.replace(
+        job.intake,
+        conversation_id=None if job.target is None else job.target.id,
+        outside=lambda message: reasons.get(message.event_id or ""),
+        timeless=frozenset(entry.id for entry in said if not entry.own_time),
+    )
+    marked: list[int] = []
+
+    def along(row: ConversationRow) -> None:
+        _mark(job, row, after)
+        marked.append(row.id)
+
+    done = ingest(job.store, job.files, intake, [entry.message for entry in said if entry.message], along=along)
+    if not marked:  # there was nothing to store
+        with job.store.transaction():
+            along(_held(job))
+    job.anchor, job.mark = None, after
+    job.target = job.target or job.store.conversation_by_id(marked[-1])
+    job.add(done, len(said), len(reasons))
+    job.progressed(after.offset, job.stat.st_size)
+
+
+def _mark(job: _Job, row: ConversationRow, mark: Mark) -> None:
+    now = job.intake.now()
+    if not row.transcribed:
+        job.store.set_transcribed(row.id)
+    if job.anchor is not None:
+        progress = Progress.load(job.store.cursor(row.id, PROGRESS))
+        progress.rewind(job.anchor.seq, list(job.anchor.own))
+        job.store.set_cursor(row.id, PROGRESS, progress.dump(), now)
+    if (
+        row.parent is None
+        and job.file.header.parent_key
+        and (parent := job.store.conversation(job.file.header.parent_key))
+    ):
+        job.store.set_parent(row.id, parent.id)
+    job.store.set_cursor(row.id, job.source, to_builtins(mark), now)
+
+
+def _held(job: _Job) -> ConversationRow:
+    if job.target is not None:
+        return job.store.hold(job.target.id)
+    return job.store.lock_conversation(job.intake.key, job.intake.session, job.intake.now())
+
+
+def _after(job: _Job, batch: Sequence[Entry], ended: bool, waits: bool) -> Mark:
+    offset, number = (batch[-1].end, batch[-1].number) if batch else (job.mark.offset, job.mark.number)
+    head, tail = witnesses(job.file.path, offset)
+    return structs.replace(
+        job.mark,
+        offset=offset,
+        number=number,
+        size=job.stat.st_size if ended else -1,
+        time=job.stat.st_mtime_ns,
+        head=head,
+        tail=tail,
+        tips=job.tips,
+        caller=job.caller,
+        waits=waits,
+        branched=job.branched,
+        read_at=job.intake.now(),
+    )
+
+
+def _reasons(job: _Job, said: Sequence[Entry]) -> dict[str, str]:
+    """Why some of the entries are kept out of the context."""
+    found = {}
+    for entry in said:
+        if entry.number <= job.mark.bounded:
+            found[entry.id] = "fork"
+        elif job.branch is not None and entry.id not in job.branch:
+            found[entry.id] = "branch"
+    return found
+
+
+def _step(job: _Job, entry: Entry) -> None:
+    """Follow the active branch. An entry that goes on from elsewhere than its end begins another one.
+
+    The results of one reply's calls all go on from the reply.
+    """
+    if entry.thread is not None or not job.file.header.named:
+        return
+    if job.branch is not None and entry.id not in job.branch:
+        return
+    parts = entry.message.parts if entry.message else ()
+    answers = any(isinstance(part, ToolResult) for part in parts)
+    if answers and entry.parent == job.caller and job.caller not in job.tips:
+        job.tips = (*job.tips, entry.id)
+    else:
+        if job.branch is None and job.tips and entry.parent not in job.tips:
+            job.branched = True
+        job.tips = (entry.id,)
+    if any(isinstance(part, ToolCall) for part in parts):
+        job.caller = entry.id
+
+
+def _follow(job: _Job) -> None:
+    """Lead the context over to the branch that is active now: what is on it comes in, what is not goes out."""
+    store, target, branch = job.store, job.target, job.branch
+    if target is None:
+        return
+    on, off = list[int](), list[int]()
+    for batch in job.file.batches():
+        for entry_id, event in belonging.known(store, target.id, batch).items():
+            (on if branch is None or entry_id in branch else off).append(event.seq)
+    with store.transaction():
+        store.hold(target.id)
+        leaving = set(off) - set(on)
+        items = [item for item in store.items(target.id) if item.is_message and item.ordinal in leaving]
+        store.detach(target.id, items, "branch", job.intake.now())
+        gone = {item.ordinal for item, cause, _ in store.detached(target.id) if cause == "branch"}
+        store.attach(target.id, sorted(gone & set(on)))
+        store.reveal(target.id, on, "branch")
+        job.mark = structs.replace(job.mark, branched=False)
+        store.set_cursor(target.id, job.source, to_builtins(job.mark), job.intake.now())
+    job.branched = False
+
+
+def _store_threads(job: _Job, batch: Sequence[Entry]) -> None:
+    """The messages of sub-agents that share the file, each in a conversation that hangs from this one."""
+    threads: dict[str, list[Message]] = {}
+    for entry in batch:
+        if entry.message is not None and entry.thread is not None:
+            threads.setdefault(entry.thread, []).append(entry.message)
+    for thread, messages in threads.items():
+        if job.target is None:
+            with job.store.transaction():
+                job.target = _held(job)
+        parent = job.target.id
+        intake = structs.replace(job.intake, key=f"{job.intake.key}:sidechain:{thread}", session=None)
+        done = ingest(
+            job.store,
+            job.files,
+            intake,
+            messages,
+            along=lambda row, parent=parent: job.store.set_parent(row.id, parent),  # type: ignore[misc]  # a default binds it
+        )
+        job.add(done, len(messages), 0)
+
+
+def _told(job: _Job, reason: str) -> Bootstrapped:
+    tally = job.tally
+    if tally.malformed or tally.too_long:
+        told = f"{tally.malformed + tally.too_long} line(s) of {job.file.path.name} could not be read."
+        noted = {"conversation": job.intake.key, "malformed": tally.malformed, "too_long": tally.too_long}
+        job.intake.on_event(Event("transcript.unreadable", told, "warning", noted))
+    if not job.mark.number:
+        reason = _EMPTY
+    elif not job.imported and reason == "reconciled missing session messages":
+        reason = "conversation already up to date"
+    return Bootstrapped(
+        reason,
+        job.target.id if job.target else None,
+        imported=job.imported,
+        known=job.known,
+        outside=job.outside,
+        heartbeats=job.messages - job.kept if not job.mark.waits else 0,
+        copies=job.copies,
+        collisions=job.collisions,
+        malformed=tally.malformed,
+        too_long=tally.too_long,
+        boundaries=tally.boundaries,
+        unknown=dict(tally.unknown),
+        offset=job.mark.offset,
+        size=job.stat.st_size,
+    )

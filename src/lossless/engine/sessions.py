@@ -1,0 +1,134 @@
+"""Where one conversation ends and the next begins: /new, /reset, the end of a session, a run of a scheduled job.
+
+Nothing is ever deleted by any of them. What leaves a context is listed beside it, what is archived stays in the family of
+its key, and both are still found and read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossless.engine.reference import message_id
+from lossless.model import Detached, Renewed
+from lossless.patterns import is_scheduled
+from lossless.store.base import SPAN, ConversationRow, ItemRow, Store
+from lossless.store.rows import moment
+
+_RENEWED = "renewed"
+_GOES_ON = ("", "new", "unknown", "restart", "shutdown")
+"""Reasons for which a session ends and its conversation does not."""
+
+
+def leaving(items: Sequence[ItemRow], retain_depth: int) -> list[ItemRow]:
+    """What a /new takes out of a context: the messages, and the summaries that are not as deep as that."""
+    return [item for item in items if retain_depth >= 0 and item.depth < retain_depth]
+
+
+def current(store: Store, key: str, session: str | None) -> ConversationRow | None:
+    """The conversation that a key means: the active one; of a scheduled job, the run that this session is."""
+    active = store.conversation(key)
+    if session is None or not is_scheduled(key):
+        return active
+    waiting = active if active and active.session is None else None
+    return store.member(key, session) or waiting
+
+
+def renew(store: Store, key: str, session: str | None, retain_depth: int, now: int) -> Renewed:
+    """Begin the context of a conversation anew."""
+    with store.transaction():
+        row = _held(store, key, session)
+        if row is None:
+            return Renewed((), 0, 0)
+        items = leaving(store.items(row.id), retain_depth)
+        store.detach(row.id, items, "new", now)
+        store.set_renewed(row.id, now)
+        store.set_cursor(row.id, _RENEWED, {"seq": row.messages}, now)
+        left = row.context_tokens - sum(item.tokens for item in items)
+        return Renewed(_named(store, row.id, [(item, "new", now) for item in items]), row.context_tokens, left)
+
+
+def begun_after(store: Store, row: ConversationRow) -> int:
+    """The seq of the last message before a /new, or 0: the host's own list of messages begins behind it."""
+    found = store.cursor(row.id, _RENEWED) if row.renewed_at is not None else None
+    return int(found["seq"]) if found else 0
+
+
+def reset(store: Store, key: str, session: str | None, now: int) -> bool:
+    """Archive a conversation and start a fresh one; False if the present one is still empty."""
+    with store.transaction():
+        row = _held(store, key, session)
+        if row is None:
+            store.start(key, _of_run(key, session), now)
+            return True
+        return _replaced(store, row, session, "manual-reset", now)
+
+
+def goes_on(reason: str) -> bool:
+    """Whether a conversation outlives a session that ends for that reason."""
+    return _plain(reason) in _GOES_ON
+
+
+def _plain(reason: str) -> str:
+    return reason.strip().casefold()
+
+
+def end(store: Store, key: str, session: str | None, reason: str, now: int) -> bool:
+    """Archive a conversation whose session ended for good; unless it was deleted, a fresh one starts."""
+    if goes_on(reason):
+        return False
+    with store.transaction():
+        row = _held(store, key, session)
+        if row is None:
+            return False
+        if _plain(reason) == "deleted":
+            return store.archive(row.id, "session-deleted", now)
+        return _replaced(store, row, session, "session-end", now)
+
+
+def _replaced(store: Store, row: ConversationRow, session: str | None, cause: str, now: int) -> bool:
+    if not row.active or not row.messages:
+        return False
+    store.start(row.key, _of_run(row.key, session), now, continues=row.id, parent=row.parent, cause=cause)
+    return True
+
+
+def _of_run(key: str, session: str | None) -> str | None:
+    """The session of a fresh conversation. Mostly it has one with its first message, and the one before keeps its own."""
+    return session if is_scheduled(key) else None
+
+
+def _held(store: Store, key: str, session: str | None) -> ConversationRow | None:
+    """The current conversation, held; another one if it was archived while we waited for it."""
+    row = current(store, key, session)
+    while row is not None:
+        held = store.hold(row.id)
+        row = current(store, key, session)
+        if row is not None and row.id == held.id:
+            return held
+    return None
+
+
+def belong(store: Store, row: ConversationRow, key: str, session: str | None) -> None:
+    """In a transaction: a sub-agent's conversation hangs below its parent's, as soon as there are both."""
+    parent = current(store, key, session) if row.parent is None else None
+    if parent is not None:
+        store.set_parent(row.id, parent.id)
+
+
+def detached(store: Store, row: ConversationRow) -> tuple[Detached, ...]:
+    """What left a context, by its place."""
+    return _named(store, row.id, store.detached(row.id))
+
+
+def _named(store: Store, conversation_id: int, left: Sequence[tuple[ItemRow, str, int]]) -> tuple[Detached, ...]:
+    ids = [item.summary_id for item, *_ in left if item.summary_id is not None]
+    names = {row.id: row.public_id for row in store.summaries(conversation_id, ids)} if ids else {}
+    return tuple(
+        Detached(
+            message_id(conversation_id * SPAN + item.ordinal) if item.summary_id is None else names[item.summary_id],
+            item.tokens,
+            cause,
+            moment(at),
+        )
+        for item, cause, at in left
+    )

@@ -1,0 +1,57 @@
+"""Importers: other systems' databases, and archives, as values that can be moved in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import is_zipfile
+
+from lossless.errors import InvalidInput, NotOurDatabase, StoreCorrupt
+from lossless.imports.base import Source
+
+if TYPE_CHECKING:
+    from lossless.store.foreign import Foreign
+
+_OURS = 0x4C434D31
+_PATIENCE_MS = 10_000
+
+
+def recognise(path: str | Path, *, files_dir: str | Path | None = None, patience_ms: int = _PATIENCE_MS) -> Source:
+    """Whose database this is, open for reading. What is none, is ours, or is of an unknown version raises and says so.
+
+    `files_dir` is where the large files of the database lie, if not beside it.
+    """
+    from lossless.imports.archive import Archive
+    from lossless.store.foreign import Foreign
+
+    try:
+        foreign = Foreign(path, patience_ms=patience_ms)
+    except StoreCorrupt:
+        if not is_zipfile(path):
+            raise
+        return Archive(path)
+    try:
+        return _known(foreign, None if files_dir is None else Path(files_dir))
+    except BaseException:
+        foreign.close()
+        raise
+
+
+def _known(foreign: Foreign, files_dir: Path | None) -> Source:
+    from lossless.imports import hermes_lcm, lossless_claw
+
+    if foreign.application_id == _OURS:
+        raise InvalidInput(
+            f"{foreign.path} is a database of lossless already.",
+            hint="`lcm migrate` moves it, `lcm export` makes an archive of it.",
+        )
+    names = frozenset(foreign.tables())
+    if len(names & lossless_claw.MARKS) > 1:
+        return lossless_claw.LosslessClaw(foreign, files_dir)
+    if names & hermes_lcm.MARKS:
+        return hermes_lcm.HermesLcm(foreign)
+    listed = ", ".join(sorted(names)[:8]) or "none"
+    raise NotOurDatabase(
+        f"{foreign.path} is not a database of a system that is known here (its tables: {listed}).",
+        hint="Databases of lossless-claw, hermes-lcm and lcm-x can be imported, and archives of lossless.",
+    )

@@ -1,0 +1,181 @@
+"""Another system's memory as values: what an importer gives, and what the house takes in.
+
+An importer opens its source for reading only, in one snapshot, and streams. References (`ref`) are the source's own ids; they
+stay the same from run to run, so that an import can be taken up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from lossless.model import Message
+
+
+class PastSession(Struct, frozen=True, omit_defaults=True):
+    """An id a host knew a conversation by."""
+
+    id: str
+    first_at: datetime
+    last_at: datetime
+
+
+class PastCursor(Struct, frozen=True, omit_defaults=True):
+    """How far something was read into a conversation: a transcript, say."""
+
+    source: str
+    state: Any
+    updated_at: datetime
+
+
+class PastPin(Struct, frozen=True, omit_defaults=True):
+    id: str
+    text: str
+    tokens: int
+    created_at: datetime
+    ref: str | None = None
+    """The message it was made from."""
+
+
+class History(Struct, frozen=True, omit_defaults=True):
+    """One conversation of a source."""
+
+    ref: str
+    key: str
+    session: str | None
+    active: bool
+    created_at: datetime
+    updated_at: datetime
+    title: str | None = None
+    archived_at: datetime | None = None
+    archive_cause: str | None = None
+    parent_ref: str | None = None
+    """The conversation whose sub-agent this was."""
+    continues_ref: str | None = None
+    messages: int = 0
+    summaries: int = 0
+    files: int = 0
+    exact: bool = False
+    """It is one of ours: all that follows here and below is told, and it is stored as it was (`engine.unpack`)."""
+    renewed_at: datetime | None = None
+    transcribed: bool = False
+    sessions: tuple[PastSession, ...] = ()
+    cursors: tuple[PastCursor, ...] = ()
+    pins: tuple[PastPin, ...] = ()
+
+
+class PastCopy(Struct, frozen=True, omit_defaults=True):
+    """Another text that came under the event id of a message."""
+
+    message: Message
+    digest: bytes
+    created_at: datetime
+
+
+class PastMessage(Struct, frozen=True, omit_defaults=True):
+    ref: str
+    message: Message
+    """With its event id where the source has one."""
+    created_at: datetime
+    outside: str | None = None
+    aliases: tuple[str, ...] = ()
+    """Further event ids of it."""
+    pinned: bool = False
+    event_key: str | None = None
+    """The event id as its column has it, where that cannot be told from the message's own."""
+    tokens: int | None = None
+    digest: bytes | None = None
+    copies: tuple[PastCopy, ...] = ()
+
+
+class PastRevision(Struct, frozen=True, omit_defaults=True):
+    """What a summary said before it was made anew."""
+
+    revision: int
+    text: str
+    tokens: int
+    model: str
+    level: str
+    created_at: datetime
+    prompt_version: str | None = None
+    faithful: float | None = None
+
+
+class PastSummary(Struct, frozen=True, omit_defaults=True):
+    """A summary; its sources come before it, as `refs` of messages (depth 0) or of summaries."""
+
+    ref: str
+    """The id people see, `sum_...`, where the source has such ids."""
+    depth: int
+    text: str
+    sources: tuple[str, ...]
+    created_at: datetime
+    earliest_at: datetime | None = None
+    latest_at: datetime | None = None
+    model: str = "unknown"
+    level: str = "normal"
+    file_ids: tuple[str, ...] = ()
+    revision: int = 1
+    tokens: int | None = None
+    source_tokens: int | None = None
+    descendants: int | None = None
+    prompt_version: str | None = None
+    faithful: float | None = None
+    stale: bool = False
+    tries: int = 0
+    earlier: tuple[PastRevision, ...] = ()
+
+
+class PastItem(Struct, frozen=True, omit_defaults=True):
+    kind: Literal["message", "summary"]
+    ref: str
+    cause: str | None = None
+    """Why it left the context, if it did."""
+    left_at: datetime | None = None
+    ordinal: int | None = None
+    tokens: int | None = None
+    depth: int | None = None
+
+
+class PastFile(Struct, frozen=True, omit_defaults=True):
+    """A file; `data` is None if its bytes cannot be had."""
+
+    ref: str
+    name: str | None
+    mime: str | None
+    data: bytes | None
+    summary: str
+    created_at: datetime
+    sha256: str | None = None
+    size: int | None = None
+    lines: int | None = None
+
+
+class Source(Protocol):
+    """A database or an archive of another house."""
+
+    system: str
+    """`lossless-claw`, `hermes-lcm`, `lossless`."""
+    version: str
+    identity: str
+    """Tells this source from every other, however often it is opened."""
+    unmapped: list[str]
+    """What has no place here, as sentences."""
+
+    def histories(self) -> list[History]: ...
+
+    def messages(self, history: History, *, after: str | None = None) -> Iterator[PastMessage]:
+        """In order, those behind a ref first."""
+
+    def summaries(self, history: History) -> Iterator[PastSummary]:
+        """Shallowest first, then in the order they were made."""
+
+    def items(self, history: History) -> Iterator[PastItem]:
+        """What the model was shown, in order."""
+
+    def files(self, history: History) -> Iterator[PastFile]: ...
+
+    def close(self) -> None: ...

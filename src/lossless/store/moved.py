@@ -1,0 +1,94 @@
+"""What comes from another house: rows that keep their ids and times, and the view as it was there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossless.store.base import SPAN, ConversationRow, ItemRow, Measure, NewSummary
+from lossless.store.core import Core
+
+_ITEM = ("conversation_id", *ItemRow.__struct_fields__)
+
+
+class Moved(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    def redate(self, conversation_id: int, rows: Sequence[tuple[int, int, str | None]]) -> None:
+        for seq, created_at, outside in rows:
+            self.run(
+                "UPDATE message SET created_at = :created_at, outside = coalesce(:outside, outside) WHERE id = :id",
+                id=conversation_id * SPAN + seq,
+                created_at=created_at,
+                outside=outside,
+            )
+
+    def measures(self, conversation_id: int) -> list[Measure]:
+        rows = self.all(
+            "SELECT m.id, m.tokens, coalesce(m.at, m.created_at), m.role, m.outside FROM message m"
+            " WHERE m.id > :base AND m.id < :end ORDER BY m.id",
+            base=conversation_id * SPAN,
+            end=(conversation_id + 1) * SPAN,
+        )
+        return [Measure(row[0] % SPAN, row[1], row[2], row[3] == "user", row[4] is None) for row in rows]
+
+    def is_named(self, public_id: str) -> bool:
+        # Not asked for one owner: the ids of summaries are one space.
+        return bool(self.all("SELECT 1 FROM summary WHERE public_id = :id", id=public_id))
+
+    def add_summary(
+        self, conversation_id: int, summary: NewSummary, seqs: Sequence[int], sources: Sequence[int]
+    ) -> int:
+        summary_id = self._insert_summary(conversation_id, summary)
+        base = conversation_id * SPAN
+        self.insert("summary_message", ("message_id", "summary_id"), [(base + seq, summary_id) for seq in seqs])
+        links = [(summary_id, source, at) for at, source in enumerate(sources)]
+        self.insert("summary_source", ("summary_id", "source_id", "ordinal"), links)
+        self.index_summary(summary_id, summary.text)
+        return summary_id
+
+    def lay_out(
+        self, conversation_id: int, items: Sequence[ItemRow], aside: Sequence[tuple[ItemRow, str]], now: int
+    ) -> None:
+        for table in ("item", "detached"):
+            self.run(f"DELETE FROM {table} WHERE conversation_id = :id", id=conversation_id)  # noqa: S608 - our names
+        self.insert("item", _ITEM, [(conversation_id, *_values(item)) for item in items])
+        self.insert(
+            "detached",
+            (*_ITEM, "cause", "at"),
+            [(conversation_id, *_values(item), cause, now) for item, cause in aside],
+        )
+        self.run(
+            "UPDATE conversation SET context_tokens = :tokens WHERE id = :id",
+            tokens=sum(item.tokens for item in items),
+            id=conversation_id,
+        )
+
+    def settle_in(self, row: ConversationRow) -> bool:
+        active = row.active and self.conversation(row.key) is None
+        self.run(
+            "UPDATE conversation SET active = :active, archived_at = :archived_at, archive_cause = :cause, title = :title,"
+            " session = :session, created_at = :created_at, updated_at = :updated_at WHERE id = :id AND owner = :owner",
+            active=int(active),
+            archived_at=None if active else row.archived_at,
+            cause=None if active else row.archive_cause,
+            title=row.title,
+            session=row.session,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            id=row.id,
+            owner=self.owner,
+        )
+        if row.session is not None:
+            self.run(
+                "INSERT INTO session (conversation_id, session, first_at, last_at)"
+                " VALUES (:id, :session, :first_at, :last_at) ON CONFLICT DO NOTHING",
+                id=row.id,
+                session=row.session,
+                first_at=row.created_at,
+                last_at=row.updated_at,
+            )
+        return active
+
+
+def _values(item: ItemRow) -> tuple[int, int | None, int, int]:
+    return item.ordinal, item.summary_id, item.tokens, item.depth

@@ -1,0 +1,191 @@
+"""Conversations as hosts know them: keys and session ids, archives, sub-agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lossless.patterns import is_scheduled
+from lossless.store import jsontext
+from lossless.store.base import ConversationRow
+from lossless.store.core import ACTIVE, CONVERSATION_COLUMNS, OWNED, Core, conversation_row
+
+
+class Sessions(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    def conversation_by_id(self, conversation_id: int) -> ConversationRow | None:
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
+            id=conversation_id,
+            owner=self.owner,
+        )
+        return conversation_row(rows[0]) if rows else None
+
+    def lock_conversation(self, key: str, session: str | None, now: int) -> ConversationRow:
+        if session is not None and is_scheduled(key):
+            return self._lock_run(key, session, now)
+        return self._lock_active(key, session, now)
+
+    def _lock_run(self, key: str, session: str, now: int) -> ConversationRow:
+        """Every run of a scheduled job is a conversation of its own, and a late word of an old run goes to that one."""
+        self._held_active(key)  # whoever starts another run meanwhile has done so when this returns
+        run = self.member(key, session)
+        if run is not None:
+            return self.hold(run.id)
+        active = self._lock_active(key, None, now)
+        if active.session is None:
+            self._know_by(active.id, session, now)
+            return active
+        return self.start(key, session, now, continues=active.id, parent=active.parent, cause="cron-rotation")
+
+    def _lock_active(self, key: str, session: str | None, now: int) -> ConversationRow:
+        found = self._held_active(key)
+        while found is None:
+            # Whoever loses the race to create it finds the winner's row.
+            self._insert(key, session, now)
+            found = self._held_active(key)
+        if session is not None and found.session != session:
+            self._know_by(found.id, session, now)
+        return found
+
+    def _held_active(self, key: str) -> ConversationRow | None:
+        rows = self.all(ACTIVE + self.for_update, owner=self.owner, key=key)
+        return conversation_row(rows[0]) if rows else None
+
+    def _know_by(self, conversation_id: int, session: str, now: int) -> None:
+        self._set("session", conversation_id, session)
+        self._note_session(conversation_id, session, now)
+
+    def _note_session(self, conversation_id: int, session: str, now: int) -> None:
+        self.run(
+            "INSERT INTO session (conversation_id, session, first_at, last_at) VALUES (:id, :session, :now, :now)"
+            " ON CONFLICT (conversation_id, session) DO UPDATE SET last_at = excluded.last_at",
+            id=conversation_id,
+            session=session,
+            now=now,
+        )
+
+    def _insert(
+        self,
+        key: str,
+        session: str | None,
+        now: int,
+        *,
+        continues: int | None = None,
+        parent: int | None = None,
+        archived_for: str | None = None,
+        active: bool = True,
+    ) -> int | None:
+        """A new conversation's id; None if there is an active one already."""
+        rows = self.all(
+            "INSERT INTO conversation (owner, key, active, session, continues, parent_id, archive_cause, archived_at,"
+            " created_at, updated_at) VALUES (:owner, :key, :active, :session, :continues, :parent, :cause, :archived,"
+            " :now, :now) ON CONFLICT DO NOTHING RETURNING id",
+            owner=self.owner,
+            key=key,
+            active=int(active),
+            session=session,
+            continues=continues,
+            parent=parent,
+            cause=archived_for,
+            archived=None if active else now,
+            now=now,
+        )
+        if rows and session is not None:
+            self._note_session(rows[0][0], session, now)
+        return rows[0][0] if rows else None
+
+    def member(self, key: str, session: str) -> ConversationRow | None:
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND id IN"  # noqa: S608 - constants
+            " (SELECT conversation_id FROM session WHERE session.session = :session) ORDER BY active DESC, id DESC LIMIT 1",
+            owner=self.owner,
+            key=key,
+            session=session,
+        )
+        return conversation_row(rows[0]) if rows else None
+
+    def start(
+        self,
+        key: str,
+        session: str | None,
+        now: int,
+        *,
+        continues: int | None = None,
+        parent: int | None = None,
+        active: bool = True,
+        cause: str | None = None,
+    ) -> ConversationRow:
+        fresh = None
+        while fresh is None:
+            if active and (present := self._held_active(key)):
+                self.archive(present.id, cause, now)
+            archived_for = None if active else cause
+            fresh = self._insert(
+                key, session, now, continues=continues, parent=parent, archived_for=archived_for, active=active
+            )
+        return self.hold(fresh)
+
+    def archive(self, conversation_id: int, cause: str | None, now: int) -> bool:
+        archived = self.run(
+            "UPDATE conversation SET active = 0, archive_cause = :cause, archived_at = :now"
+            " WHERE id = :id AND owner = :owner AND active = 1",
+            cause=cause,
+            now=now,
+            id=conversation_id,
+            owner=self.owner,
+        )
+        return archived > 0
+
+    def set_parent(self, conversation_id: int, parent_id: int | None) -> None:
+        self._set("parent_id", conversation_id, parent_id)
+
+    def set_title(self, conversation_id: int, title: str | None) -> None:
+        self._set("title", conversation_id, title)
+
+    def set_renewed(self, conversation_id: int, now: int) -> None:
+        self._set("renewed_at", conversation_id, now)
+
+    def set_transcribed(self, conversation_id: int) -> None:
+        self._set("transcribed", conversation_id, 1)
+
+    def _set(self, column: str, conversation_id: int, value: Any) -> None:
+        self.run(
+            f"UPDATE conversation SET {column} = :value WHERE id = :id AND owner = :owner",  # noqa: S608 - our names
+            value=value,
+            id=conversation_id,
+            owner=self.owner,
+        )
+
+    def sessions(self, conversation_id: int) -> list[str]:
+        rows = self.all(
+            f"SELECT s.session FROM session s WHERE s.conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
+            " ORDER BY s.first_at, s.session",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [row[0] for row in rows]
+
+    def family(self, key: str) -> list[ConversationRow]:
+        # UNION and not UNION ALL: parents that lead back to themselves must end all the same.
+        rows = self.all(
+            "WITH RECURSIVE below (id) AS (SELECT id FROM conversation WHERE owner = :owner AND key = :key UNION"  # noqa: S608 - constants
+            " SELECT c.id FROM conversation c JOIN below b ON c.parent_id = b.id WHERE c.owner = :owner)"
+            f" SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id IN (SELECT id FROM below)"
+            " ORDER BY CASE key WHEN :key THEN 0 ELSE 1 END, active DESC, id DESC",
+            owner=self.owner,
+            key=key,
+        )
+        return [conversation_row(row) for row in rows]
+
+    def cursors(self, prefix: str, conversation_id: int | None = None) -> list[tuple[int, str, Any]]:
+        among = "" if conversation_id is None else " AND k.conversation_id = :conversation"
+        rows = self.all(
+            "SELECT k.conversation_id, k.source, k.state FROM cursor k JOIN conversation c ON c.id = k.conversation_id"  # noqa: S608 - constants
+            f" WHERE c.owner = :owner AND substr(k.source, 1, :size) = :prefix{among} ORDER BY 1, 2",
+            owner=self.owner,
+            conversation=conversation_id,
+            size=len(prefix),
+            prefix=prefix,
+        )
+        return [(row[0], row[1], jsontext.loads(row[2])) for row in rows]

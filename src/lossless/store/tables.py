@@ -1,0 +1,201 @@
+"""Whole tables, for all owners: what moving from one database to another reads and writes.
+
+What a database derives by itself (search index, event hashes, numbering) is no part of it: the rows bring it about.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from itertools import groupby
+from os.path import abspath
+from typing import Any
+
+from lossless.store import jsontext
+from lossless.store.base import SPAN, Rows, Shape
+from lossless.store.core import Core, Row
+
+TABLES = (
+    "conversation",
+    "session",
+    "message",
+    "alias",
+    "copy",
+    "summary",
+    "summary_message",
+    "summary_source",
+    "revision",
+    "item",
+    "detached",
+    "file",
+    "cursor",
+    "debt",
+    "manifest",
+    "pin",
+    "vector",
+    "recall_grant",
+    "grant_conversation",
+    "grant_read",
+    "guard",
+)
+"""Every table that is not derived, those that others refer to first."""
+GROWING = ("conversation", "message", "summary")
+"""Those whose rows are not taken back when a migration is taken up again: they are many, or others refer to them."""
+_MARK = "migration"
+_SUMMARIES = "(SELECT y.id FROM summary y WHERE y.conversation_id = :conversation)"
+_BELONGS = {
+    "message": "t.id > :first AND t.id < :last",
+    "copy": "t.message_id > :first AND t.message_id < :last",
+    "summary_message": f"t.summary_id IN {_SUMMARIES}",
+    "summary_source": f"t.summary_id IN {_SUMMARIES}",
+    "revision": f"t.summary_id IN {_SUMMARIES}",
+}
+
+
+class Tables(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    binary: str
+    """The collation that compares texts by their bytes."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]: ...
+
+    @abstractmethod
+    def stream(self, sql: str, **parameters: Any) -> Rows:
+        """The rows of a query one by one, on a connection of its own unless a transaction or a snapshot is open."""
+
+    @abstractmethod
+    def columns(self, table: str) -> list[tuple[str, str, int]]:
+        """Name, type and place in the primary key (from 1 on; 0: none) of the columns that can be written."""
+
+    @abstractmethod
+    def defer_links(self) -> None:
+        """In a transaction: rows may refer to rows that come later in it."""
+
+    @abstractmethod
+    def renumber(self) -> None: ...
+
+    @abstractmethod
+    def new_ids(self, table: str, count: int) -> list[int]: ...
+
+    # what there is
+
+    def tables(self) -> tuple[str, ...]:
+        return TABLES
+
+    def shape(self, table: str) -> Shape:
+        found = self.columns(table)
+        names = tuple(name for name, _, _ in found)
+        key = tuple(name for name, _, place in sorted(found, key=lambda column: column[2]) if place)
+        texts = frozenset(name for name, kind, _ in found if kind.lower() == "text")
+        return Shape(table, names, key or names, texts)
+
+    def identity(self) -> str:
+        where = self.location if "://" in self.location else abspath(self.location)
+        oldest = self.all("SELECT owner, key, created_at FROM conversation ORDER BY id LIMIT 1")
+        return jsontext.dumps([where, *oldest])
+
+    def count(self, table: str) -> int:
+        return int(self.all(f"SELECT count(*) FROM {table} t WHERE {_told(table)}", mark=_MARK)[0][0])  # noqa: S608 - our names
+
+    def rows(self, shape: Shape) -> Rows:
+        columns = ", ".join(f"t.{name}" for name in shape.columns)
+        return self.stream(
+            f"SELECT {columns} FROM {shape.table} t WHERE {_told(shape.table)} ORDER BY {self._order(shape, shape.key)}",  # noqa: S608 - our names
+            mark=_MARK,
+        )
+
+    def _order(self, shape: Shape, names: Sequence[str]) -> str:
+        """By bytes, and what is empty first: the order in which both databases and Python agree."""
+        empty = " NULLS FIRST" if shape.key == shape.columns else ""  # a key has nothing empty, and an index to go by
+        return ", ".join(f"t.{name}{f' COLLATE {self.binary}' if name in shape.texts else ''}{empty}" for name in names)
+
+    def part(
+        self, table: str, conversation_id: int, columns: Sequence[str], order: Sequence[str] | None = None
+    ) -> Rows:
+        shape = self.shape(table)
+        chosen = ", ".join(f"t.{name}" for name in columns)
+        belongs = _BELONGS.get(table, "t.conversation_id = :conversation")
+        return self.stream(
+            f"SELECT {chosen} FROM {table} t WHERE {belongs} AND EXISTS (SELECT 1 FROM conversation c"  # noqa: S608 - our names
+            f" WHERE c.id = :conversation AND c.owner = :owner) ORDER BY {self._order(shape, order or shape.key)}",
+            conversation=conversation_id,
+            first=conversation_id * SPAN,
+            last=(conversation_id + 1) * SPAN,
+            owner=self.owner,
+        )
+
+    # what comes in
+
+    def take(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self.defer_links()
+        self.insert(table, columns, rows)
+        if table == "summary":
+            place, text = columns.index("id"), columns.index("text")
+            self._index_summaries((row[place], row[text]) for row in rows)
+        elif table == "message":
+            place, text, event = (columns.index(name) for name in ("id", "text", "event_id"))
+            self.index([(row[place], row[text]) for row in rows])
+            named = ((row[place] // SPAN, (row[event], row[place] % SPAN)) for row in rows if row[event] is not None)
+            for conversation_id, events in groupby(named, key=lambda each: each[0]):
+                self.remember_events(conversation_id, [each for _, each in events])
+
+    def change(self, shape: Shape, rows: Sequence[Row]) -> None:
+        others = [name for name in shape.columns if name not in shape.key]
+        for row in rows:
+            self.run(
+                f"UPDATE {shape.table} SET {', '.join(f'{name} = :{name}' for name in others)}"  # noqa: S608 - our names
+                f" WHERE {' AND '.join(f'{name} = :{name}' for name in shape.key)}",
+                **dict(zip(shape.columns, row, strict=True)),
+            )
+        if shape.table in ("message", "summary"):
+            place, text = shape.columns.index("id"), shape.columns.index("text")
+            # A message's words never change; they can only go.
+            self.unindex([row[place] for row in rows if shape.table == "message" and not row[text]])
+            self._index_summaries((row[place], row[text]) for row in rows if shape.table == "summary")
+
+    def _index_summaries(self, texts: Iterable[tuple[int, str]]) -> None:
+        for summary_id, text in texts:
+            self.index_summary(summary_id, text)
+
+    def take_back(self) -> None:
+        for table in reversed(TABLES):
+            if table not in GROWING:
+                self.run(f"DELETE FROM {table} AS t WHERE {_told(table)}", mark=_MARK)  # noqa: S608 - our names
+        # One key has one active conversation, and which one may have changed.
+        self.run("UPDATE conversation SET active = 0")
+
+    def taken(self, public_ids: Sequence[str]) -> set[str]:
+        rows = self.all(
+            f"SELECT s.public_id FROM summary s WHERE s.public_id IN ({self.each_of('ids', 'text')})",  # noqa: S608 - constants
+            ids=self.listing(public_ids),
+        )
+        return {row[0] for row in rows}
+
+    def relate(self, conversation_id: int, *, continues: int | None, parent: int | None) -> None:
+        self.run(
+            "UPDATE conversation SET continues = :continues, parent_id = :parent WHERE id = :id AND owner = :owner"
+            " AND continues IS NULL AND parent_id IS NULL",
+            continues=continues,
+            parent=parent,
+            id=conversation_id,
+            owner=self.owner,
+        )
+
+    # who is moving in
+
+    def moving_in(self) -> str | None:
+        rows = self.all("SELECT state FROM guard WHERE name = :mark", mark=_MARK)
+        return str(jsontext.loads(rows[0][0])) if rows else None
+
+    def set_moving_in(self, identity: str | None, now: int) -> None:
+        self.run("DELETE FROM guard WHERE name = :mark", mark=_MARK)
+        if identity is not None:
+            self.insert("guard", ("name", "state", "updated_at"), [(_MARK, jsontext.dumps(identity), now)])
+
+
+def _told(table: str) -> str:
+    """The mark of a migration is no part of what is moved."""
+    return "t.name <> :mark" if table == "guard" else "TRUE"

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.hosts import npm
+from tests.hosts.programs import ClaudeCode, Codex
+from tests.provider import Provider
+
+
+def found(package: str, version: str, path: str) -> Path:
+    try:
+        return npm.program(package, version, path)
+    except LookupError as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"NO HOST PROGRAM: {reason}")
+
+
+@pytest.fixture
+def claude(provider: Provider, tmp_path: Path) -> ClaudeCode:
+    program = found("@anthropic-ai/claude-code", "2.1.325", "@anthropic-ai/claude-code-*/claude")
+    return ClaudeCode(program, tmp_path / "home", provider)
+
+
+@pytest.fixture
+def codex(provider: Provider, tmp_path: Path) -> Codex:
+    program = found("@openai/codex", "0.166.0", "@openai/codex-*/vendor/*/bin/codex")
+    return Codex(program, tmp_path / "home", provider)

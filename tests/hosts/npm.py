@@ -1,0 +1,50 @@
+"""Programs that come from npm, installed once and kept for the next run.
+
+They go to LCM_TEST_HOSTS_DIR, else to the user's cache, in a directory named after their version.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+
+def program(package: str, version: str, path: str) -> Path:
+    """The file of a package that matches the path; LookupError if it would have to be installed and there is no npm."""
+    kept = os.environ.get("LCM_TEST_HOSTS_DIR")
+    cache = Path(kept) if kept else platformdirs.user_cache_path("lossless", appauthor=False) / "hosts"
+    place = cache / f"{package.lstrip('@').replace('/', '-')}-{version}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f"{place.name}.lock").open("w") as lock:
+        # Tests run in several processes: one installs, the others wait for it.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            _install(f"{package}@{version}", path, place)
+    # An older npm brings the program for every C library; the usual one's has the shortest name.
+    return min(place.glob(path))
+
+
+def _install(package: str, path: str, place: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise LookupError(f"npm, which would install {package}, is not on the path")
+    options = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    with tempfile.TemporaryDirectory(dir=place.parent) as new:
+        done = subprocess.run(
+            [npm, "install", "--prefix", new, *options, package],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        modules = Path(new, "node_modules")
+        # The program itself is an optional dependency: npm is content without.
+        if done.returncode or not any(modules.glob(path)):
+            raise RuntimeError(f"npm could not install {package}: {done.stdout}{done.stderr}")
+        modules.rename(place)
