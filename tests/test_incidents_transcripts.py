@@ -255,6 +255,17 @@ def test_ic43_a_fork_shows_only_the_newest_of_its_parent(tmp_path: Path, databas
         assert len(chat.messages()) == 11, "all of it is stored"
 
 
+def test_ic43_what_a_fork_said_itself_is_all_in_its_context(tmp_path: Path, database: str) -> None:
+    settings = Settings(bootstrap_max_tokens=100, large_files_dir=str(tmp_path / "files"))
+    with Lossless.open(database, settings=settings) as lcm:
+        fork = Session(tmp_path / "fork.jsonl", "s2", parent="s1")
+        fork.says(*(user(f"m{n} " + "word " * 30) for n in range(10)))
+        fork.write([fork.entry(user(f"own {n} " + "word " * 30), at=10_000 + n) for n in range(10)])
+        chat = lcm.conversation("agent:main:fork")
+        assert 7 <= chat.bootstrap(fork.path).outside < 10
+        assert [text[:5] for text in shown(chat)[-10:]] == [f"own {n}" for n in range(10)]
+
+
 def test_ic44_a_fork_whose_newest_message_is_too_large_shows_none_of_its_parent(tmp_path: Path, database: str) -> None:
     settings = Settings(bootstrap_max_tokens=10, large_files_dir=str(tmp_path / "files"))
     with Lossless.open(database, settings=settings) as lcm:

@@ -235,14 +235,17 @@ def _settle(job: _Job, row: ConversationRow, is_same: bool) -> str:
 
 
 def _bound(job: _Job) -> int:
-    """Up to which message a fork stays out of the context: all but the newest that fit into the budget."""
-    sizes = [
-        (entry.number, message_tokens(entry.message))
-        for entry in job.file.messages()
-        if entry.message is not None and (job.branch is None or entry.id in job.branch)
-    ]
+    """Up to which message a fork stays out of the context: of what was said before it, all but the newest that fit."""
+    forked_at = job.file.header.started_at
+    before: list[tuple[int, int]] = []
+    for entry in job.file.messages():
+        message = entry.message
+        if message is None or (job.branch is not None and entry.id not in job.branch):
+            continue
+        if forked_at is None or message.at is None or message.at < forked_at:
+            before.append((entry.number, message_tokens(message)))
     left = job.budget
-    for number, size in reversed(sizes):
+    for number, size in reversed(before):
         left -= size
         if left < 0:
             return number
