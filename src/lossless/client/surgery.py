@@ -1,0 +1,154 @@
+"""Operations on old data, ready to be driven: what is asked, whom, and what is told on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, structs
+
+from lossless import summarizers
+from lossless.config import Settings
+from lossless.engine.flow import advance
+from lossless.engine.prompts import Templates
+from lossless.engine.surgery import past, select
+from lossless.engine.surgery.anew import AT_ONCE, Making
+from lossless.engine.surgery.cost import cost
+from lossless.engine.surgery.select import Selection
+from lossless.errors import InvalidInput, LosslessError, NotFound, SummarizerError
+from lossless.model import Applied, Plan, Step, SummaryRequest
+from lossless.store import jsontext
+from lossless.store.base import ConversationRow
+from lossless.summarizers import Awaited, Chain, Function, Reply, Summarizer
+
+if TYPE_CHECKING:
+    from lossless.client import Lossless
+
+
+class How(Struct, frozen=True):
+    """How summaries are made anew, and how far it goes."""
+
+    apply: bool = False
+    dry_run: bool = False
+    """A model is asked, and nothing is written. With neither of the two it is only planned."""
+    model: str | Function | Summarizer | None = None
+    """Who writes; otherwise who writes the summaries."""
+    prompt_dir: str | Path | None = None
+    timestamps: bool = True
+    """Whether the model is told when things were said."""
+    timezone: str | None = None
+    started: Callable[[Applied], None] | None = None
+    """Told the plan, and the operation's id, before anything is asked."""
+    progress: Callable[[Step], None] | None = None
+    """Told each step that has ended, in their order."""
+
+    def options(self) -> dict[str, str | bool | None]:
+        """What has to be known to go on with it later; a function of one's own has to be there again."""
+        return {
+            "model": self.model if isinstance(self.model, str) else None,
+            "prompt_dir": None if self.prompt_dir is None else str(Path(self.prompt_dir).resolve()),
+            "timestamps": self.timestamps,
+            "timezone": self.timezone,
+        }
+
+
+class Remaking(Struct):
+    """Summaries being made anew, and whom they are asked of: driven here, a few at a time, or by whoever awaits."""
+
+    making: Making
+    summarizer: Summarizer
+    progress: Callable[[Step], None]
+
+    def run(self) -> Applied:
+        for stage in self.making.stages():
+            pool = ThreadPoolExecutor(AT_ONCE)
+            try:
+                for step in pool.map(self._made, stage):
+                    self.progress(step)
+            except BaseException:
+                # Interrupted: what is under way ends, nothing else begins.
+                self.making.problem = self.making.problem or "It was interrupted."
+                raise
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return self.making.end()
+
+    def _made(self, step: Step) -> Step:
+        try:
+            flow = self.making.flow(step)
+            asked = advance(flow)
+            while isinstance(asked, SummaryRequest):
+                asked = advance(flow, self.answer(asked))
+            return asked
+        except LosslessError as error:
+            return self.making.failed(step, error)
+
+    def answer(self, request: SummaryRequest) -> Reply | SummarizerError:
+        try:
+            return self.summarizer.ask(request)
+        except SummarizerError as error:
+            return error
+
+
+def remaking(
+    lcm: Lossless,
+    row: ConversationRow,
+    kind: Literal["rewrite", "repair"],
+    selection: Selection | dict[str, str],
+    how: How,
+    operation: str | None = None,
+) -> Remaking | Applied:
+    """Summaries to be made anew, ready to be driven; what came of it, where nothing is to be asked."""
+    settings, templates = _settings(lcm, how), _templates(lcm, how)
+    summarizer = _summarizer(lcm, settings, how)
+    steps = select.steps(lcm._store, row, selection, settings, templates)
+    plan = Plan(kind, row.key, steps, summarizer.name, cost(summarizer.name, steps))
+    if not (how.apply or how.dry_run):
+        return Applied(plan, "planned")
+    if not steps:
+        return Applied(plan, "applied" if how.apply else "drafted")
+    if summarizer.name == "extractive":
+        raise InvalidInput("There is no model to write summaries.", hint="Set summary_model, or name one.")
+    making = Making(lcm._store, row, plan, settings, templates, lcm._clock, how.timestamps, operation)
+    if how.apply and operation is None:
+        making.begin(how.options())
+    if how.started is not None:
+        how.started(Applied(plan, "planned", (), making.operation))
+    return Remaking(making, summarizer, how.progress or (lambda step: None))
+
+
+def resuming(lcm: Lossless, operation_id: str, how: How) -> Remaking | Applied:
+    """What is left of an operation that ended early, ready to be driven."""
+    found = past.found(lcm._store, operation_id)
+    row = lcm._store.conversation_by_id(found.conversation_id)
+    if row is None:
+        raise NotFound("operation", operation_id)
+    kind: Literal["rewrite", "repair"] = "rewrite" if found.kind == "rewrite" else "repair"
+    if found.status not in ("planned", "partly") or found.kind != kind:
+        raise InvalidInput(f"Nothing of {operation_id} is left to do: it is {found.status}.")
+    told = jsontext.loads(found.plan)
+    options = told["options"] | ({} if how.model is None else {"model": how.model})
+    again = structs.replace(how, apply=True, **options)
+    return remaking(lcm, row, kind, dict(told["steps"]), again, operation_id)
+
+
+def _settings(lcm: Lossless, how: How) -> Settings:
+    return lcm.settings if how.timezone is None else structs.replace(lcm.settings, timezone=how.timezone)
+
+
+def _templates(lcm: Lossless, how: How) -> Templates:
+    if how.prompt_dir is None:
+        return lcm._templates()
+    templates = Templates.load(how.prompt_dir)
+    if templates.problems:
+        raise InvalidInput(templates.problems[0], hint="`lcm prompts check` tells more. Nothing was asked.")
+    return templates
+
+
+def _summarizer(lcm: Lossless, settings: Settings, how: How) -> Summarizer:
+    if how.model is None:
+        return lcm._summarizer()
+    named = summarizers.resolve(how.model, settings, on_event=lcm._on_event)
+    return named if isinstance(named, Awaited) else Chain([named])

@@ -1,0 +1,118 @@
+"""A condensed summary gives way to its sources: they stand in the context again, where they stood before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from lossless.engine.promise import broken
+from lossless.errors import ContextMoved, InvalidInput, StoreCorrupt
+from lossless.model import Applied, Plan, Step
+from lossless.store import jsontext
+from lossless.store.base import ConversationRow, ItemRow, OperationRow, Store, SummaryRow, Touched
+from lossless.store.rows import moment
+
+
+def plan(store: Store, conversation: ConversationRow, summary: SummaryRow, *, purge: bool) -> Plan:
+    """What would come in the place of a summary, and what that costs; a purge says what forbids it."""
+    item = _item(store, conversation, summary)
+    sources = _places(store, conversation.id, summary, item) if item else []
+    rows = {row.id: row for row in store.summaries(conversation.id, [each.summary_id or 0 for each in sources])}
+    steps = tuple(_step(store, conversation.id, rows[each.summary_id or 0]) for each in sources)
+    gained = sum(each.tokens for each in sources) - (item.tokens if item else 0)
+    before = conversation.context_tokens
+    review = _referring(store, conversation, summary) if purge else ()
+    return Plan("dissolve", conversation.key, steps, "", None, before, before + gained, review)
+
+
+def dissolve(store: Store, conversation: ConversationRow, summary: SummaryRow, *, purge: bool, now: int) -> Applied:
+    """Do it, in one transaction, and prove it."""
+    planned = plan(store, conversation, summary, purge=purge)
+    if planned.review:
+        raise InvalidInput(" ".join(planned.review), hint="Nothing was changed; without purge it is only dissolved.")
+    item = _item(store, conversation, summary)
+    sources = _places(store, conversation.id, summary, item) if item else []
+    ordinals = {each.ordinal for each in [*sources, *([item] if item else []), *_beside(store, conversation, summary)]}
+    touched = Touched(conversation.id, (summary.id,) if purge else (), links=purge, ordinals=tuple(sorted(ordinals)))
+    operation = f"op_{os.urandom(6).hex()}"
+    did = " and ".join(["dissolved"] * bool(item) + ["purged"] * purge)
+    told = f"{summary.public_id} {did}: {len(sources):,} sources stand in its place"
+    done = jsontext.dumps({"summary": summary.public_id, "purge": purge})
+    with store.transaction():
+        store.hold(conversation.id)
+        flaws = broken(store, conversation.id)
+        store.add_operation(OperationRow(operation, conversation.id, "dissolve", now, "planned", done, told))
+        with store.recording(operation, touched):
+            if item and not store.unfold(conversation.id, item, sources, now):
+                raise ContextMoved(f"{summary.public_id} is no longer in the context.", hint="Nothing was changed.")
+            if purge:
+                store.purge(conversation.id, summary.id)
+        store.set_operation(operation, "applied", told)
+        if broken(store, conversation.id) != flaws:
+            raise StoreCorrupt(f"{summary.public_id} cannot be dissolved whole.", hint="Nothing was changed.")
+    return Applied(planned, "applied", tuple(replace(step, state="written") for step in planned.steps), operation)
+
+
+def _item(store: Store, conversation: ConversationRow, summary: SummaryRow) -> ItemRow | None:
+    """Its place in the context; None if it was dissolved before, and may only be purged."""
+    if summary.depth == 0:
+        raise InvalidInput(
+            f"{summary.public_id} is a leaf: it was made from messages.",
+            hint="Only condensed summaries can be dissolved.",
+        )
+    found = next((item for item in store.items(conversation.id) if item.summary_id == summary.id), None)
+    if found is None and not _beside(store, conversation, summary):
+        raise InvalidInput(
+            f"{summary.public_id} is not in the context of {conversation.key}.", hint="Dissolve what was made from it."
+        )
+    return found
+
+
+def _beside(store: Store, conversation: ConversationRow, summary: SummaryRow) -> list[ItemRow]:
+    left = store.detached(conversation.id)
+    return [item for item, cause, _ in left if item.summary_id == summary.id and cause == "dissolved"]
+
+
+def _places(store: Store, conversation_id: int, summary: SummaryRow, item: ItemRow) -> list[ItemRow]:
+    """Its sources, each at the first ordinal of its own run, which is free again."""
+    _, ids = store.sources(conversation_id, summary.id)
+    rows = {row.id: row for row in store.summaries(conversation_id, ids)}
+    copied = store.transplants(conversation_id)
+
+    def place(summary_id: int) -> int:
+        seq = min(_seqs(store, conversation_id, summary_id))
+        back = (each.place - each.first_seq for each in copied if each.first_seq <= seq <= each.last_seq)
+        return seq + next(back, 0)
+
+    if not ids:
+        raise InvalidInput(f"{summary.public_id} has no sources.", hint="There is nothing to take its place.")
+    # The first one stands where the summary stood, which may be before the first of its messages.
+    ordinals = [item.ordinal, *(place(each) for each in ids[1:])]
+    return [
+        ItemRow(ordinal, each, rows[each].tokens, rows[each].depth) for ordinal, each in zip(ordinals, ids, strict=True)
+    ]
+
+
+def _seqs(store: Store, conversation_id: int, summary_id: int) -> Iterator[int]:
+    """The seqs of the first messages below a summary."""
+    waiting = [summary_id]
+    while waiting:
+        seqs, ids = store.sources(conversation_id, waiting.pop())
+        yield from seqs[:1]
+        waiting += ids[:1]
+
+
+def _step(store: Store, conversation_id: int, row: SummaryRow) -> Step:
+    seqs, ids = store.sources(conversation_id, row.id)
+    first, last = (None if at is None else moment(at) for at in (row.earliest_at, row.latest_at))
+    return Step(
+        row.public_id, row.depth, len(seqs) + len(ids), row.tokens, 0, 0, first, last, reason="returns", old=row.text
+    )
+
+
+def _referring(store: Store, conversation: ConversationRow, summary: SummaryRow) -> tuple[str, ...]:
+    """What refers to a summary, as sentences."""
+    names = store.consumers(conversation.id, summary.id)
+    return tuple(f"{name} was made from {summary.public_id}." for name in names)
