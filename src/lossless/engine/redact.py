@@ -1,0 +1,368 @@
+"""Pure: secrets in messages, and the placeholders that are stored in their place.
+
+A placeholder is `[REDACTED:<kind>:<8 hex>]`. Its digits are a keyed hash of the secret: the same secret has the same
+placeholder wherever it is met under one key, and whoever lacks the key cannot try candidates against it. What was redacted is
+left as it is when it is redacted again, so that a message which is sent twice is the same message twice.
+
+Everything is found in time linear in the text (RE2, or one walk by hand).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from msgspec import structs
+
+from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.search import regex
+
+if TYPE_CHECKING:
+    import re2
+
+ON = "on"
+"""Among the patterns of a setting: the built-in kinds alone."""
+OWN = "custom"
+"""The kind of what a pattern of one's own finds."""
+_DIGITS = 8
+_PLACEHOLDER = "[REDACTED:"
+_REDACTED = re.compile(r"\[REDACTED:[a-z-]+:[0-9a-f]{8}\]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DEPTH = 64
+"""Deeper values are left as they are: no wire format nests so deep."""
+
+P = TypeVar("P", bound=Part)
+Accept: TypeAlias = Callable[[str], bool]
+
+
+class Span(NamedTuple):
+    """Where a secret stands, from a character to before another."""
+
+    start: int
+    end: int
+    kind: str
+    quote: str = ""
+    """What has to stand around a placeholder, for JSON to stay JSON."""
+
+
+# What any secret has somewhere: most texts hold none of it, and are looked at once.
+_SIGNS = (
+    r"sk-|gh[opusr]_|github_pat_|A[KS]IA[A-Z0-9]|xox[a-z]-|AIza|PRIVATE KEY|eyJ[\w-]{8}|hooks\.slack\.com/"
+    r"|(?i:bearer\s|authorization|secret_?(?:access_?)?key|passw|passphrase|pwd)"
+)
+_KEY_NAME = r"(?:[\w.-]*?(?:password|passwd|passphrase|pwd))"
+_QUOTE = r"""(?:\\*["'])"""
+
+
+def _is_random(value: str) -> bool:
+    """Whether a run of letters and digits mixed is in it, as in no name that people make up."""
+    return any(len(run) >= 16 and _is_mixed(run) for run in re.split(r"[_-]", value))
+
+
+def _is_mixed(value: str) -> bool:
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+_KINDS: tuple[tuple[str, str, Accept], ...] = (
+    ("anthropic-key", r"\bsk-ant-[\w-]{20,}", _is_random),
+    ("api-key", r"\bsk-[\w-]{20,}", _is_random),
+    ("github-token", r"\b(?:gh[opusr]_[A-Za-z0-9]{30,}|github_pat_\w{22,})", _is_mixed),
+    ("aws-id", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", _always),
+    ("aws-secret", rf"(?i:secret_?(?:access_?)?key){_QUOTE}?\s*[:=]\s*{_QUOTE}?([A-Za-z0-9/+]{{40}})\b", _is_mixed),
+    ("slack-token", r"\bxox[a-z]-[A-Za-z0-9-]{10,}", _is_mixed),
+    ("slack-webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[\w/+-]{20,}", _always),
+    ("google-key", r"\bAIza[\w-]{35}", _is_mixed),
+    ("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*", _always),
+    (
+        "authorization",
+        rf"(?i:authorization){_QUOTE}?\s*[:=]\s*{_QUOTE}?(?i:bearer|basic|token)\s+([\w.~+/=-]{{8,}})",
+        _always,
+    ),
+    ("authorization", r"(?i:\bbearer)\s+([\w.~+/-]{20,}=*)", _is_mixed),
+)
+_PASSWORD = (
+    rf"((?i:{_QUOTE}?{_KEY_NAME}({_QUOTE})?))\s*([:=])\s*"
+    # In quotes that are escaped themselves, a quote ends it; in others an escaped one belongs to it.
+    r"""(?:\\+["']((?:[^"'\\\n]|\\[^"'\\])+)|"((?:[^"\\\n]|\\.)+)|'((?:[^'\\\n]|\\.)+)|([^\s"'<>,;&|)}\]\\]+))"""
+)
+_SECRET_NAME = re.compile(_KEY_NAME, re.IGNORECASE)
+_NO_SECRET = re.compile(
+    r"(?i:required|optional|none|null|nil|undefined|true|false|yes|no|string|str|text|int|changed|reset|expired|incorrect"
+    r"|invalid|wrong|missing|empty|unset|unknown|hidden|must|is|was|has|should|the|your|my|our|a|an|to|for|and|or|not|it|min"
+    r"|max|prompt|password|passwd|pwd|passphrase)[.:!?]*\Z"
+    r"|[*x•.]+\Z|\[REDACTED:|\$[{(]|\$(?:[A-Z0-9_]+|[a-z_]+)\Z|<[^>]*>?\Z|\{[{%]?[\w. ]*[%}]*\Z|%\("
+)
+"""Words about a password, masks, and what a template or a shell fills in."""
+_CODE = re.compile(r"=|[A-Za-z_][\w.]*[(\[]|(?:os|process|env|config|settings|self|args|opts|secrets|request|user)\.")
+_PATH = re.compile(r"[/~.]|[A-Za-z]:[\\/]")
+_PRIVATE = "PRIVATE KEY"
+_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINES = re.compile(r"(?:[A-Za-z0-9+/=\s:,.-]|\\[nr])*")
+"""What is left of a key whose end was cut off."""
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{32}")
+_BESIDE = 300
+"""How far from an AWS id its secret may stand."""
+_RUN = re.compile(r"[A-Za-z0-9/+]+")
+
+
+@cache
+def _compiled(pattern: str) -> re2.Pattern:
+    import re2
+
+    return re2.compile(pattern)
+
+
+class Redactor:
+    """Finds the built-in kinds of secrets, and what patterns of one's own match; raises `InvalidInput` for what is no pattern.
+
+    `key` is asked for once, when the first secret is met.
+    """
+
+    def __init__(self, patterns: Iterable[str], key: Callable[[], bytes]) -> None:
+        self._own = [regex.compile(each) for each in patterns if each != ON]
+        self._ask = key
+
+    @cached_property
+    def _key(self) -> bytes:
+        return self._ask()
+
+    def __call__(self, message: Message) -> tuple[Message, int]:
+        """The message without its secrets, and how many there were. The very same one if there were none."""
+        walk = _Walk(self)
+        return walk.message(message), walk.count
+
+    def text(self, text: str) -> str:
+        """The text without its secrets."""
+        return _Walk(self).text(text)
+
+    def data(self, data: bytes) -> bytes:
+        """The bytes without their secrets, if they are text."""
+        return _Walk(self).data(data)
+
+    def placeholder(self, secret: str, span: Span) -> str:
+        digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
+        return f"{span.quote}{_PLACEHOLDER}{span.kind}:{digest.hex()[:_DIGITS]}]{span.quote}"
+
+    def spans(self, text: str) -> list[Span]:
+        """Where secrets stand in a text, in order, none over another."""
+        text = _SURROGATE.sub("\ufffd", text) if not text.isascii() else text  # RE2 cannot read half a character
+        found = list(_built_in(text)) if _compiled(_SIGNS).search(text) else []
+        found += [Span(start, end, OWN) for pattern in self._own for start, end in pattern.spans(text) if end > start]
+        return _apart(_beyond_placeholders(text, found)) if found else []
+
+
+def _built_in(text: str) -> Iterator[Span]:
+    for kind, pattern, is_one in _KINDS:
+        for match in _compiled(pattern).finditer(text):
+            group = 1 if match.lastindex else 0
+            if is_one(match.group(group)):
+                yield Span(*match.span(group), kind)
+    yield from _passwords(text)
+    if _PRIVATE in text:
+        yield from _private_keys(text)
+    yield from _beside_ids(text)
+
+
+def _passwords(text: str) -> Iterator[Span]:
+    for match in _compiled(_PASSWORD).finditer(text):
+        name, quote, sign = match.group(1), match.group(2) or "", match.group(3)
+        group = next(each for each in (4, 5, 6, 7) if match.group(each) is not None)
+        is_bare = group == 7
+        value = match.group(group).rstrip(".:") if is_bare else match.group(group)
+        if _is_password(name, value) and not (is_bare and _is_words(value, sign, quote)):
+            start = match.span(group)[0]
+            yield Span(start, start + len(value), "password", quote if is_bare else "")
+
+
+def _is_password(name: str, value: str) -> bool:
+    """Whether what stands under the name of a password is one."""
+    if not value or _NO_SECRET.match(value):
+        return False
+    # Where a shell keeps its directory, the name means something else.
+    return not (re.match(r"""[\\"']*(?:old)?pwd\b""", name, re.IGNORECASE) and _PATH.match(value))
+
+
+def _is_words(value: str, sign: str, quote: str) -> bool:
+    """Whether something without quotes is code, or prose that goes on behind a colon."""
+    return _CODE.match(value) is not None or (sign == ":" and not quote and value.isalpha())
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    at, has_end = 0, True
+    while begin := _BEGIN.search(text, at):
+        # Once none has an end, nobody looks for it again: that would take its time.
+        end = _END.search(text, begin.end()) if has_end else None
+        has_end = end is not None
+        lines = end or _KEY_LINES.match(text, begin.end())
+        at = lines.end() if lines else begin.end()
+        if end or _KEY_LINE.search(text, begin.end(), at):
+            yield Span(begin.start(), at, "private-key")
+
+
+def _beside_ids(text: str) -> Iterator[Span]:
+    """Forty characters that stand near the id of an AWS key, and are no hash."""
+    ids = [match.span() for match in _compiled(_KINDS[3][1]).finditer(text)]
+    at = 0
+    for start, end in ids:
+        at = max(at, start - _BESIDE)
+        for run in _RUN.finditer(text, at, min(len(text), end + _BESIDE)):
+            word = run[0]
+            if len(word) == 40 and _is_mixed(word) and not (word.islower() or word.isupper()):
+                yield Span(*run.span(), "aws-secret")
+            at = run.end()
+
+
+def _beyond_placeholders(text: str, found: list[Span]) -> list[Span]:
+    """Those that are not what an earlier look has left: then a second look changes nothing."""
+    if _PLACEHOLDER not in text:
+        return found
+    there = [match.span() for match in _REDACTED.finditer(text)]
+    ends = [end for _, end in there]
+
+    def is_new(span: Span) -> bool:
+        at = bisect_right(ends, span.start)
+        return at == len(there) or there[at][0] >= span.end
+
+    return [span for span in found if is_new(span)]
+
+
+def _apart(found: list[Span]) -> list[Span]:
+    """The spans in order; of those that overlap, all that they cover together, as the first of them."""
+    kept: list[Span] = []
+    for span in sorted(found, key=lambda each: (each.start, -each.end)):
+        if kept and span.start < kept[-1].end:
+            kept[-1] = kept[-1]._replace(end=max(kept[-1].end, span.end))
+        else:
+            kept.append(span)
+    return kept
+
+
+class _Walk:
+    """Through all texts of one message."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self.count = 0
+
+    def message(self, message: Message) -> Message:
+        parts = self._parts(message.parts)
+        name = self._maybe(message.name)
+        extra = self._value(message.extra) if message.extra else message.extra
+        return structs.replace(message, parts=parts, name=name, extra=extra) if self.count else message
+
+    def text(self, text: str) -> str:
+        return self._texts([text])[0] if text else text
+
+    def data(self, data: bytes) -> bytes:
+        try:
+            words = data.decode()
+        except UnicodeDecodeError:
+            return data
+        return self.text(words).encode()
+
+    def _maybe(self, text: str | None) -> str | None:
+        return self.text(text) if text else text
+
+    def _texts(self, texts: Sequence[str]) -> list[str]:
+        """Texts that follow each other: what is a secret only when they are read together goes from each of them."""
+        spans, at = [], 0
+        for text in texts:
+            spans += [span._replace(start=at + span.start, end=at + span.end) for span in self._redactor.spans(text)]
+            at += len(text)
+        whole = "".join(texts) if len(texts) > 1 else texts[0]
+        if len(texts) > 1:
+            spans = _apart([*spans, *self._redactor.spans(whole)])
+        self.count += len(spans)
+        return list(self._replaced(texts, whole, spans)) if spans else list(texts)
+
+    def _replaced(self, texts: Sequence[str], whole: str, spans: Sequence[Span]) -> Iterator[str]:
+        start = 0
+        for text in texts:
+            end, at, pieces = start + len(text), start, list[str]()
+            for span in spans:
+                if span.start < end and span.end > start:
+                    pieces.append(whole[at : max(at, span.start)])
+                    pieces.append(self._redactor.placeholder(whole[span.start : span.end], span))
+                    at = min(span.end, end)
+            yield "".join([*pieces, whole[at:end]])
+            start = end
+
+    def _parts(self, parts: tuple[P, ...]) -> tuple[P, ...]:
+        done: list[P] = []
+        for kind, run in groupby(parts, type):
+            each = list(run)
+            done += self._run(each) if kind is Text else [self._part(part) for part in each]
+        return tuple(done)
+
+    def _run(self, parts: list[Any]) -> list[Any]:
+        """Text parts that follow each other."""
+        said = self._texts([part.text for part in parts])
+        return [
+            structs.replace(part, text=text, extra=self._extra(part)) if text != part.text or part.extra else part
+            for part, text in zip(parts, said, strict=True)
+        ]
+
+    def _part(self, part: P) -> P:
+        told: dict[str, Any] = {}
+        match part:
+            case Reasoning(text, signature):
+                said = self.text(text)
+                # A signature is for the very words, and a provider refuses it for others.
+                told = {"text": said, "signature": signature if said == text else None}
+            case ToolCall(_, name, arguments):
+                told = {"name": self.text(name), "arguments": self.text(arguments)}
+            case ToolResult(_, inner, name):
+                told = {"parts": self._parts(inner), "name": self._maybe(name)}
+            case File(_, name, data, url):
+                told = {"name": self._maybe(name), "data": self._encoded(data), "url": self._maybe(url)}
+            case Opaque(_, data):
+                told = {"data": self._value(data)}
+        return structs.replace(part, **told, extra=self._extra(part))
+
+    def _extra(self, part: Part) -> dict[str, Any]:
+        extra: dict[str, Any] = self._value(part.extra) if part.extra else part.extra
+        return extra
+
+    def _encoded(self, data: str | None) -> str | None:
+        """Base64 of a text, without the secrets in the text."""
+        try:
+            held = base64.b64decode(data or "", validate=True)
+        except (binascii.Error, ValueError):
+            return self._maybe(data)
+        kept = self.data(held)
+        return data if kept == held else base64.b64encode(kept).decode()
+
+    def _value(self, value: Any, depth: int = _DEPTH) -> Any:
+        """A JSON value; what stands under the name of a secret is one, whatever it looks like."""
+        match value:
+            case str():
+                return self.text(value)
+            case dict() if depth:
+                return {self._key(key): self._entry(key, each, depth - 1) for key, each in value.items()}
+            case list() if depth:
+                return [self._value(each, depth - 1) for each in value]
+            case _:
+                return value
+
+    def _key(self, key: Any) -> Any:
+        return self.text(key) if isinstance(key, str) else key
+
+    def _entry(self, key: Any, value: Any, depth: int) -> Any:
+        told = self._value(value, depth)
+        is_named = isinstance(key, str) and _SECRET_NAME.fullmatch(key) is not None
+        if is_named and isinstance(value, str) and told == value and _is_password(key, value):
+            self.count += 1
+            return self._redactor.placeholder(value, Span(0, len(value), "password"))
+        return told

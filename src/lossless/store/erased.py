@@ -1,0 +1,179 @@
+"""What is taken away for good: messages from under their summaries, summaries' texts, files' rows; and the search for what is left."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from lossless.store import jsontext
+from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, SummaryRow
+from lossless.store.core import Core
+
+# Every column that may hold words of a message, and how its row is called: a condition on an alias `c` tells whose it is.
+_WORDS = (
+    ("message t JOIN conversation c ON c.id = t.conversation_id", "'msg#' || t.id", ("text", "parts", "meta")),
+    ("copy t JOIN message m ON m.id = t.message_id JOIN conversation c ON c.id = m.conversation_id",
+     "'a copy of msg#' || m.id", ("text", "parts", "meta")),
+    ("summary t JOIN conversation c ON c.id = t.conversation_id", "t.public_id", ("text",)),
+    ("revision t JOIN summary s ON s.id = t.summary_id JOIN conversation c ON c.id = s.conversation_id",
+     "'an earlier text of ' || s.public_id", ("text",)),
+    ("pin t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("text",)),
+    ("file t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("name", "summary")),
+    ("cursor t JOIN conversation c ON c.id = t.conversation_id", "'a cursor of ' || c.key", ("source", "state")),
+    ("operation t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("plan", "summary")),
+    ("change t JOIN operation o ON o.id = t.operation_id JOIN conversation c ON c.id = o.conversation_id", "o.id", ("before",)),
+    ("conversation t JOIN conversation c ON c.id = t.id", "'the title of ' || c.key", ("key", "title")),
+)  # fmt: skip
+_MOST = 5
+
+
+class Erased(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    @abstractmethod
+    def erasing(self) -> AbstractContextManager[None]: ...
+
+    @abstractmethod
+    def scrub(self) -> bool: ...
+
+    @abstractmethod
+    def remains(self, needles: Sequence[str]) -> list[str]: ...
+
+    @abstractmethod
+    def kept_copies(self) -> list[str]: ...
+
+    @abstractmethod
+    def drop_copies(self) -> None: ...
+
+    beyond: tuple[str, ...]
+
+    def random_key(self, name: str, now: int) -> str:
+        key = self._guard_name(name)
+        if not (rows := self.all("SELECT state FROM guard WHERE name = :name", name=key)):
+            with self.transaction():
+                self.run(
+                    "INSERT INTO guard (name, state, updated_at) VALUES (:name, :state, :now) ON CONFLICT DO NOTHING",
+                    name=key,
+                    state=jsontext.dumps(os.urandom(32).hex()),
+                    now=now,
+                )
+            rows = self.all("SELECT state FROM guard WHERE name = :name", name=key)
+        return str(jsontext.loads(rows[0][0]))
+
+    def copied_on(self) -> list[tuple[int, bytes]]:
+        rows = self.all(
+            f"SELECT m.id, m.digest FROM transplant t JOIN message m ON m.id >= t.conversation_id * {SPAN} + t.first_seq"  # noqa: S608 - constants
+            f" AND m.id <= t.conversation_id * {SPAN} + t.last_seq JOIN conversation c ON c.id = t.conversation_id"
+            " WHERE c.owner = :owner AND coalesce(m.outside, '') <> 'forgotten'",
+            owner=self.owner,
+        )
+        return [(row[0], bytes(row[1])) for row in rows]
+
+    def beside(self, conversation_id: int, seqs: Sequence[int]) -> tuple[int, int]:
+        ids = self.listing([conversation_id * SPAN + seq for seq in seqs])
+        counts = [
+            self.all(f"SELECT count(*) FROM {table} WHERE message_id IN ({self.each_of('ids', 'bigint')})", ids=ids)  # noqa: S608 - our names
+            for table in ("vector", "copy")
+        ]
+        return counts[0][0][0], counts[1][0][0]
+
+    def unlink(self, conversation_id: int, seqs: Sequence[int]) -> None:
+        self.run(
+            f"DELETE FROM summary_message WHERE message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            ids=self.listing([conversation_id * SPAN + seq for seq in seqs]),
+        )
+
+    def reword(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> None:
+        columns = [name for name in NewSummary.__struct_fields__ if name not in ("public_id", "depth")]
+        self.run("DELETE FROM revision WHERE summary_id = :id", id=old.id)
+        below = self._below(old)
+        if not below[0].is_message:
+            # Where sources went the others move up: their order has no gaps.
+            self.run("DELETE FROM summary_source WHERE summary_id = :id", id=old.id)
+            links = [(old.id, item.summary_id, at) for at, item in enumerate(below)]
+            self.insert("summary_source", ("summary_id", "source_id", "ordinal"), links)
+        self.run(
+            f"UPDATE summary SET {', '.join(f'{name} = :{name}' for name in columns)}, revision = revision + 1,"  # noqa: S608 - our names
+            " stale = 0, tries = 0, source_hash = :seal WHERE id = :id",
+            id=old.id,
+            seal=self._seal(conversation_id, below),
+            **{name: getattr(new, name) for name in columns},
+        )
+        self._weigh(conversation_id, old.id, new.tokens)
+        self.index_summary(old.id, new.text)
+
+    def _below(self, row: SummaryRow) -> list[ItemRow]:
+        """What a summary is made from now."""
+        messages = self.all("SELECT message_id FROM summary_message WHERE summary_id = :id ORDER BY 1", id=row.id)
+        sources = self.all("SELECT source_id FROM summary_source WHERE summary_id = :id ORDER BY ordinal", id=row.id)
+        return [ItemRow(each[0] % SPAN, None, 0, MESSAGE) for each in messages] or [
+            ItemRow(0, each[0], 0, row.depth) for each in sources
+        ]
+
+    def _weigh(self, conversation_id: int, summary_id: int, tokens: int) -> None:
+        """What a summary costs now, wherever it stands."""
+        for table in ("item", "detached"):
+            self.run(f"UPDATE {table} SET tokens = :tokens WHERE summary_id = :id", tokens=tokens, id=summary_id)  # noqa: S608 - our names
+        self.run(
+            "UPDATE conversation SET context_tokens = (SELECT coalesce(sum(tokens), 0) FROM item"
+            " WHERE conversation_id = :id) WHERE id = :id",
+            id=conversation_id,
+        )
+
+    def drop_summary(self, conversation_id: int, summary_id: int) -> None:
+        self._weigh(conversation_id, summary_id, 0)
+        for table, column in (
+            ("revision", "summary_id"),
+            ("summary_source", "summary_id"),
+            ("summary_source", "source_id"),
+            ("item", "summary_id"),
+            ("detached", "summary_id"),
+            ("summary", "id"),
+        ):
+            self.run(f"DELETE FROM {table} WHERE {column} = :id", id=summary_id)  # noqa: S608 - our names
+        self._unindex("summary", summary_id)
+
+    @abstractmethod
+    def _unindex(self, table: str, identity: int) -> None: ...
+
+    def clear(self, conversation_id: int, seqs: Sequence[int], *, title: bool) -> None:
+        """A digest goes where the event id alone still tells the message; nobody can try texts against it then."""
+        self.run(
+            f"UPDATE message SET digest = :none WHERE id IN ({self.each_of('ids', 'bigint')}) AND event_id IS NOT NULL"  # noqa: S608 - our names
+            " AND NOT EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.transcribed = 1)",
+            none=bytes(16),
+            ids=self.listing([conversation_id * SPAN + seq for seq in seqs]),
+            conversation=conversation_id,
+        )
+        self.run("UPDATE debt SET failure = NULL WHERE conversation_id = :id", id=conversation_id)
+        # What was done to this conversation cannot be undone any more: the way back led through these words.
+        self.run(
+            "DELETE FROM change WHERE operation_id IN (SELECT id FROM operation WHERE conversation_id = :id)",
+            id=conversation_id,
+        )
+        self.run("DELETE FROM operation WHERE conversation_id = :id", id=conversation_id)
+        if title:
+            self.run("UPDATE conversation SET title = NULL WHERE id = :id", id=conversation_id)
+
+    def remove_files(self, conversation_id: int, ids: Sequence[str]) -> None:
+        self.run(
+            f"DELETE FROM file WHERE conversation_id = :conversation AND id IN ({self.each_of('ids', 'text')})",  # noqa: S608 - our names
+            conversation=conversation_id,
+            ids=self.listing(ids),
+        )
+
+    def holding(self, needle: str) -> Kept:
+        names: list[str] = []
+        count = 0
+        for source, name, columns in _WORDS:
+            # Not LIKE: what is looked for may hold anything.
+            found = " OR ".join(f"replace(t.{column}, :needle, '') <> t.{column}" for column in columns)
+            rows = self.all(
+                f"SELECT {name}, c.owner FROM {source} WHERE {found} LIMIT {_MOST}",  # noqa: S608 - constants
+                needle=needle,
+            )
+            names += [row[0] for row in rows if row[1] == self.owner]
+            count += len(rows)
+        return Kept(tuple(names), count)
