@@ -1,0 +1,57 @@
+"""`lcm transplant`: the history of one conversation, copied before everything in another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from lossless import Lossless
+from lossless.cli.choose import safe
+from lossless.model import Transplant
+
+_SOME = 5
+
+
+@click.command()
+@click.argument("source", metavar="SOURCE")
+@click.argument("target", metavar="TARGET")
+@click.option("--apply", is_flag=True, help="Do it; otherwise nothing is written, and you see what would be done.")
+@click.option("--dedupe", is_flag=True, help="Leave out what stands in TARGET already; otherwise that is refused.")
+@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def transplant(source: str, target: str, apply: bool, dedupe: bool, db: str | None, as_json: bool) -> None:
+    """Copy the summaries in the context of SOURCE, and everything beneath them, before all that TARGET holds.
+
+    Both are keys of conversations, or ids, as `#12`, which also reach archived ones. Nothing of SOURCE changes.
+    """
+    with Lossless.open(db, read_only=not apply) as lcm:
+        done = lcm.transplant(_named(source), _named(target), apply=apply, dedupe=dedupe)
+    if as_json:
+        data = {**msgspec.to_builtins(done, str_keys=True), "summaries": done.summaries}
+        click.echo(json.dumps({"ok": True, "command": "transplant", "data": data}))
+    else:
+        click.echo(safe("\n".join(lines(done))))
+
+
+def _named(conversation: str) -> str | int:
+    number = conversation[1:]
+    return int(number) if conversation.startswith("#") and number.isascii() and number.isdigit() else conversation
+
+
+def lines(done: Transplant) -> Iterator[str]:
+    """A transplant, as a person reads it."""
+    depths = ", ".join(f"{count:,} of depth {depth}" for depth, count in done.depths.items())
+    yield f"from {done.source} ({done.source_tokens:,} tokens) before {done.target} ({done.target_tokens:,} tokens)"
+    yield f"{done.summaries:,} summaries{f' ({depths})' if depths else ''}, {done.messages:,} messages below them"
+    yield f"{done.tokens:,} tokens more in the context of {done.target}"
+    if done.uncovered:
+        yield f"{done.uncovered:,} messages that no summary covers stay behind"
+    if done.duplicates:
+        more = len(done.duplicates) - _SOME
+        named = ", ".join(done.duplicates[:_SOME]) + (f" and {more:,} more" if more > 0 else "")
+        what = f"{done.skipped:,} of its context are left out" if done.skipped else "--dedupe leaves out what is there"
+        yield f"in {done.target} already: {named}; {what}"
+    yield "Done." if done.applied else "Nothing was written; --apply does it."

@@ -1,0 +1,158 @@
+"""Import a history, compact it to its end, carry it over: the three verbs in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from lossless.client.conversation import checked
+from lossless.engine import backfill as engine
+from lossless.engine.guards import Guards
+from lossless.errors import InvalidInput, NotFound
+from lossless.model import Backfill, ImportedSource, Message
+from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow
+from lossless.tokens import message_tokens
+from lossless.transcripts import Tally, reader, recognise
+
+if TYPE_CHECKING:
+    from lossless.client import Lossless
+
+
+class Wanted(Struct, frozen=True):
+    """What is to be made of a history."""
+
+    key: str | None
+    title: str | None
+    recompact: bool
+    single_root: bool
+    tail: int
+    transplant_to: str | None
+    apply: bool
+    progress: engine.Progress
+
+
+def backfill(lcm: Lossless, paths: Iterable[str | Path], wanted: Wanted) -> tuple[Backfill, ...]:
+    """See `Lossless.backfill`."""
+    given = [Path(path) for path in paths]
+    if not given and not (wanted.recompact and wanted.key):
+        raise InvalidInput("There is nothing to backfill.", hint="Name a transcript, or recompact and a key.")
+    if wanted.transplant_to is not None and lcm._store.conversation(wanted.transplant_to) is None:
+        raise NotFound("conversation", wanted.transplant_to, hint="Name the key of one that is active.")
+    sources = _sources(lcm, given, wanted)
+    keys = list(dict.fromkeys(each.key for each in sources if each.key)) or [wanted.key or ""]
+    if wanted.title is not None and len(keys) > 1:
+        raise InvalidInput(f"{len(keys)} conversations would have one title.", hint="Name one transcript.")
+    told = [_failed(each) for each in sources if each.status == "error" or not each.key]
+    good = [each for each in sources if each.status != "error"]
+    done = [_one(lcm, key, [each for each in good if each.key == key], wanted) for key in keys if key]
+    return (*told, *_carried(lcm, done, wanted))
+
+
+def _sources(lcm: Lossless, paths: Sequence[Path], wanted: Wanted) -> tuple[ImportedSource, ...]:
+    if not paths:
+        return ()
+    apply = wanted.apply and not wanted.recompact
+    return lcm.import_(paths, apply=apply, key=wanted.key).sources
+
+
+def _failed(source: ImportedSource) -> Backfill:
+    why = source.reason or "It holds many conversations: import it, then compact them one by one."
+    return Backfill(source.key, (source.path,), failure="" if source.status == "skipped" else why)
+
+
+def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], wanted: Wanted) -> Backfill:
+    """Compact one conversation, or tell what that would take."""
+    store = lcm._store
+    lcm.conversation(checked("key", key))._refuse_if_closed()
+    row = store.conversation(key)
+    if wanted.recompact and row is None:
+        raise NotFound("conversation", key, hint="It comes into being with its import.")
+    items = [] if row is None else store.items(row.id)
+    if not wanted.apply and not wanted.recompact:
+        items += _to_come(lcm, sources, row.next_seq if row else 1)
+    settings, templates = engine.unhurried(lcm.settings), lcm._templates()
+    expected = engine.foretell(items, settings, templates=templates, tail=wanted.tail, single_root=wanted.single_root)
+    told = Backfill(
+        key,
+        tuple(each.path for each in sources),
+        row.id if row else None,
+        imported=0 if wanted.recompact else sum(each.messages for each in sources),
+        known=sum(each.known for each in sources),
+        model=lcm._summarizer().name,
+        expected=expected,
+        tokens_before=sum(item.tokens for item in items),
+        tokens_after=sum(item.tokens for item in items),
+        summaries_left=sum(not item.is_message for item in items),
+        messages_left=sum(item.is_message for item in items),
+    )
+    return _compacted(lcm, row, told, wanted) if wanted.apply and row is not None else told
+
+
+def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, wanted: Wanted) -> Backfill:
+    store, settings, summarizer = lcm._store, engine.unhurried(lcm.settings), lcm._summarizer()
+    if wanted.title is not None:
+        with store.transaction():
+            store.set_title(row.id, wanted.title)
+    guards = Guards(store, settings, row.key, summarizer.name, lcm._clock)
+    guards.lift()
+    work = engine.begin(store, row, settings, templates=lcm._templates(), now=lcm._clock, tail=wanted.tail)
+
+    def progress(made: int) -> None:
+        wanted.progress(row.key, made, max(made, told.expected.calls))
+
+    ask = partial(guards.asked, summarizer)
+    failure = engine.finish(work, ask, single_root=wanted.single_root, progress=progress)
+    left = sum(item.is_message for item in work.items)
+    if not failure and wanted.single_root and len(work.items) > 1:
+        failure = f"There is no single root: {len(work.items):,} items are left that nothing makes shorter."
+    return structs.replace(
+        told,
+        applied=True,
+        made=tuple(work.made),
+        tokens_after=work.tokens,
+        summaries_left=len(work.items) - left,
+        messages_left=left,
+        failure=failure,
+    )
+
+
+def _to_come(lcm: Lossless, sources: Sequence[ImportedSource], ordinal: int) -> Iterator[ItemRow]:
+    """The messages that an import would bring, about as they would stand in the context."""
+    most = lcm.settings.large_file_token_threshold
+    for source in sources:
+        new = list(_messages(Path(source.path)))[-source.messages :] if source.status == "would-import" else []
+        for message in new:
+            depth = USER_MESSAGE if message.role == "user" else MESSAGE
+            yield ItemRow(ordinal, None, min(message_tokens(message), most), depth)
+            ordinal += 1
+
+
+def _messages(path: Path) -> Iterator[Message]:
+    header = recognise(path)
+    read = reader(header.format)
+    branch = read.branch(path, header)
+    for entry in read.entries(path, header, Tally()):
+        if entry.message and entry.thread is None and (branch is None or entry.id in branch):
+            yield entry.message
+
+
+def _carried(lcm: Lossless, done: Sequence[Backfill], wanted: Wanted) -> Iterator[Backfill]:
+    """Each with its transplant. The newest goes first, since each comes before all that is there."""
+    if wanted.transplant_to is None:
+        yield from done
+        return
+    grafts = {}
+    for each in sorted(done, key=lambda each: _began(lcm, each), reverse=True):
+        if each.conversation is not None and not each.failure:
+            grafts[each.key] = lcm.transplant(each.key, wanted.transplant_to, apply=wanted.apply, dedupe=True)
+    for each in done:
+        yield structs.replace(each, transplant=grafts.get(each.key))
+
+
+def _began(lcm: Lossless, done: Backfill) -> int:
+    first = lcm._store.messages(done.conversation, limit=1) if done.conversation is not None else []
+    return next((row.created_at if row.at is None else row.at for row in first), 0)
