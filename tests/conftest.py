@@ -64,6 +64,10 @@ def emptied(postgres_server: str) -> Callable[[], str]:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
+            for (copy,) in connection.execute(
+                "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'lossless!_before!_%' ESCAPE '!'"
+            ).fetchall():
+                connection.execute(f"DROP SCHEMA {copy} CASCADE".encode())
             found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'lossless'").fetchall()
             tables = ", ".join(f"lossless.{table}" for (table,) in found if table != "migration")
             connection.execute(f"TRUNCATE {tables} RESTART IDENTITY CASCADE".encode())

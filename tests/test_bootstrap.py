@@ -37,7 +37,9 @@ def test_a_transcript_is_read_once_and_then_only_what_is_new(chat: Conversation,
 
 def test_what_the_host_delivered_is_recognised_in_its_transcript(chat: Conversation, session: Session) -> None:
     chat.bootstrap(session.path)
-    chat.ingest(session.says(user("hi"), assistant("hello")))
+    lines = [session.entry(user("hi")), session.entry(assistant("hello"))]
+    chat.ingest(session.live())
+    session.write(lines)
     done = chat.bootstrap(session.path)
     assert (done.imported, done.known) == (0, 2)
     assert texts(chat) == ["hi", "hello"]

@@ -64,6 +64,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
             "relevant_memories",
             "hindsight_memories",
         ),
+        "redact": (),
         "timezone": None,
         "compaction_trigger": "threshold",
         "context_threshold": 0.75,
@@ -213,11 +214,11 @@ def test_one_setting_under_two_names_is_a_mistake(toml: Path) -> None:
 
 
 def test_what_other_versions_know_is_warned_about_and_not_refused(toml: Path) -> None:
-    toml.write_text("pruneHeartbeatOk = true\n[cacheAwareCompaction]\nenabled = true")
+    toml.write_text("promptAwareEviction = true\n[cacheAwareCompaction]\nenabled = true")
     loaded = resolve(environment={"LCM_AUTO_ROTATE_SESSION_FILES_STARTUP": "off"}, file=toml)
     assert loaded.settings == Settings()
     assert loaded.warnings == (
-        "lcm.toml: pruneHeartbeatOk is known from other versions of LCM and has no effect here.",
+        "lcm.toml: promptAwareEviction is known from other versions of LCM and has no effect here.",
         "lcm.toml: cacheAwareCompaction is known from other versions of LCM and has no effect here.",
         "environment: LCM_AUTO_ROTATE_SESSION_FILES_STARTUP is known from other versions of LCM and has no effect here.",
     )
@@ -245,6 +246,9 @@ def test_a_setting_that_needs_another_is_told_when_it_is_alone(toml: Path) -> No
         ("ignore_session_patterns", "a:*, b:**,", ("a:*", "b:**")),
         ("ignore_session_patterns", "", ()),
         ("strip_injected_context_tags", "", ()),
+        *[("redact", text, ("on",)) for text in ("on", "true", "1", "On,")],
+        *[("redact", text, ()) for text in ("", "off", "false")],
+        ("redact", r"on, corp_\w+", ("on", r"corp_\w+")),
         ("fallback_providers", "openai/gpt,openrouter/meta/llama", ("openai/gpt", "openrouter/meta/llama")),
         ("max_assembly_token_budget", "", None),
         ("summary_model", " ", None),

@@ -16,7 +16,7 @@ from lossless import Message
 from lossless.formats import openclaw
 from lossless.store.sql import SQLStore
 
-EPOCH = 1_794_700_000_000
+EPOCH = 1_794_700_000_007
 """Milliseconds: when the first message is said. A second passes with each."""
 
 
@@ -39,7 +39,7 @@ class Session:
     def write(self, lines: Iterable[object], mode: str = "a") -> None:
         with self.path.open(mode) as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
-        _age(self.path)
+        age(self.path)
 
     def entry(self, message: dict[str, Any], *, id: str | None = None, at: int | None = None) -> dict[str, Any]:
         """The next entry, as it would be written."""
@@ -94,7 +94,7 @@ def text_of(message: dict[str, Any]) -> str:
 _clock = iter(range(1, 1_000_000_000))
 
 
-def _age(path: Path) -> None:
+def age(path: Path) -> None:
     """Another time for each write, long ago: what a file system's clock would tell is no matter of a test's."""
     when = 1_700_000_000 + next(_clock)
     os.utime(path, (when, when))

@@ -17,14 +17,21 @@ import anyio.to_thread
 from anyio.lowlevel import current_token
 
 from lossless.client import Conversation, Inquiry, Job, Lossless
+from lossless.client.surgery import How, Remaking
 from lossless.engine.align import Canonicalize
 from lossless.engine.asked import Mode, Scope
 from lossless.engine.flow import advance
 from lossless.engine.ingest import Skip
-from lossless.errors import SummarizerError
+from lossless.engine.surgery.anew import AT_ONCE
+from lossless.engine.surgery.marks import KINDS, known_kinds
+from lossless.engine.surgery.select import Selection
+from lossless.errors import LosslessError, SummarizerError
 from lossless.model import (
     Answer,
+    Applied,
+    Backfill,
     Bootstrapped,
+    Cleaning,
     Compaction,
     Context,
     ConversationStatus,
@@ -33,19 +40,27 @@ from lossless.model import (
     Expansion,
     Explanation,
     Exported,
+    Fix,
+    Forgotten,
+    Health,
     Hits,
+    ImportReport,
     Ingested,
     Message,
     Migration,
+    Operation,
     Pin,
+    Proof,
     Renewed,
     Status,
+    Step,
     StoredFile,
     StoredMessage,
     Summary,
     SummaryRequest,
+    Transplant,
 )
-from lossless.summarizers import Awaited, Reply, called, is_async
+from lossless.summarizers import Awaited, Reply, Summarizer, called, is_async
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,6 +101,39 @@ async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | Summar
         return await _run(job.guards.failed, error)
     await _run(job.guards.answered)
     return reply
+
+
+async def _remade(job: Remaking | Applied) -> Applied:
+    if isinstance(job, Applied):
+        return job
+    for stage in await _run(list, job.making.stages()):
+        if not job.making.problem:
+            at_once = anyio.Semaphore(AT_ONCE)
+            async with anyio.create_task_group() as group:
+                for step in stage:
+                    group.start_soon(_made, job, step, at_once)
+    return await _run(job.making.end)
+
+
+async def _made(job: Remaking, step: Step, at_once: anyio.Semaphore) -> None:
+    async with at_once:
+        try:
+            flow = job.making.flow(step)
+            asked = await _run(advance, flow)
+            while isinstance(asked, SummaryRequest):
+                asked = await _run(advance, flow, await _replied(job.summarizer, asked))
+        except LosslessError as error:
+            asked = job.making.failed(step, error)
+        job.progress(asked)
+
+
+async def _replied(summarizer: Summarizer, request: SummaryRequest) -> Reply | SummarizerError:
+    try:
+        if isinstance(summarizer, Awaited):
+            return await summarizer.reply(request)
+        return await anyio.to_thread.run_sync(summarizer.ask, request, abandon_on_cancel=True)
+    except SummarizerError as error:
+        return error
 
 
 class AsyncLossless:
@@ -147,6 +195,57 @@ class AsyncLossless:
     async def export(self, path: str | Path, **options: Any) -> Exported:
         """As `Lossless.export`, with the same options."""
         return await _run(self._lcm.export, path, **options)
+
+    async def backfill(self, paths: Any = (), **options: Any) -> tuple[Backfill, ...]:
+        """As `Lossless.backfill`, with the same options."""
+        return await _run(self._lcm.backfill, paths, **options)
+
+    async def transplant(self, source: str | int, target: str | int, **options: Any) -> Transplant:
+        """As `Lossless.transplant`, with the same options."""
+        return await _run(self._lcm.transplant, source, target, **options)
+
+    async def import_(self, paths: str | Path | Iterable[str | Path], **options: Any) -> ImportReport:
+        """As `Lossless.import_`, with the same options."""
+        return await _run(self._lcm.import_, paths, **options)
+
+    async def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> tuple[Applied, ...]:
+        """As `Lossless.repair`, with the same options."""
+        jobs = await _run(self._lcm.repairs, kinds, How(**how))
+        done: list[Applied] = []
+        while (job := await _run(next, jobs, None)) is not None and not (done and done[-1].problem):
+            done.append(await _remade(job))
+        return tuple(done)
+
+    async def merge(self, key: str, *, apply: bool = False) -> Applied:
+        return await _run(self._lcm.merge, key, apply=apply)
+
+    async def history(self, conversation: str | None = None, limit: int = 50) -> list[Operation]:
+        return await _run(self._lcm.history, conversation, limit)
+
+    async def undo(self, operation_id: str) -> Operation:
+        return await _run(self._lcm.undo, operation_id)
+
+    async def resume(self, operation_id: str, **how: Any) -> Applied:
+        """As `Lossless.resume`, with the same options."""
+        return await _remade(await _run(self._lcm.resuming, operation_id, How(**how)))
+
+    async def doctor(self, conversation: str | int | None = None, checks: Sequence[str] | None = None) -> Health:
+        return await _run(self._lcm.doctor, conversation, checks)
+
+    async def prove(self, conversation: str | int | None = None) -> tuple[Proof, ...]:
+        return await _run(self._lcm.prove, conversation)
+
+    async def fix(self, checks: Sequence[str], conversation: str | int | None = None, **options: Any) -> Fix:
+        """As `Lossless.fix`, with the same options."""
+        return await _run(self._lcm.fix, checks, conversation, **options)
+
+    async def clean(self, rule: str | None = None, **options: Any) -> Cleaning:
+        """As `Lossless.clean`, with the same options."""
+        return await _run(self._lcm.clean, rule, **options)
+
+    async def forget(self, conversation: str | int, **options: Any) -> Forgotten:
+        """As `Lossless.forget`, with the same options."""
+        return await _run(self._lcm.forget, conversation, **options)
 
     async def drain(self) -> int:
         return await _run(self._lcm.drain)
@@ -238,6 +337,30 @@ class AsyncConversation:
         job = await _run(self._chat.job, window, force=force, target=target, observed=observed, model=model)
         return job if isinstance(job, Compaction) else await _driven(job)
 
+    async def rewrite(
+        self,
+        summary: str | None = None,
+        *,
+        depth: int | None = None,
+        all: bool = False,
+        subtree: str | None = None,
+        **how: Any,
+    ) -> Applied:
+        """As `Conversation.rewrite`, with the same options. Cancelled, it keeps what was written, for `resume`."""
+        selection = Selection(summary, depth, all, subtree)
+        return await _remade(await _run(self._chat.remaking, "rewrite", selection, How(**how)))
+
+    async def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> Applied:
+        """As `Conversation.repair`, with the same options."""
+        selection = Selection(flawed=known_kinds(kinds))
+        return await _remade(await _run(self._chat.remaking, "repair", selection, How(**how)))
+
+    async def dissolve(self, id: str, *, apply: bool = False, purge: bool = False) -> Applied:
+        return await _run(self._chat.dissolve, id, apply=apply, purge=purge)
+
+    async def history(self, limit: int = 50) -> list[Operation]:
+        return await _run(self._chat.history, limit)
+
     async def summaries(self) -> list[Summary]:
         return await _run(self._chat.summaries)
 
@@ -256,6 +379,10 @@ class AsyncConversation:
 
     async def unpin(self, pin_id: str) -> None:
         await _run(self._chat.unpin, pin_id)
+
+    async def forget(self, what: str | int, **options: Any) -> Forgotten:
+        """As `Conversation.forget`, with the same options."""
+        return await _run(self._chat.forget, what, **options)
 
     async def pins(self) -> list[Pin]:
         return await _run(self._chat.pins)

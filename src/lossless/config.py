@@ -36,6 +36,7 @@ Database: TypeAlias = Annotated[
 Address: TypeAlias = Annotated[str, Meta(title="an http or https address", pattern=r"\Ahttps?://[^\s/]")]
 KeyPattern: TypeAlias = Annotated[str, Meta(title="a pattern", min_length=1)]
 ProviderModel: TypeAlias = Annotated[str, Meta(title="of the form provider/model", pattern=r"\A[^/\s]+/\S+\Z")]
+SecretPattern: TypeAlias = Annotated[str, Meta(title="`on` or a pattern", min_length=1)]
 TagName: TypeAlias = Annotated[str, Meta(title="the name of a tag", pattern=r"\A[A-Za-z_][\w.-]*\Z")]
 
 
@@ -66,6 +67,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         tuple[TagName, ...],
         "Blocks in these tags, put into messages by other memory plugins, count neither for recognising a message nor for summaries; none when empty.",
     ] = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
+    redact: Annotated[
+        tuple[SecretPattern, ...],
+        "Secrets to replace by placeholders before anything is stored: `on` for the built-in kinds, patterns (RE2) of your own "
+        "for more besides them; nothing when empty.",
+    ] = ()
     timezone: Annotated[
         str | None,
         "The IANA zone of times shown to people and models; `TZ` counts too, and with neither the system's zone.",
@@ -121,7 +127,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         "`leaf_chunk_tokens`, whichever is more.",
     ] = None
     prune_heartbeat_ok: Annotated[
-        bool, "Whether stored heartbeat turns (a poll, then exactly `HEARTBEAT_OK`) lose their words at the next bootstrap."
+        bool,
+        "Whether stored heartbeat turns (a poll, then exactly `HEARTBEAT_OK`) lose their words at the next bootstrap.",
     ] = False
 
     summary_model: Annotated[
@@ -241,7 +248,7 @@ class Setting(Struct, frozen=True):
 
     def accept(self, value: object, *, base: str = "") -> Any:
         """The value as `Settings` keeps it, a relative path taken from `base`; a ValueError tells why it is none."""
-        value = _accept(self.schema, value)
+        value = _accept(self.schema, _listed(value) if self.name == "redact" else value)
         if isinstance(value, str) and self.name in _PATHS and is_file(value):
             return os.path.join(base, os.path.expanduser(value))
         if isinstance(value, str) and self.name == "timezone":
@@ -544,6 +551,13 @@ def _accept(schema: inspect.Type, value: object, noun: str = "a text") -> object
             if re.search(pattern or "", value) and not _NOT_TEXT.search(value):
                 return value
     raise ValueError(f"{_shown(value)} is not {noun}.")
+
+
+def _listed(value: object) -> object:
+    """A word in the place of a list, or in it: `on` and whatever means it is kept as `on`, `off` is nothing."""
+    given = value if isinstance(value, list | tuple) else [value]
+    words = [_WORDS.get(each.strip().lower(), each) if isinstance(each, str) else each for each in given]
+    return ["on" if each is True else each for each in words if each is not False]
 
 
 def _in_range(schema: IntType | FloatType, value: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from msgspec import Struct, field
 
@@ -192,6 +192,8 @@ class Summary(Struct, frozen=True):
     model: str
     level: str
     revision: int = 1
+    origin: str | None = None
+    """The summary of another conversation that it is a copy of."""
 
     @property
     def kind(self) -> Literal["leaf", "condensed"]:
@@ -364,6 +366,10 @@ class Ingested(Struct, frozen=True):
     """How many carried a known event id with another text: kept beside the first, not shown."""
     collisions: int = 0
     """How many carried the event id of a different message: stored under an id of their own."""
+    late: int = 0
+    """How many a transcript tells from before something that was stored already: kept, and not shown."""
+    redacted: int = 0
+    """How many secrets in what was stored were replaced by placeholders."""
 
 
 class Bootstrapped(Struct, frozen=True):
@@ -434,6 +440,128 @@ class Status(Struct, frozen=True):
     last_ingest_at: datetime | None
 
 
+Severity: TypeAlias = Literal["info", "warn", "error", "critical"]
+
+
+class Finding(Struct, frozen=True):
+    """What a check found, in one conversation or (None) in the database as a whole."""
+
+    check: str
+    severity: Severity
+    conversation: int | None
+    count: int
+    samples: tuple[str, ...]
+    """Up to 20 of them, by their ids."""
+    text: str
+    fixable: bool
+    fix: str
+    """The command that puts it right, if one can."""
+
+
+class Health(Struct, frozen=True):
+    """What a doctor found."""
+
+    findings: tuple[Finding, ...]
+    checked: tuple[str, ...]
+    """The checks that were made."""
+    seconds: float
+
+    def at_least(self, severity: Severity) -> tuple[Finding, ...]:
+        """The findings that are as bad as that, or worse."""
+        levels = get_args(Severity)
+        return tuple(each for each in self.findings if levels.index(each.severity) >= levels.index(severity))
+
+
+class Proof(Struct, frozen=True):
+    """Where every message of a conversation is. `context`, `below`, `detached`, `outside` and `tombstones` add up to `messages`."""
+
+    conversation: int
+    key: str
+    messages: int
+    items: int
+    """How many items the context has."""
+    context: int
+    """Messages that stand in the context themselves."""
+    below: int
+    """Messages below the summaries of the context."""
+    detached: dict[str, int]
+    """Messages that were taken out of the context, by cause."""
+    outside: dict[str, int]
+    """Messages that no model is to see, by reason."""
+    tombstones: dict[str, int]
+    """Messages whose words are gone for good, by reason: only their places are left."""
+    missing: int
+    repeated: int
+    """How many times a message is reached beyond the first."""
+    broken: tuple[str, ...]
+    """What of the promise does not hold, by name."""
+    summaries: int
+    witnessed: int
+    """Summaries of which it was recorded what they were made from, and that is unchanged."""
+    changed: tuple[str, ...]
+    """Summaries of which it is not."""
+
+    @property
+    def accounted(self) -> int:
+        """How many messages are somewhere."""
+        beside = (self.detached, self.outside, self.tombstones)
+        return self.context + self.below + sum(sum(each.values()) for each in beside)
+
+    @property
+    def holds(self) -> bool:
+        return self.accounted == self.messages and not (self.missing or self.repeated or self.broken or self.changed)
+
+
+class FixStep(Struct, frozen=True):
+    """One change to derived data."""
+
+    check: str
+    action: str
+    """`change`, `add`, `remove`, `recount`, `rebuild`, `make` or `erase`."""
+    table: str
+    key: str
+    values: str
+    what: str
+
+
+class Fix(Struct, frozen=True):
+    """What a fix changes, or has changed."""
+
+    checks: tuple[str, ...]
+    """What was asked for, and what follows from it."""
+    steps: tuple[FixStep, ...]
+    applied: bool = False
+    snapshot: str = ""
+    """The copy that was kept: a file beside a SQLite database, a schema in PostgreSQL."""
+    before: dict[str, int] = field(default_factory=dict)
+    """How many faults each check found."""
+    after: dict[str, int] = field(default_factory=dict)
+    refused: str = ""
+    """Why all of it was taken back, if it was."""
+
+
+class Junk(Struct, frozen=True):
+    """Conversations that a rule says nobody needs."""
+
+    rule: str
+    conversations: int
+    messages: int
+    examples: tuple[str, ...]
+
+
+class Cleaning(Struct, frozen=True):
+    """What a cleaning removes, or has removed; what several rules find counts once."""
+
+    junk: tuple[Junk, ...]
+    conversations: int
+    messages: int
+    applied: bool = False
+    archive: str = ""
+    """Where it was exported to before."""
+    files: int = 0
+    """Files that went with them."""
+
+
 class MovedTable(Struct, frozen=True):
     """A table that was moved and found equal in both databases; the hash is over all its rows."""
 
@@ -468,6 +596,105 @@ class Exported(Struct, frozen=True):
     bytes: int
     missing_files: tuple[str, ...]
     """Payloads whose bytes could not be read: their rows are in the archive, they are not."""
+
+
+class Transplant(Struct, frozen=True):
+    """What a transplant copies from one conversation into another, or has copied."""
+
+    source: str
+    """The keys of both."""
+    target: str
+    source_tokens: int
+    """What their contexts cost before it."""
+    target_tokens: int
+    tokens: int = 0
+    """What it adds to the target's context."""
+    depths: dict[int, int] = field(default_factory=dict)
+    """How many summaries are copied, by depth."""
+    messages: int = 0
+    """How many messages lie below them."""
+    uncovered: int = 0
+    """Messages in the source's context that no summary covers: they are not copied."""
+    duplicates: tuple[str, ...] = ()
+    """Summaries of the source that stand in the target already, in the same words about the same time."""
+    skipped: int = 0
+    """How many of the source's context are left out because they are there."""
+    applied: bool = False
+    made: tuple[str, ...] = ()
+    """The ids of the copies that stand in the target's context, in order."""
+
+    @property
+    def summaries(self) -> int:
+        return sum(self.depths.values())
+
+
+class Estimate(Struct, frozen=True):
+    """About what it takes to compact a history: calls to a model, tokens it reads and writes, tokens that are left."""
+
+    calls: int = 0
+    tokens_read: int = 0
+    tokens_written: int = 0
+    tokens_left: int = 0
+
+
+class Backfill(Struct, frozen=True):
+    """What a backfill made of a conversation, or would make."""
+
+    key: str
+    paths: tuple[str, ...] = ()
+    conversation: int | None = None
+    """Its id, once it is there."""
+    imported: int = 0
+    """How many messages are new."""
+    known: int = 0
+    model: str = ""
+    expected: Estimate = Estimate()
+    """What its compaction was expected to take."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    made: tuple[str, ...] = ()
+    """The ids of the summaries, in the order they were made."""
+    summaries_left: int = 0
+    """In its context."""
+    messages_left: int = 0
+    applied: bool = False
+    failure: str = ""
+    """Why it ended before its end, if it did; what was made stays, and the next time goes on from there."""
+    transplant: Transplant | None = None
+
+
+class Forgotten(Struct, frozen=True):
+    """What forgetting takes away for good, or has taken: it cannot be undone."""
+
+    key: str
+    messages: int
+    """How many lose their words; only their places stay."""
+    copied: int = 0
+    """How many of these are copies that a transplant made in other conversations."""
+    summaries: tuple[str, ...] = ()
+    """Those that are made anew from what is left, without a model at first."""
+    gone: tuple[str, ...] = ()
+    """Summaries of which nothing is left."""
+    files: tuple[str, ...] = ()
+    vectors: int = 0
+    other_texts: int = 0
+    """That came under the event ids of these messages."""
+    pins: int = 0
+    backups: tuple[str, ...] = ()
+    """Copies of the database that we kept before changing it, and that still hold the words."""
+    transcripts: tuple[str, ...] = ()
+    """Files of hosts that were read here: they hold the words, and are not ours to change."""
+    beyond: tuple[str, ...] = ()
+    """Where else words may be that we cannot reach, as sentences."""
+    applied: bool = False
+    sought: int = 0
+    """How many of the words were looked for afterwards."""
+    left: int = 0
+    """How many of them are still among the bytes, in no row."""
+    elsewhere: tuple[str, ...] = ()
+    """Where the same words stand besides, because somebody else said them too: messages, summaries, files."""
+    complete: bool = True
+    """False if another session reads an older state, which keeps the deleted bytes: forget again when it is over."""
 
 
 class Branch(Struct, frozen=True):
@@ -685,3 +912,128 @@ class Imported(Struct, frozen=True):
     unmapped: tuple[str, ...]
     verified: bool
     """Whether every message is here, exactly once below its context or listed beside it."""
+
+
+class ImportedSource(Struct, frozen=True):
+    """A transcript, a database or an archive, and what an import did with it, or would do."""
+
+    path: str
+    status: Literal["would-import", "imported", "up-to-date", "skipped", "error"]
+    kind: str = ""
+    """`openclaw`, `claude_code`, `codex` or `messages`; `lossless-claw`, `hermes-lcm` or `lossless` (an archive)."""
+    key: str = ""
+    """The conversation's, where there is one."""
+    messages: int = 0
+    """How many are new."""
+    known: int = 0
+    outside: int = 0
+    """How many of the new ones are stored out of the context."""
+    conversations: int = 0
+    summaries: int = 0
+    """That came along."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """What is no message, by reason: heartbeats, malformed, too long, and unknown types by their names."""
+    reason: str = ""
+    """Why it was skipped, or what is wrong with it."""
+    notes: tuple[str, ...] = ()
+    """What has no place here, or could not stay as it was, as sentences."""
+    histories: tuple[PlannedHistory, ...] | tuple[ImportedHistory, ...] = ()
+    """The conversations of a database or an archive, as they would come, or came."""
+
+
+class ImportReport(Struct, frozen=True):
+    """What an import did, or would do, source by source."""
+
+    sources: tuple[ImportedSource, ...]
+    applied: bool
+    left: int = 0
+    """How many sources were not looked into: older than `since`, or more than `limit`."""
+
+    @property
+    def messages(self) -> int:
+        return sum(each.messages for each in self.sources)
+
+    @property
+    def errors(self) -> tuple[ImportedSource, ...]:
+        return tuple(each for each in self.sources if each.status == "error")
+
+
+class Step(Struct, frozen=True):
+    """One summary of a plan, and what became of it."""
+
+    id: str
+    depth: int
+    sources: int
+    """How many messages, or summaries, it is made from."""
+    tokens: int
+    input_tokens: int
+    """About what is read for it."""
+    output_tokens: int
+    """About what is written."""
+    earliest_at: datetime | None = None
+    latest_at: datetime | None = None
+    reason: str = ""
+    """Why it is in the plan: chosen, provisional, marked, truncated, unfaithful, follows (its sources), returns."""
+    state: Literal["planned", "drafted", "written", "kept", "failed"] = "planned"
+    """`drafted`: there is a new text that was not written. `kept`: it stays as it is, and `note` tells why."""
+    old: str = ""
+    new: str = ""
+    new_tokens: int = 0
+    note: str = ""
+
+    @property
+    def diff(self) -> str:
+        """The old text against the new one, as a unified diff."""
+        from difflib import unified_diff
+
+        before, after = self.old.splitlines(), self.new.splitlines()
+        return "\n".join(unified_diff(before, after, f"{self.id} (old)", f"{self.id} (new)", lineterm=""))
+
+
+class Plan(Struct, frozen=True):
+    """What an operation on old data would do, and what it costs."""
+
+    kind: Literal["rewrite", "repair", "dissolve", "merge"]
+    conversation: str
+    steps: tuple[Step, ...] = ()
+    model: str = ""
+    cost: float | None = None
+    """About how many US dollars, where the model's price is known."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    """Of the context, where the operation changes which items it has."""
+    review: tuple[str, ...] = ()
+    """What stands against it, as sentences: then nothing is done."""
+
+    @property
+    def input_tokens(self) -> int:
+        return sum(step.input_tokens for step in self.steps)
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(step.output_tokens for step in self.steps)
+
+
+class Applied(Struct, frozen=True):
+    """A plan, and what came of it."""
+
+    plan: Plan
+    status: Literal["planned", "drafted", "partly", "applied"]
+    """`planned`: nothing was asked or written. `drafted`: a model was asked, nothing was written. `partly`: not all of it."""
+    steps: tuple[Step, ...] = ()
+    operation: str | None = None
+    """What `undo` and `resume` take, if anything was written."""
+    problem: str = ""
+    """Why it ended early, if it did."""
+
+
+class Operation(Struct, frozen=True):
+    """Something that was done to old data."""
+
+    id: str
+    kind: str
+    conversation: str
+    at: datetime
+    status: Literal["planned", "partly", "applied", "undone"]
+    summary: str
+    """What it was, in a sentence."""

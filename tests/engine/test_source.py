@@ -248,6 +248,7 @@ def test_ic87_a_tool_that_gives_its_reasons_is_heard() -> None:
     [
         ("<think>hm</think>Done.", "Done."),
         ("<THINK>hm</Think> Done.", "Done."),
+        ("<thin\u212a>hm</thin\u212a> Done.", "Done."),
         ("<thinking>\na\n\nb\n</thinking>\n\nDone.", "Done."),
         ("Done.\n<reasoning>hm</reasoning>\nNext.", "Done.\n\nNext."),
         ("<|think|>hm<|/think|>\nDone.", "Done."),

@@ -31,7 +31,7 @@ from tests.house import lived_in, opened
 NOW = 1_800_000_000_000_000
 KEPT = (
     *("session", "message", "alias", "copy", "summary", "summary_message", "summary_source", "revision"),
-    *("item", "detached", "file", "pin"),
+    *("item", "detached", "transplant", "file", "pin"),
 )
 Change = Callable[[dict[str, bytes]], None]
 
@@ -240,7 +240,7 @@ def test_it_is_read_like_any_other_source(packed: tuple[str, Path]) -> None:
         item.ref for item in archive.items(first) if item.cause is None
     ]
     assert {item.cause for item in archive.items(first)} == {None, "new"}
-    assert made[0].earlier[0].text != made[0].text == "told anew"
+    assert made[0].earlier[0].text != made[0].text == "told once more"
     assert [file.data is not None for file in archive.files(first)] == [True]
     archive.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from lossless import Lossless, Message, Settings
 from lossless.engine import movein
+from lossless.engine.export import export
 from lossless.engine.placing import Entry, Node, layout
 from lossless.errors import InvalidInput
 from lossless.imports import recognise
@@ -265,7 +267,8 @@ def houses(draw: st.DrawFn) -> House:
     seqs = list(range(1, last + 1))
     nodes: dict[str, Node] = {}
     for number in range(draw(st.integers(0, 7))):
-        if nodes and draw(st.booleans()):
+        deeper = draw(st.booleans())
+        if nodes and deeper:
             below = draw(st.lists(st.sampled_from(sorted(nodes)), min_size=1, max_size=3))
             nodes[f"s{number}"] = Node((), tuple(below))
         else:
@@ -293,3 +296,19 @@ def test_any_house_finds_its_places(house: House) -> None:
     assert len(set(context + aside)) == len(context + aside)
     assert set(seqs) <= set(context + aside)
     assert all(isinstance(place.entry, str) or place.entry in seqs for place in [*found.context, *found.aside])
+
+
+def test_an_archive_of_ours_comes_through_the_same_door(lcm: Lossless, tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "whole.db", settings=Settings(large_files_dir=str(tmp_path / "f"))) as whole:
+        move_in(whole, small_history(tmp_path / "claw.db"))
+        expected = state(whole)
+        archive = tmp_path / "all.zip"
+        export(whole._store, whole._files, archive, None, replace=False, now=datetime(2026, 1, 1, tzinfo=UTC))
+    source = recognise(archive)
+    assert [each.state for each in movein.plan(lcm._store, source).histories] == ["new"]
+    done = apply(lcm, source)
+    assert (done.verified, [each.messages for each in done.histories]) == (True, [9])
+    assert state(lcm) == expected
+    assert [each.state for each in movein.plan(lcm._store, source).histories] == ["here"]
+    assert apply(lcm, source).histories == ()
+    source.close()

@@ -353,7 +353,7 @@ def test_a_database_of_any_earlier_schema_is_brought_to_today(open_store: OpenSt
     assert old.search("queue") == []
     old.close()
     new = open_store()
-    assert new.version() == max(scripts)  # type: ignore[attr-defined]  # both dialects have it
+    assert new.version() == max(scripts)
     assert [r.text for r in new.messages(1)] == ["before", "see uploadQueue"]
     assert [match.seq for match in new.search("queue")] == [2]
     assert new.debt(1) is None
@@ -370,7 +370,7 @@ def test_a_migration_keeps_a_copy_first(open_store: OpenStore, database: str, tm
     old.close()
     new = open_store(scripts=later(tmp_path, database, "CREATE TABLE tomorrow (x INT)"))
     version = max(today(database)) + 1
-    assert new.version() == version  # type: ignore[attr-defined]  # both dialects have it
+    assert new.version() == version
     assert new.all("SELECT * FROM tomorrow") == []
     assert [r.text for r in new.messages(1)] == ["before"]
     if database.startswith("postgresql"):
@@ -390,7 +390,7 @@ def test_a_failed_migration_changes_nothing(open_store: OpenStore, database: str
     with pytest.raises(StoreError):
         open_store(scripts=later(tmp_path, database, "CREATE TABLE tomorrow (x INT); SELECT nonsense FROM nowhere"))
     again = open_store()
-    assert again.version() == max(today(database))  # type: ignore[attr-defined]  # both dialects have it
+    assert again.version() == max(today(database))
     assert [r.text for r in again.messages(1)] == ["before"]
 
 

@@ -9,14 +9,27 @@ import click
 
 from lossless import __version__
 from lossless.cli.ask import ask
+from lossless.cli.backfill import backfill
 from lossless.cli.compact import compact
 from lossless.cli.context import context, explain
 from lossless.cli.demo import demo
 from lossless.cli.describe import describe
+from lossless.cli.dissolve import dissolve
+from lossless.cli.doctor import doctor
 from lossless.cli.expand import expand
+from lossless.cli.export import export
+from lossless.cli.forget import forget
 from lossless.cli.grep import grep
+from lossless.cli.history import history, undo
+from lossless.cli.imports import import_
+from lossless.cli.merge import merge
+from lossless.cli.migrate import migrate
 from lossless.cli.prompts import prompts
+from lossless.cli.repair import repair
+from lossless.cli.rewrite import rewrite
 from lossless.cli.status import status
+from lossless.cli.transplant import transplant
+from lossless.cli.watch import watch
 from lossless.cli.worker import worker
 from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError
 
@@ -34,7 +47,11 @@ def cli() -> None:
     """Memory for AI agents that loses nothing."""
 
 
-for command in (demo, status, compact, worker, context, explain, prompts, grep, describe, expand, ask):
+for command in (
+    *(demo, status, import_, watch, compact, worker, context, explain, prompts, grep, describe, expand, ask),
+    *(backfill, transplant, migrate, export),
+    *(doctor, rewrite, repair, dissolve, merge, history, undo, forget),
+):
     cli.add_command(command)
 
 

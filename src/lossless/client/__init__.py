@@ -2,47 +2,66 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import structs
 
 from lossless import config, summarizers
-from lossless.config import Settings
+from lossless.config import Loaded, Settings
 from lossless.engine import answer as answering
 from lossless.engine import describe as describing
 from lossless.engine import expand as expanding
-from lossless.engine import grants, moving, reading
+from lossless.engine import forget as forgetting
+from lossless.engine import grants, importing, moving, reading
 from lossless.engine import grep as grepping
-from lossless.engine.align import Canonicalize
+from lossless.engine.align import Canonicalize, without_tags
 from lossless.engine.asked import Asked, Mode, Scope, Sort, check
+from lossless.engine.door import Door
 from lossless.engine.files import Files
 from lossless.engine.guards import Guards
-from lossless.engine.ingest import Skip
+from lossless.engine.ingest import Intake, Skip
 from lossless.engine.prompts import Templates
 from lossless.engine.reading import Reader
 from lossless.engine.remake import MOST_TRIES
 from lossless.engine.semantic import Vectors
+from lossless.engine.surgery import merge as merging
+from lossless.engine.surgery import past
+from lossless.engine.surgery.marks import KINDS, known_kinds
+from lossless.engine.surgery.select import Selection
+from lossless.engine.watching import Watch
 from lossless.engine.worker import Background, Worker
-from lossless.errors import InvalidInput, StoreError
+from lossless.errors import ConfigError, InvalidInput, NotFound, StoreError
 from lossless.events import Event, Hook, guarded, log
 from lossless.model import (
     Answer,
+    Applied,
+    Backfill,
+    Cleaning,
     Compaction,
     ConversationStatus,
     Description,
     Expansion,
     Exported,
+    Fix,
+    Forgotten,
+    Health,
     Hits,
+    ImportReport,
     Migration,
+    Operation,
+    Proof,
     Status,
+    Transplant,
 )
 from lossless.search import embeddings
+from lossless.store import jsontext
 from lossless.store.base import DebtRow, NewManifest, Store
 from lossless.store.rows import moment
 from lossless.summarizers import Awaited, Chain, Function, Summarizer
@@ -51,10 +70,15 @@ from lossless.version import __version__
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
+    from lossless.engine.doctor.ward import Ward
+    from lossless.engine.redact import Redactor
+    from lossless.imports.base import Source
+
 
 from lossless.client.conversation import Conversation, checked, conversation_status
 from lossless.client.explorer import full_name, reach
 from lossless.client.jobs import Inquiry, Job
+from lossless.client.surgery import How, Remaking, resuming
 
 __all__ = ["Conversation", "Inquiry", "Job", "Lossless"]
 
@@ -90,6 +114,9 @@ class Lossless:
         self._background = Background(self.worker)
         self._notes: dict[str, list[tuple[int, NewManifest]]] = {}
         self._assumed = False
+        self._redact = self._redactor()
+        self._loaded: Loaded | None = None
+        self._followed: dict[str, bool] = {}
 
     @classmethod
     def open(
@@ -116,6 +143,7 @@ class Lossless:
                 f"settings={type(settings).__name__} is not Settings.", hint="Use lossless.Settings(...)."
             )
         given = {} if database is None else {"database_path": str(database)}
+        loaded = None
         if settings is None:
             loaded = config.resolve(given)
             settings = loaded.settings
@@ -125,7 +153,9 @@ class Lossless:
             settings = structs.replace(settings, **given)
         name = checked("owner", "default" if owner is None else owner)
         store = _open_store(settings.database, name, read_only, guarded(on_event))
-        return cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
+        opened = cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
+        opened._loaded = loaded
+        return opened
 
     def conversation(
         self,
@@ -364,7 +394,9 @@ class Lossless:
         goes on with it. `progress(table, done, total)` is told how far it is.
         """
         if str(target) == ":memory:":
-            raise InvalidInput("A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL.")
+            raise InvalidInput(
+                "A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL."
+            )
         settings = structs.replace(self.settings, database_path=str(target))
         store = _open_store(settings.database, self._store.owner, False, self._on_event)
         try:
@@ -392,6 +424,276 @@ class Lossless:
         now = moment(int(self._clock() * 1_000_000))
         return export(self._store, self._files, Path(path), conversations, replace=replace, now=now)
 
+    def import_(
+        self,
+        paths: str | Path | Iterable[str | Path],
+        *,
+        apply: bool = False,
+        key: str | None = None,
+        since: datetime | str | None = None,
+        limit: int | None = None,
+        files_dir: str | Path | None = None,
+        progress: importing.Progress | None = None,
+    ) -> ImportReport:
+        """Bring histories in: transcripts, databases of other systems, archives; files, or directories of them.
+
+        Unless you say `apply`, nothing is written, and the report says what would be. It may be called as often as you
+        like: what is here already is not read again, and what was broken off goes on. `key` is for a single transcript:
+        otherwise each names its conversation itself. `since` leaves older files alone, `limit` reads so many and no
+        more; `files_dir` is where a database keeps its large files, if not beside it. `progress(path, done, total)` is
+        told how many bytes are read.
+        """
+        if limit is not None and limit < 1:
+            raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
+        given = [paths] if isinstance(paths, str | Path) else list(paths)
+        report = importing.run(
+            self._door(files_dir),
+            [Path(each) for each in given],
+            apply=apply,
+            now=int(self._clock() * 1_000_000),
+            key=None if key is None else checked("key", key),
+            since=since,
+            limit=limit,
+            progress=progress or (lambda path, done, total: None),
+        )
+        if apply and self.settings.semantic:
+            self._background.wake()
+        return report
+
+    def watch(self, paths: str | Path | Iterable[str | Path]) -> Watch:
+        """Follow the transcripts in some directories: `step()` reads what is new in them, as often as you call it."""
+        given = [paths] if isinstance(paths, str | Path) else list(paths)
+        return Watch(self._door(), [Path(each) for each in given], now=self._clock)
+
+    def _door(self, files_dir: str | Path | None = None) -> Door:
+        def source(path: Path) -> Source:
+            from lossless.imports import recognise
+
+            found = recognise(path, files_dir=files_dir)
+            if self._redact is None:
+                return found
+            from lossless.engine.redacted import RedactedSource
+
+            return RedactedSource(found, self._redact, without_tags(self.settings.strip_injected_context_tags))
+
+        def intake(key: str, session: str | None) -> Intake:
+            chat = self.conversation(key, session)
+            return structs.replace(chat._intake, skip=chat._skips)
+
+        return Door(
+            self._store,
+            self._files,
+            intake,
+            lambda key: self.conversation(key)._closed_to,
+            source,
+            self.settings.bootstrap_budget,
+            self.settings.prune_heartbeat_ok,
+        )
+
+    def backfill(
+        self,
+        paths: str | Path | Iterable[str | Path] = (),
+        *,
+        apply: bool = False,
+        key: str | None = None,
+        title: str | None = None,
+        recompact: bool = False,
+        single_root: bool = False,
+        tail: int | None = None,
+        transplant_to: str | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> tuple[Backfill, ...]:
+        """Import transcripts and compact each conversation to its end: until no run before the newest `tail` messages is left.
+
+        Unless you say `apply`, nothing is written, and it is told what would be done and what it would take. What is here
+        already is not imported again, with `recompact` nothing is; what was broken off goes on. `single_root` leaves one
+        summary of all, and no tail. `transplant_to` copies what came out before everything in another conversation.
+        `progress(key, made, about)` is told how many summaries there are so far, and about how many there will be.
+        """
+        from lossless.client.backfill import Wanted, backfill
+
+        kept = (0 if single_root else self.settings.fresh_tail_count) if tail is None else tail
+        if kept < 0 or (single_root and kept):
+            raise InvalidInput(f"tail={kept} is not a tail.", hint="Give 0 or more; a single root leaves none.")
+        given = [paths] if isinstance(paths, str | Path) else list(paths)
+        told = progress or (lambda name, done, total: None)
+        wanted = Wanted(key, title, recompact, single_root, kept, transplant_to, apply, told)
+        return backfill(self, given, wanted)
+
+    def transplant(
+        self, source: str | int, target: str | int, *, apply: bool = False, dedupe: bool = False
+    ) -> Transplant:
+        """Copy the summaries in a conversation's context, and everything beneath them, into another, before all it holds.
+
+        Both are named by their keys, or by their ids. Without `apply` it is only told what would be done. Nothing of the
+        source changes. Where some of it stands in the target already it is refused, unless `dedupe` leaves that out.
+        """
+        from lossless.engine import transplant as grafting
+
+        if not apply:
+            return grafting.plan(self._store, source, target, dedupe=dedupe)
+        self._refuse_if_closed(target)
+        return grafting.transplant(self._store, source, target, now=int(self._clock() * 1_000_000), dedupe=dedupe)
+
+    def _is_closed(self, key: str) -> bool:
+        return bool(self.conversation(key)._closed_to)
+
+    def _refuse_if_closed(self, target: str | int) -> None:
+        row = self._store.conversation_by_id(target) if isinstance(target, int) else self._store.conversation(target)
+        if row is not None:
+            self.conversation(row.key)._refuse_if_closed()
+
+    def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> tuple[Applied, ...]:
+        """As `Conversation.repair`, for every conversation that has something to repair, archived ones included."""
+        done = []
+        for job in self.repairs(kinds, How(**how)):
+            done.append(job if isinstance(job, Applied) else job.run())
+            if done[-1].problem:
+                break
+        return tuple(done)
+
+    def repairs(self, kinds: Sequence[str], how: How) -> Iterator[Remaking | Applied]:
+        """What there is to repair, conversation by conversation, ready to be driven."""
+        selection = Selection(flawed=known_kinds(kinds))
+        for row in self._store.conversations():
+            chat, only = self.conversation(row.key), structs.replace(how, apply=False, dry_run=False)
+            planned = chat.remaking("repair", selection, only, row)
+            if isinstance(planned, Applied) and planned.plan.steps:
+                yield chat.remaking("repair", selection, how, row) if how.apply or how.dry_run else planned
+
+    def merge(self, key: str, *, apply: bool = False) -> Applied:
+        """Join what a host's rollover split under one key: what earlier conversations tell comes before the active one.
+
+        What stands against it is in `plan.review`, and then nothing is done. Deliberate resets are never merged.
+        """
+        if not apply:
+            return Applied(merging.plan(self._store, checked("key", key)), "planned")
+        return merging.merge(self._store, checked("key", key), int(self._clock() * 1_000_000))
+
+    def history(self, conversation: str | None = None, limit: int = 50) -> list[Operation]:
+        """What was done to old data, of all conversations or of the one under a key, the newest first."""
+        if limit < 1:
+            raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
+        if conversation is None:
+            return past.history(self._store, None, limit)
+        return self.conversation(conversation).history(limit)
+
+    def undo(self, operation_id: str) -> Operation:
+        """Take an operation back: every row it touched is as it was before.
+
+        `ContextMoved`, and nothing is changed, if somebody changed one of them since.
+        """
+        return past.undo(self._store, operation_id)
+
+    def resume(self, operation_id: str, **how: Any) -> Applied:
+        """Go on with a rewrite or a repair that ended early. `model` names another one; `started`, `progress` as there."""
+        job = self.resuming(operation_id, How(**how))
+        return job if isinstance(job, Applied) else job.run()
+
+    def resuming(self, operation_id: str, how: How) -> Remaking | Applied:
+        """What is left of an operation, ready to be driven."""
+        return resuming(self, operation_id, how)
+
+    def holding(self, summary_id: str) -> Conversation:
+        """The conversation that a summary belongs to."""
+        found = self._store.summary_named(summary_id) if jsontext.is_clean(summary_id) else None
+        row = self._store.conversation_by_id(found[0]) if found else None
+        if row is None:
+            raise NotFound("summary", summary_id, hint="`grep` and `describe` tell ids of summaries.")
+        return self.conversation(row.key)
+
+    def doctor(self, conversation: str | int | None = None, checks: Sequence[str] | None = None) -> Health:
+        """Look whether everything agrees: in one conversation (its key, or its id), or in all and the database itself.
+
+        Only reads. A check that is asked for by its id looks more closely: `F01` reads every file, `X01` every word.
+        """
+        from lossless.engine.doctor.catalogue import chosen
+        from lossless.engine.doctor.examine import health
+
+        wanted = chosen(checks)
+        closely = frozenset(wanted if checks else ())
+        # To compare every word an index is made anew, and thrown away: that is no reading.
+        with nullcontext() if "X01" in closely else self._store.snapshot():
+            return health(self._ward(conversation, closely), wanted)
+
+    def prove(self, conversation: str | int | None = None) -> tuple[Proof, ...]:
+        """Where every message of a conversation is, or of all; and that what was summarised is unchanged. Only reads."""
+        from lossless.engine.doctor.prove import prove
+
+        with self._store.snapshot():
+            return prove(self._ward(conversation))
+
+    def fix(self, checks: Sequence[str], conversation: str | int | None = None, *, apply: bool = False) -> Fix:
+        """Put right what these checks of `doctor` find: only what is derived, never a message.
+
+        Without `apply` it is only told what would be changed. A copy is kept first, and if anything is worse afterwards
+        than before, all of it is taken back.
+        """
+        from lossless.engine.doctor import fix
+        from lossless.engine.doctor.catalogue import chosen
+
+        wanted = chosen(checks)
+        if apply:
+            name = f"before-fix-{moment(int(self._clock() * 1_000_000)):%Y%m%d-%H%M%S-%f}"
+            return fix.apply(lambda: self._ward(conversation), wanted, name)
+        with self._store.snapshot():
+            return fix.plan(lambda: self._ward(conversation), wanted)
+
+    def clean(self, rule: str | None = None, *, apply: bool = False, archive: str | Path | None = None) -> Cleaning:
+        """Remove conversations that nobody needs: left over from sub-agents and scheduled jobs, by one rule or all.
+
+        Without `apply` it is only told which. They are exported first, into `archive` or a file beside the database.
+        """
+        from lossless.engine.doctor import clean
+
+        now = int(self._clock() * 1_000_000)
+        if not apply:
+            return clean.plan(self._store, rule)
+        stamp = f"cleaned-{moment(now):%Y%m%d-%H%M%S}.zip"
+        beside = self._files.root.parent / stamp
+        if config.is_file(self._store.location):
+            beside = Path(f"{self._store.location}.{stamp}")
+        return clean.apply(self._store, self._files, rule, Path(archive) if archive else beside, now)
+
+    def _ward(self, conversation: str | int | None, closely: frozenset[str] = frozenset()) -> Ward:
+        from lossless.engine.doctor.ward import Ward
+
+        rows = self._store.conversations()
+        if conversation is not None:
+            rows = [row for row in rows if conversation in (row.key, row.id, str(row.id))]
+            if not rows:
+                raise NotFound("conversation", conversation)
+        return Ward(
+            self._store,
+            self._files,
+            self.settings,
+            rows,
+            now=int(self._clock() * 1_000_000),
+            everything=conversation is None,
+            closely=closely,
+            loaded=self._loaded,
+        )
+
+    def forget(self, conversation: str | int, *, apply: bool = False, backups: bool = False) -> Forgotten:
+        """Take away for good all that was ever said under a key, or in the one conversation of an id; see `Conversation.forget`.
+
+        Sub-agents' conversations are their own.
+        """
+        if isinstance(conversation, int):
+            found = [self._store.conversation_by_id(conversation)]
+        else:
+            found = list(self._store.members(conversation))
+        rows = [row for row in found if row is not None]
+        if not rows:
+            raise NotFound(
+                "conversation", conversation, hint="`lcm status` and `conversations()` know which there are."
+            )
+        return self._forget([(row, None) for row in rows], apply, backups)
+
+    def _forget(self, targets: Sequence[forgetting.Target], apply: bool, backups: bool) -> Forgotten:
+        means = forgetting.Means(self._store, self._files, self.settings, self._templates, self._clock)
+        return forgetting.forget(means, targets, apply=apply, backups=backups)
+
     def __repr__(self) -> str:
         return f"Lossless({self._store.location!r}, owner={self._store.owner!r})"
 
@@ -405,6 +707,25 @@ class Lossless:
         self._store.close()
         if self._scratch:
             self._scratch.cleanup()
+
+    def _redactor(self) -> Redactor | None:
+        """Who takes secrets out of what is stored, if that is wanted."""
+        if not self.settings.redact:
+            return None
+        from lossless.engine.redact import Redactor
+
+        def key() -> bytes:
+            # Whoever only reads stores nothing that a key would have to be kept for.
+            store = self._store
+            return os.urandom(32) if store.read_only else store.random_key("redact", self._now()).encode()
+
+        try:
+            return Redactor(self.settings.redact, key)
+        except InvalidInput as error:
+            raise ConfigError(f"redact: {error.message}", hint=error.hint) from error
+
+    def _now(self) -> int:
+        return int(self._clock() * 1_000_000)
 
     def _files_dir(self) -> Path:
         if self._store.location != ":memory:" or self.settings.large_files_dir:

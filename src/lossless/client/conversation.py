@@ -10,21 +10,23 @@ from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
 from lossless import transcripts
 from lossless.client.explorer import explorer
 from lossless.client.jobs import Inquiry, Job
+from lossless.client.surgery import How, Remaking, remaking
 from lossless.config import Settings
 from lossless.engine import describe as describing
 from lossless.engine import expand as expanding
+from lossless.engine import forget as forgetting
 from lossless.engine import grants, payloads, plan, reading, sessions, view
 from lossless.engine import grep as grepping
 from lossless.engine.align import Canonicalize, without_tags
 from lossless.engine.asked import Mode, Scope, Sort, check
-from lossless.engine.bootstrap import bootstrap
+from lossless.engine.bootstrap import UNREACHABLE, bootstrap
 from lossless.engine.compact import compact
 from lossless.engine.draft import as_summary
 from lossless.engine.explain import explain
@@ -38,10 +40,15 @@ from lossless.engine.reading import Reader
 from lossless.engine.remake import remake
 from lossless.engine.render import as_pin, may_stand, stands_for
 from lossless.engine.show import Guidance, Showing, show
+from lossless.engine.surgery import dissolve as dissolving
+from lossless.engine.surgery import past
+from lossless.engine.surgery.marks import KINDS, known_kinds
+from lossless.engine.surgery.select import Selection
 from lossless.errors import FileUnavailable, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.events import Event
 from lossless.model import (
     Answer,
+    Applied,
     Bootstrapped,
     Compaction,
     Context,
@@ -50,9 +57,11 @@ from lossless.model import (
     Detached,
     Expansion,
     Explanation,
+    Forgotten,
     Hits,
     Ingested,
     Message,
+    Operation,
     Pin,
     Renewed,
     StoredFile,
@@ -62,11 +71,10 @@ from lossless.model import (
 )
 from lossless.patterns import any_match
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, DebtRow, FileRow, MessageRow, PinRow
+from lossless.store.base import SPAN, ConversationRow, DebtRow, FileRow, MessageRow, PinRow, SummaryRow
 from lossless.store.rows import message_of, micros, moment
 from lossless.summarizers import Summarizer
 from lossless.tokens import message_tokens
-from lossless.transcripts.base import Header
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
@@ -106,6 +114,7 @@ class Conversation:
             lcm._on_event,
             lambda: int(lcm._clock() * 1_000_000),
             explorer(lcm, key),
+            redact=lcm._redact,
         )
         self._notes = lcm._notes.setdefault(key, [])
 
@@ -129,6 +138,7 @@ class Conversation:
             raise InvalidInput(f"retain_depth={depth} is not a depth.", hint="Give -1, to keep everything, or more.")
         if self._is_closed():
             return Renewed((), 0, 0)
+        self._catch_up()
         self._remember()
         return sessions.renew(self._store, self.key, self._intake.session, depth, self._intake.now())
 
@@ -139,6 +149,7 @@ class Conversation:
         """
         if self._is_closed():
             return False
+        self._catch_up()
         self._remember()
         return sessions.reset(self._store, self.key, self._intake.session, self._intake.now())
 
@@ -150,6 +161,7 @@ class Conversation:
         """
         if sessions.goes_on(reason) or self._is_closed():
             return False
+        self._catch_up()
         self._remember()
         return sessions.end(self._store, self.key, self._intake.session, reason, self._intake.now())
 
@@ -203,8 +215,12 @@ class Conversation:
             quiet = idle(said)
             heard = [each for at, each in enumerate(said) if at not in quiet]
         written = self._without_ours(heard) if may_stand(heard) else heard
+        # Whether a transcript is followed here is asked of the database once; a turn asks each time.
+        known = self._lcm._followed.get(self.key)
+        followed = self._catch_up() if known or known is None or idle is not None else False
+        intake = structs.replace(self._intake, followed=True) if followed else self._intake
         with self._noting() as along:
-            done = ingest(self._store, self._files, self._intake, written, whole=whole, along=along)
+            done = ingest(self._store, self._files, intake, written, whole=whole, along=along)
         if self._lcm.settings.semantic:
             self._lcm._background.wake()  # what is new has no vectors yet
         return structs.replace(done, skipped=done.skipped + len(said) - len(written))
@@ -235,17 +251,20 @@ class Conversation:
             ignored = any_match(self._lcm.settings.ignore_session_patterns, self.key)
             return Bootstrapped("session excluded by pattern" if ignored else self._closed_as())
         where = Path(path).expanduser()
-        header = None if format is None else transcripts.recognise(where, format)
+        if format is not None:
+            transcripts.reader(format)
         self._catch_up(besides=where)
-        done = self._read(where, header, expected=True)
+        done = self._read(where, format, expected=True)
+        self._lcm._followed[self.key] = True
         if self._lcm.settings.prune_heartbeat_ok and done.conversation is not None:
             prune(self._store, done.conversation, self._intake.now())
         return done
 
-    def _read(self, path: Path, header: Header | None = None, *, expected: bool = False) -> Bootstrapped:
-        intake = structs.replace(self._intake, skip=self._skips)
-        budget = self._lcm.settings.bootstrap_budget
-        return bootstrap(self._store, self._files, intake, path, header=header, budget=budget, expected=expected)
+    def _read(self, path: Path, format: str | None = None, *, expected: bool = False) -> Bootstrapped:
+        settings = self._lcm.settings
+        intake = structs.replace(self._intake, skip=self._skips, closed=self._lcm._is_closed)
+        budget = settings.bootstrap_budget
+        return bootstrap(self._store, self._files, intake, path, format=format, budget=budget, expected=expected)
 
     def _closed_as(self) -> str:
         return "stateless session" if self._lcm.settings.enabled else "disabled"
@@ -255,17 +274,24 @@ class Conversation:
         told = self._intake.skip
         return (told is not None and told(message)) or (may_stand([message]) and self._is_ours(stands_for(message)))
 
-    def _catch_up(self, besides: Path | None = None) -> None:
-        """Read what the conversation's transcript says up to now, so that what comes next comes after it."""
-        row = self._store.conversation(self.key)
+    def _catch_up(self, besides: Path | None = None) -> bool:
+        """Read what the conversation's transcript says up to now, so that what comes next comes after it.
+
+        True if there is a transcript that goes on to tell what happens here.
+        """
+        row = self._row()
         path = newest_path(self._store, row) if row and row.transcribed else None
-        if path is None or (besides and path == Path(os.path.realpath(besides))):
-            return
+        self._lcm._followed[self.key] = path is not None
+        if path is None:
+            return False
         try:
-            self._read(path)
+            if besides is None or path != Path(os.path.realpath(besides)):
+                return self._read(path).reason not in UNREACHABLE
         except LosslessError as error:
             # What comes next is at hand; what the transcript holds beyond it is still there the next time.
             self._intake.on_event(Event("transcript.unavailable", str(error), "warning", {"conversation": self.key}))
+            return False
+        return True
 
     def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
         """The messages behind the seq `after`, oldest first, exactly as they were ingested."""
@@ -286,8 +312,6 @@ class Conversation:
         host's model, for rules that name one.
         """
         _refuse_sizes(window, observed=observed)
-        if not self._closed_to:
-            self._catch_up()
         done = self._take(messages, beats)
         if self._closed_to:
             return done
@@ -405,6 +429,72 @@ class Conversation:
         )
         return Job(anew, summarizer, guards, row, debt.window_tokens, self._intake.on_event).run()
 
+    def rewrite(
+        self,
+        summary: str | None = None,
+        *,
+        depth: int | None = None,
+        all: bool = False,
+        subtree: str | None = None,
+        **how: Any,
+    ) -> Applied:
+        """Make summaries anew, with today's prompts and model: one, all of a depth, one with all below it, or all.
+
+        The deepest sources come first, and what is made from them sees the new texts. Without more it is a plan, with what
+        it would cost; with `dry_run=True` a model is asked and nothing is written; with `apply=True` each text takes the
+        place of the old one, which is kept. `model`, `prompt_dir`, `timestamps=False` and `timezone` change how it is
+        asked, up to four times at once; `started(applied)` and `progress(step)` are told how far it is. If the model
+        fails, what was written stays, and `Lossless.resume` goes on.
+        """
+        job = self.remaking("rewrite", Selection(summary, depth, all, subtree), How(**how))
+        return job if isinstance(job, Applied) else job.run()
+
+    def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> Applied:
+        """Make anew what something is wrong with, and whatever was made from it; with the options of `rewrite`.
+
+        `kinds` are "provisional" (no model wrote it), "marked" (it says so itself, as other systems' do), "truncated" and
+        "unfaithful" (its sources do not bear it out).
+        """
+        job = self.remaking("repair", Selection(flawed=known_kinds(kinds)), How(**how))
+        return job if isinstance(job, Applied) else job.run()
+
+    def remaking(
+        self, kind: Literal["rewrite", "repair"], selection: Selection, how: How, row: ConversationRow | None = None
+    ) -> Remaking | Applied:
+        """Summaries to be made anew, ready to be driven, or what came of it where nothing is to be asked."""
+        if how.apply:
+            self._refuse_if_closed()
+        named = selection.summary or selection.subtree
+        row = row or (self._row() if named is None else self._holding(named)[0])
+        if row is None:
+            raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
+        return remaking(self._lcm, row, kind, selection, how)
+
+    def dissolve(self, id: str, *, apply: bool = False, purge: bool = False) -> Applied:
+        """Let a condensed summary in the context give way to its sources.
+
+        Without `apply` it is only told what would stand there, and what that costs. The summary is kept, beside the context;
+        `purge` removes it, unless something was made from it. `Lossless.undo` takes either back.
+        """
+        row, summary = self._holding(id)
+        if not apply:
+            return Applied(dissolving.plan(self._store, row, summary, purge=purge), "planned")
+        self._refuse_if_closed()
+        return dissolving.dissolve(self._store, row, summary, purge=purge, now=self._intake.now())
+
+    def history(self, limit: int = 50) -> list[Operation]:
+        """What was done to old data of this conversation, the newest first."""
+        row = self._row()
+        return [] if row is None else past.history(self._store, row.id, limit)
+
+    def _holding(self, summary_id: str) -> tuple[ConversationRow, SummaryRow]:
+        """A summary of this conversation, or of an earlier one under its key, and which of them has it."""
+        found = self._store.summary_named(summary_id) if jsontext.is_clean(summary_id) else None
+        row = self._store.conversation_by_id(found[0]) if found and found[0] in self._family() else None
+        if found is None or row is None:
+            raise NotFound("summary", summary_id, hint="`summaries()` lists those of a conversation.")
+        return row, found[1]
+
     def summaries(self) -> list[Summary]:
         """Every summary of this conversation, in the order they were made."""
         row = self._row()
@@ -429,6 +519,9 @@ class Conversation:
         window, lcm = self._lcm._window(window), self._lcm
         if live is not None and self._intake.skip:
             live = [message for message in live if not self._intake.skip(message)]
+        if live is not None and self._intake.redact:
+            # As they will be stored: they are known by it, and no prompt changes once they are.
+            live = [self._intake.cleaned(message) for message in live]
         _refuse_sizes(window)
         limits = plan.limits(lcm.settings, window, key=self.key, model=model)
         room = limits.budget - reserve
@@ -556,7 +649,7 @@ class Conversation:
             if not rows:
                 raise NotFound("message", str(what), hint="`grep` finds messages and their ids.")
             text, message_id = rows[0].text, row.id * SPAN + rows[0].seq
-        text = jsontext.cleaned(text)
+        text = jsontext.cleaned(text if self._lcm._redact is None else self._lcm._redact.text(text))
         name = f"pin_{sha256(text.encode()).hexdigest()[:8]}"
         pinned = PinRow(name, message_id, text, message_tokens(as_pin(name, text)), self._intake.now())
         with self._store.transaction():
@@ -573,6 +666,18 @@ class Conversation:
                 gone = self._store.remove_pin(row.id, str(pin_id))
         if not gone:
             raise NotFound("pin", str(pin_id), hint="`pins()` lists them.")
+
+    def forget(
+        self, what: str | int, *, until: str | int | None = None, apply: bool = False, backups: bool = False
+    ) -> Forgotten:
+        """Take a message away for good, or all from it up to `until`: its words, and everything that was derived from them.
+
+        Without `apply` it is only told what would go. Only the places of the messages stay, so that whoever sends them again
+        does not bring them back. Summaries made from them are made anew from what is left. It cannot be undone, and no
+        snapshot is taken; `backups` also removes the copies of the database that were kept before it was changed.
+        """
+        target = forgetting.span(self._store, self._family(), what, until)
+        return self._lcm._forget([target], apply, backups)
 
     def pins(self) -> list[Pin]:
         """What is pinned, oldest first."""

@@ -5,7 +5,9 @@ Read only when a file was never read, or is another than it was; a file that gro
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -13,9 +15,10 @@ from msgspec import Struct
 
 from lossless import transcripts
 from lossless.engine.align import digest
+from lossless.engine.copied import is_copied, own_after
 from lossless.engine.ingest import Intake
 from lossless.engine.lineage import Home, Situation, Told, home
-from lossless.engine.marks import PREFIX, mark_of
+from lossless.engine.marks import PREFIX, Mark, mark_of
 from lossless.model import Message
 from lossless.store import rows
 from lossless.store.base import ConversationRow, KnownEvent, Store
@@ -61,32 +64,44 @@ class Anchor(Struct, frozen=True):
     conversation: ConversationRow
     seq: int
     """The last known entry before the first unknown one."""
+    end: int
+    """The offset behind the last known entry of all."""
     own: tuple[tuple[int, int], ...] = ()
-    """Runs of known ones behind it."""
+    """Runs of known ones behind the first unknown one."""
 
 
-def anchor(store: Store, file: Transcript, members: Sequence[ConversationRow]) -> Anchor | None:
-    """The first of the conversations that holds any of the entries."""
-    for row in members:
-        if row.next_seq > 1 and (found := _anchor(store, file, row)):
-            return found
-    return None
+def anchor(store: Store, intake: Intake, file: Transcript, members: Sequence[ConversationRow]) -> Anchor | None:
+    """The first of the conversations that holds any of the entries, found in one reading.
 
-
-def _anchor(store: Store, file: Transcript, row: ConversationRow) -> Anchor | None:
-    seq, own, gap, is_known = 0, list[tuple[int, int]](), False, False
-    for batch in file.batches():
-        events = known(store, row.id, batch)
-        is_known = is_known or bool(events)
+    Entries that are named after their place have to agree with what is stored as far as it goes: a file that begins like
+    another is not that one.
+    """
+    asked = [row for row in members if row.next_seq > 1]
+    holder: ConversationRow | None = None
+    seq, end, own, gap = 0, 0, list[tuple[int, int]](), False
+    for batch in file.batches() if asked else ():
+        events: dict[str, KnownEvent] = {}
+        for row in [holder] if holder else asked:
+            if events := known(store, row.id, batch):
+                holder = row
+                break
         for entry in batch:
             event = events.get(entry.id)
+            if event is not None and not file.header.named and not _is_same(entry, event, intake):
+                return None
             if event is None:
                 gap = True
-            elif gap:
+                continue
+            end = entry.end
+            if gap:
                 own.append((event.seq, event.seq))
             else:
                 seq = max(seq, event.seq)
-    return Anchor(row, seq, tuple(own)) if is_known else None
+    return Anchor(holder, seq, end, tuple(own)) if holder else None
+
+
+def _is_same(entry: Entry, event: KnownEvent, intake: Intake) -> bool:
+    return entry.message is not None and digest(entry.message, intake.canonicalize) == event.digest
 
 
 def known(store: Store, conversation_id: int, entries: Sequence[Entry]) -> dict[str, KnownEvent]:
@@ -96,28 +111,31 @@ def known(store: Store, conversation_id: int, entries: Sequence[Entry]) -> dict[
     return {entry_id: events[name] for entry_id, name in names.items() if name in events}
 
 
-def place(store: Store, intake: Intake, file: Transcript, row: ConversationRow, is_same: bool) -> tuple[Home, str]:
+def place(store: Store, intake: Intake, file: Transcript, row: ConversationRow, mark: Mark | None) -> tuple[Home, str]:
     """Where a transcript goes of which nothing is stored, although there is a conversation under its key, and why.
 
-    `is_same` says that the conversation was read from this very file, as it was before.
+    `mark` says how far the conversation was read from this very file, as it was before.
     """
-    stored = store.messages(row.id, after=max(0, row.next_seq - 1 - LOOK))
-    first: list[Entry] = []
-    last: Entry | None = None
-    for last in file.messages():
-        if len(first) < LOOK:
-            first.append(last)
-    marks = [(source, mark_of(state)) for _, source, state in store.cursors(PREFIX, row.id)]
-    read = [Path(source[len(PREFIX) :]) for source, mark in marks if mark.offset]
-    read_at = max((mark.read_at for _, mark in marks), default=0)
+    if mark is not None and not mark.offset:
+        return "same", "it was expected here"
+    copied = store.transplants(row.id)
+    behind = store.messages(row.id, after=own_after(copied, row, LOOK))
+    stored = [each for each in behind if not is_copied(copied, each.seq)]
+    said = file.messages()
+    first = list(islice(said, LOOK))
+    last = deque(said, LOOK)
+    marks = [mark_of(state) for *_, state in store.cursors(PREFIX, row.id)]
+    read = [Path(each.path) for each in marks if each.offset]
+    read_at = max((each.read_at for each in marks), default=0)
+    newest = [each.message for each in [*first, *last][-1:]]
     situation = Situation(
-        entries=[_told(entry.message, intake) for entry in first if entry.message],
+        entries=[_told(entry.message, intake) for entry in [*first, *last] if entry.message],
         stored=[Told(each.role, each.digest, each.created_at if each.at is None else each.at) for each in stored],
-        tracked="same file" if is_same else _tracked(read),
+        tracked="same file" if mark else _tracked(read),
         renewed=row.renewed_at is not None and row.renewed_at >= read_at,
         elsewhere=_is_elsewhere(store, intake.key, file.header, first),
-        last_at=_time(last.message) if last and last.message else None,
-        sure=file.header.named and all(entry.own_time for entry in first),
+        last_at=_time(newest[0]) if newest and newest[0] else None,
+        sure=file.header.named and all(entry.own_time for entry in [*first, *last]),
     )
     return home(situation)
 
@@ -149,7 +167,7 @@ def _is_fork_of(store: Store, row: ConversationRow, session: str) -> bool:
 
 
 def _told(message: Message, intake: Intake) -> Told:
-    return Told(message.role, digest(message, intake.canonicalize), _time(message))
+    return Told(message.role, digest(intake.cleaned(message), intake.canonicalize), _time(message))
 
 
 def _time(message: Message) -> int | None:

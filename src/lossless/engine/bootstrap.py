@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
 
@@ -20,18 +21,26 @@ from lossless.engine.belonging import Anchor, Transcript
 from lossless.engine.files import Files
 from lossless.engine.heartbeats import without_beats
 from lossless.engine.ingest import Intake, ingest
-from lossless.engine.marks import PATIENCE, Mark, is_unchanged, marked, members, source_of, witnesses
+from lossless.engine.marks import PATIENCE, Mark, goes_on, header_of, is_unchanged, marked, shown, source_of, witnesses
+from lossless.engine.sessions import begun_after
 from lossless.engine.streams import PROGRESS, Progress
 from lossless.errors import InvalidInput
 from lossless.events import Event
 from lossless.model import Bootstrapped, Ingested, Message, ToolCall, ToolResult
 from lossless.patterns import is_scheduled
+from lossless.store import rows
 from lossless.store.base import ConversationRow, Store
 from lossless.tokens import message_tokens
 from lossless.transcripts.base import Branch, Entry, Header, Tally
 
 _MISSING = "transcript missing"
+_UNAVAILABLE = "transcript unavailable"
+UNREACHABLE = (_MISSING, _UNAVAILABLE)
+SEPARATE = ("new epoch", "stored aside")
+"""How the reasons begin of a transcript that got a conversation of its own."""
 _EMPTY = "no leaf-path messages in session"
+_MISSED = "reconciled missing session messages"
+_MOST_TIPS = 64
 _BATCH = 500
 _BATCH_BYTES = 4_000_000
 _GOES_ON = ("manual-reset", "session-end")
@@ -56,7 +65,7 @@ class _Job(Struct):
     branch: Branch | None = None
     anchor: Anchor | None = None
     tips: tuple[str, ...] = ()
-    caller: str = ""
+    callers: tuple[str, ...] = ()
     branched: bool = False
     messages: int = 0
     kept: int = 0
@@ -70,7 +79,7 @@ class _Job(Struct):
         self.kept += kept
         self.imported += len(done.stored)
         self.known += done.known
-        self.outside += outside
+        self.outside += outside + done.late
         self.copies += done.copies
         self.collisions += done.collisions
 
@@ -86,19 +95,51 @@ def bootstrap(
     path: Path,
     *,
     header: Header | None = None,
+    format: str | None = None,
     budget: int,
     expected: bool = False,
     progressed: Progressed = lambda read, size: None,
 ) -> Bootstrapped:
     """Store what is new in a transcript. What came before an error is stored, and the next call goes on behind it.
 
-    `expected` says that the host is about to write it, if it is not there or empty yet.
+    `expected` says that a host writes it, or is about to if it is not there or empty yet; `format` what kind it is.
     """
-    path = Path(os.path.realpath(path))
-    done = _bootstrap(store, files, intake, path, header, budget, progressed)
+    path = _real(path)
+    try:
+        done = None
+        while done is None:
+            with suppress(_Overtaken):
+                done = _bootstrap(store, files, intake, path, header, format, budget, progressed)
+    except FileNotFoundError:
+        done = Bootstrapped(_MISSING)
+    except OSError as error:
+        told = f"{shown(path)} cannot be read: {error.strerror}."
+        intake.on_event(Event("transcript.unavailable", told, "warning", {"conversation": intake.key}))
+        return Bootstrapped(_UNAVAILABLE)
     if expected and done.reason in (_MISSING, _EMPTY):
         _expected(store, intake, path)
+    if expected and done.imported:
+        _resume(store, done.conversation, intake.now())
     return done
+
+
+def _real(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError as error:
+        raise InvalidInput(f"{str(path)!r} is no path: {error}.", hint="Give the path of a transcript.") from error
+
+
+class _Overtaken(Exception):
+    """Another process has placed the same file meanwhile: it is looked at again."""
+
+
+def _resume(store: Store, conversation_id: int | None, now: int) -> None:
+    """A host that goes on with an earlier session goes on with its conversation."""
+    row = None if conversation_id is None else store.conversation_by_id(conversation_id)
+    if row is not None and not row.active and row.archive_cause == "rollover":
+        with store.transaction():
+            store.bring_back(row.id, "rollover", now)
 
 
 def _bootstrap(
@@ -107,17 +148,11 @@ def _bootstrap(
     intake: Intake,
     path: Path,
     header: Header | None,
+    format: str | None,
     budget: int,
     progressed: Progressed,
 ) -> Bootstrapped:
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        return Bootstrapped(_MISSING)
-    except OSError as error:
-        told = f"{path.name} cannot be looked at: {error.strerror}."
-        intake.on_event(Event("transcript.unavailable", told, "warning", {"conversation": intake.key}))
-        return Bootstrapped("transcript unavailable")
+    stat = path.stat()
     if not S_ISREG(stat.st_mode):
         raise InvalidInput(f"{path} is not a file.", hint="Give the path of a transcript.")
     found = marked(store, intake.key, path)
@@ -125,8 +160,9 @@ def _bootstrap(
         return Bootstrapped("already bootstrapped", found[0].id, offset=found[1].offset, size=stat.st_size)
     if stat.st_size == 0:
         return Bootstrapped(_EMPTY)
-    header = header or transcripts.recognise(path)
     mark = found[1] if found else Mark()
+    goes = goes_on(mark, path, stat.st_size)
+    header = header_of(mark, intake.key) if goes else header or transcripts.recognise(path, format)
     job = _Job(
         store,
         files,
@@ -138,12 +174,14 @@ def _bootstrap(
         Tally(),
         mark,
     )
-    return _appended(job, found[0]) if found and _goes_on(job) else _read_whole(job, found)
+    if found and goes:
+        return _appended(job, found[0])
+    return _read_whole(job, found)
 
 
 def _for_transcripts(intake: Intake, header: Header) -> Intake:
     session = intake.session if intake.session is not None else header.session
-    return structs.replace(intake, stream="transcript", session=session)
+    return structs.replace(intake, stream="transcript", session=session, placed=not header.named)
 
 
 def _expected(store: Store, intake: Intake, path: Path) -> None:
@@ -154,22 +192,14 @@ def _expected(store: Store, intake: Intake, path: Path) -> None:
         now = intake.now()
         row = store.lock_conversation(intake.key, intake.session, now)
         store.set_transcribed(row.id)
-        store.set_cursor(row.id, source_of(path), to_builtins(Mark(read_at=now)), now)
-
-
-def _goes_on(job: _Job) -> bool:
-    """Whether the file still begins, and stands before its mark, as it did when it was read."""
-    mark = job.mark
-    if not 0 < mark.offset <= job.stat.st_size or mark.format != job.file.header.format:
-        return False
-    return mark.session == job.file.header.session and (mark.head, mark.tail) == witnesses(job.file.path, mark.offset)
+        store.set_cursor(row.id, source_of(path), to_builtins(Mark(path=str(path), read_at=now)), now)
 
 
 def _appended(job: _Job, row: ConversationRow) -> Bootstrapped:
     job.target = _successor(job, row)
-    job.tips, job.caller, job.branched = job.mark.tips, job.mark.caller, job.mark.branched
+    job.tips, job.callers, job.branched = job.mark.tips, job.mark.callers, job.mark.branched
     _read(job)
-    return _told(job, "reconciled missing session messages")
+    return _told(job, _MISSED)
 
 
 def _successor(job: _Job, row: ConversationRow) -> ConversationRow:
@@ -181,26 +211,50 @@ def _successor(job: _Job, row: ConversationRow) -> ConversationRow:
 
 def _read_whole(job: _Job, found: tuple[ConversationRow, Mark] | None) -> Bootstrapped:
     """A file that was never read, or is another than it was."""
-    file = job.file
-    is_same = found is not None and found[1].offset > 0
-    job.mark = Mark(file.header.format, file.header.session, fork_of=file.header.parent_session or "")
-    job.branch = file.branch()
+    header = job.file.header
+    before = found[1] if found else None
+    job.branch = job.file.branch()
+    job.mark = Mark(
+        header.format,
+        header.session,
+        fork_of=header.parent_session or "",
+        parent_key=header.parent_key or "",
+        path=str(job.file.path),
+        named=header.named,
+    )
     # Entries that are named after their place say nothing about a file that was written anew.
-    nameless = is_same and not file.header.named
-    anchored = None if nameless else belonging.anchor(job.store, file, members(job.store, job.intake.key))
+    is_anew = before is not None and before.offset > 0 and not header.named
+    members = [] if is_anew else job.store.members(job.intake.key)
+    anchored = belonging.anchor(job.store, job.intake, job.file, members)
+    if anchored is not None:
+        return _read_on(job, anchored, is_same=before is not None and before.offset > 0)
     row = _present(job)
     reason = "bootstrapped"
-    if anchored is not None:
-        job.anchor, job.target = anchored, _successor(job, anchored.conversation)
-        reason = "reconciled missing session messages"
-    elif row is not None and row.next_seq > 1:
-        reason = _settle(job, row, is_same)
-    elif file.header.parent_session is not None:
-        job.mark = structs.replace(job.mark, bounded=_bound(job))
+    if row is not None and row.next_seq > 1:
+        reason = _settle(job, row, before)
+        if is_anew and job.target is row and before is not None:
+            job.mark = structs.replace(job.mark, generation=before.generation + 1)
+    if header.parent_session is not None:
+        job.mark = structs.replace(job.mark, bounded=bound(job.file, job.branch, job.budget))
     _read(job)
-    if anchored is not None and job.branch is not None:
-        _follow(job)
     return _told(job, reason)
+
+
+def _read_on(job: _Job, anchored: Anchor, *, is_same: bool) -> Bootstrapped:
+    """A file some of whose entries are known: what stands behind them goes on from there.
+
+    If the conversation that holds them was reset since, it gets what belongs among them, and the next one the rest.
+    """
+    job.target = anchored.conversation
+    job.anchor = anchored if is_same else None
+    successor = _successor(job, anchored.conversation)
+    if successor.id != anchored.conversation.id:
+        _read(job, until=anchored.end)
+        job.target, job.anchor = successor, None
+    _read(job)
+    if job.branch is not None:
+        _follow(job)
+    return _told(job, _MISSED)
 
 
 def _present(job: _Job) -> ConversationRow | None:
@@ -211,14 +265,18 @@ def _present(job: _Job) -> ConversationRow | None:
     return job.store.conversation(key)
 
 
-def _settle(job: _Job, row: ConversationRow, is_same: bool) -> str:
+def _settle(job: _Job, row: ConversationRow, mark: Mark | None) -> str:
     """Find a place for a transcript that shares no entry with the conversation under its key."""
-    home, why = belonging.place(job.store, job.intake, job.file, row, is_same)
+    home, why = belonging.place(job.store, job.intake, job.file, row, mark)
     if home == "same":
         job.target = row
         return "bootstrapped"
     is_next = home == "epoch"
     with job.store.transaction():
+        held = job.store.hold(row.id)
+        now_marked = marked(job.store, job.intake.key, job.file.path)
+        if held.active != row.active or (now_marked and now_marked[1]) != mark:
+            raise _Overtaken
         job.target = job.store.start(
             job.intake.key,
             job.intake.session,
@@ -228,23 +286,23 @@ def _settle(job: _Job, row: ConversationRow, is_same: bool) -> str:
             active=is_next,
             cause="rollover" if is_next else "aside",
         )
-    told = f"{job.file.path.name} goes into a conversation of its own under {job.intake.key}: {why}."
+    told = f"{shown(job.file.path)} goes into a conversation of its own under {job.intake.key}: {why}."
     noted = {"conversation": job.intake.key, "home": home}
     job.intake.on_event(Event("transcript.separate", told, "warning", noted))
-    return f"new epoch: {why}" if is_next else f"stored aside: {why}"
+    return f"{SEPARATE[0] if is_next else SEPARATE[1]}: {why}"
 
 
-def _bound(job: _Job) -> int:
+def bound(file: Transcript, branch: Branch | None, budget: int) -> int:
     """Up to which message a fork stays out of the context: of what was said before it, all but the newest that fit."""
-    forked_at = job.file.header.started_at
+    forked_at = file.header.started_at
     before: list[tuple[int, int]] = []
-    for entry in job.file.messages():
+    for entry in file.messages():
         message = entry.message
-        if message is None or (job.branch is not None and entry.id not in job.branch):
+        if message is None or (branch is not None and entry.id not in branch):
             continue
         if forked_at is None or message.at is None or message.at < forked_at:
             before.append((entry.number, message_tokens(message)))
-    left = job.budget
+    left = budget
     for number, size in reversed(before):
         left -= size
         if left < 0:
@@ -252,12 +310,14 @@ def _bound(job: _Job) -> int:
     return 0
 
 
-def _read(job: _Job) -> None:
-    """Everything from the mark on, in batches, each with its mark."""
+def _read(job: _Job, until: int | None = None) -> None:
+    """Everything from the mark on, or up to an offset, in batches, each with its mark."""
     mark, batch, waits = job.mark, list[Entry](), False
     given = job.file.reader.entries(job.file.path, job.file.header, job.tally, offset=mark.offset, number=mark.number)
     is_fresh = job.intake.now() - job.stat.st_mtime_ns // 1000 < PATIENCE
     for entry in without_beats(_counted(job, given)):
+        if until is not None and entry.end > until:
+            break
         if entry.is_open and is_fresh:
             waits = True
             break
@@ -265,8 +325,8 @@ def _read(job: _Job) -> None:
         if len(batch) >= _BATCH or entry.end - job.mark.offset > _BATCH_BYTES:
             _store(job, batch)
             batch = []
-    _store(job, batch, ended=True, waits=waits)
-    if job.mark.branched:
+    _store(job, batch, ended=until is None, waits=waits)
+    if job.mark.branched and until is None:
         job.branch = job.file.branch()
         _follow(job)
 
@@ -274,16 +334,22 @@ def _read(job: _Job) -> None:
 def _counted(job: _Job, entries: Iterator[Entry]) -> Iterator[Entry]:
     for entry in entries:
         job.messages += entry.message is not None
-        yield entry
+        yield _renamed(entry, job.mark.generation) if job.mark.generation else entry
+
+
+def _renamed(entry: Entry, generation: int) -> Entry:
+    """An entry that is named after its place, in a file that was written anew."""
+    name = f"{entry.id}~{generation}"
+    return structs.replace(entry, id=name, message=entry.message and structs.replace(entry.message, event_id=name))
 
 
 def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: bool = False) -> None:
     """One batch in one transaction with its mark; before it what belongs to sub-agents, who have no mark of their own."""
     said = [entry for entry in batch if entry.message is not None and entry.thread is None]
-    if not said and not job.mark.number and not batch:
-        return  # nothing was ever read from this file: there is nothing to be sure of
     for entry in batch:
         _step(job, entry)
+    if not (batch[-1].number if batch else job.mark.number):
+        return  # nothing was ever said in this file: no conversation comes of it
     _store_threads(job, batch)
     after = _after(job, batch, ended, waits)
     reasons = _reasons(job, said)
@@ -344,7 +410,7 @@ def _after(job: _Job, batch: Sequence[Entry], ended: bool, waits: bool) -> Mark:
         head=head,
         tail=tail,
         tips=job.tips,
-        caller=job.caller,
+        callers=job.callers,
         waits=waits,
         branched=job.branched,
         read_at=job.intake.now(),
@@ -372,15 +438,19 @@ def _step(job: _Job, entry: Entry) -> None:
     if job.branch is not None and entry.id not in job.branch:
         return
     parts = entry.message.parts if entry.message else ()
-    answers = any(isinstance(part, ToolResult) for part in parts)
-    if answers and entry.parent == job.caller and job.caller not in job.tips:
-        job.tips = (*job.tips, entry.id)
+    if entry.message is None and entry.parent in job.tips:
+        # What hangs there is said of the entry, not after it: the branch may go on from either.
+        job.tips = (*job.tips, entry.id)[-_MOST_TIPS:]
+        if entry.parent in job.callers:
+            job.callers = (*job.callers, entry.id)[-_MOST_TIPS:]
+    elif any(isinstance(part, ToolResult) for part in parts) and entry.parent in job.callers:
+        job.tips = (*job.tips, entry.id)[-_MOST_TIPS:]
     else:
         if job.branch is None and job.tips and entry.parent not in job.tips:
             job.branched = True
         job.tips = (entry.id,)
     if any(isinstance(part, ToolCall) for part in parts):
-        job.caller = entry.id
+        job.callers = (entry.id,)
 
 
 def _follow(job: _Job) -> None:
@@ -398,11 +468,19 @@ def _follow(job: _Job) -> None:
         items = [item for item in store.items(target.id) if item.is_message and item.ordinal in leaving]
         store.detach(target.id, items, "branch", job.intake.now())
         gone = {item.ordinal for item, cause, _ in store.detached(target.id) if cause == "branch"}
-        store.attach(target.id, sorted(gone & set(on)))
-        store.reveal(target.id, on, "branch")
+        # What a summary reaches past, or a /new has left behind, cannot come back in its place.
+        behind = max(store.covered_until(target.id), begun_after(store, target))
+        back = {seq for seq in on if seq > behind}
+        store.attach(target.id, sorted(gone & back))
+        store.reveal(target.id, sorted(back), "branch")
         job.mark = structs.replace(job.mark, branched=False)
         store.set_cursor(target.id, job.source, to_builtins(job.mark), job.intake.now())
     job.branched = False
+
+
+def sidechain(key: str, thread: str) -> str:
+    """The key of a sub-agent's conversation that shares its parent's file."""
+    return f"{key}:sidechain:{rows.event_key(thread)}"
 
 
 def _store_threads(job: _Job, batch: Sequence[Entry]) -> None:
@@ -416,7 +494,10 @@ def _store_threads(job: _Job, batch: Sequence[Entry]) -> None:
             with job.store.transaction():
                 job.target = _held(job)
         parent = job.target.id
-        intake = structs.replace(job.intake, key=f"{job.intake.key}:sidechain:{thread}", session=None)
+        key = sidechain(job.intake.key, thread)
+        if job.intake.closed is not None and job.intake.closed(key):
+            continue
+        intake = structs.replace(job.intake, key=key, session=None)
         done = ingest(
             job.store,
             job.files,
@@ -430,12 +511,12 @@ def _store_threads(job: _Job, batch: Sequence[Entry]) -> None:
 def _told(job: _Job, reason: str) -> Bootstrapped:
     tally = job.tally
     if tally.malformed or tally.too_long:
-        told = f"{tally.malformed + tally.too_long} line(s) of {job.file.path.name} could not be read."
+        told = f"{tally.malformed + tally.too_long} line(s) of {shown(job.file.path)} could not be read."
         noted = {"conversation": job.intake.key, "malformed": tally.malformed, "too_long": tally.too_long}
         job.intake.on_event(Event("transcript.unreadable", told, "warning", noted))
     if not job.mark.number:
         reason = _EMPTY
-    elif not job.imported and reason == "reconciled missing session messages":
+    elif not job.imported and reason == _MISSED:
         reason = "conversation already up to date"
     return Bootstrapped(
         reason,

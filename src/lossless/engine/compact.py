@@ -150,13 +150,13 @@ def _incremental(work: Work) -> Generator[SummaryRequest, Reply, None]:
     least = plan.least_run(work.items, work.boundary, work.limits, work.limits.threshold, eager=True)
     after, deepest = -1, work.settings.incremental_max_depth
     while work.may_go_on() and (run := _leaf_run(work, least, after)):
-        if (yield from _pass(work, run)):
+        if (yield from one_pass(work, run)):
             break
         if work.stop:
             return
         after = run.items[-1].ordinal
     while work.made and work.may_go_on() and (run := _condensable(work, hard=False, max_depth=deepest)):
-        if not (yield from _pass(work, run)):
+        if not (yield from one_pass(work, run)):
             return
 
 
@@ -168,7 +168,7 @@ def _sweep(work: Work, stop_at: int | None, *, eager: bool = False) -> Generator
         if stop_at is not None and work.tokens <= stop_at:
             return
         tokens = work.tokens
-        if not (yield from _pass(work, run)):
+        if not (yield from one_pass(work, run)):
             if work.stop:
                 return
             after = run.items[-1].ordinal
@@ -181,7 +181,7 @@ def _sweep(work: Work, stop_at: int | None, *, eager: bool = False) -> Generator
             and (run := _condensable(work, hard=hard, max_depth=deepest))
         ):
             tokens = work.tokens
-            if not (yield from _pass(work, run)) or work.tokens >= tokens:
+            if not (yield from one_pass(work, run)) or work.tokens >= tokens:
                 return
 
 
@@ -207,7 +207,7 @@ def _condensable(work: Work, *, hard: bool, max_depth: int) -> Run | None:
     return plan.condensed_run(work.items, work.boundary, work.limits, work.settings, hard=hard, max_depth=max_depth)
 
 
-def _pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bool]:
+def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bool]:
     """One summary for one run. False if none was written: nothing to say in it or to gain by it, or not now."""
     if run is None:
         return False

@@ -78,13 +78,13 @@ def of_messages(
 
 
 def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], settings: Settings) -> Told:
-    """What a run of summaries of one depth says."""
+    """What a run of summaries says."""
     starts = [row.earliest_at for row in rows if row.earliest_at is not None]
     ends = [row.latest_at for row in rows if row.latest_at is not None]
     known = [each for row in rows for each in jsontext.loads(row.file_ids)]
     text = source.condensed_source([as_summary(row) for row in rows], settings.zone)
     return Told(
-        rows[0].depth + 1,
+        max(row.depth for row in rows) + 1,
         text,
         estimate(text),
         sum(row.tokens for row in rows),
@@ -229,4 +229,5 @@ def as_summary(row: SummaryRow) -> Summary:
         row.model,
         row.level,
         row.revision,
+        row.origin,
     )

@@ -11,6 +11,9 @@ _WHY = {
     "errored": "it is an empty reply that failed",
     "forgotten": "it was forgotten, and only its place is left",
     "heartbeat": "it was a heartbeat that brought nothing, and only its place is left",
+    "late": "its transcript told it after what followed it was stored",
+    "fork": "it was said before the fork, and the newest of that filled bootstrap_max_tokens",
+    "branch": "its branch was left for another",
 }
 _DETACHED = {
     "new": "/new began the context anew",
@@ -34,7 +37,7 @@ def explain(store: Store, conversation: ConversationRow, seq: int, context: Cont
     name = f"msg#{conversation.id * SPAN + seq}"
     if rows[0].outside:
         reason = _WHY.get(rows[0].outside, rows[0].outside)
-        return Explanation(name, "outside", (), f"{name} is stored and never shown: {reason}.")
+        return Explanation(name, "outside", (), f"{name} is stored and not shown: {reason}.")
     left = {each.id: each.reason for each in context.left_out}
     shown = {item.id for item in context.items if isinstance(item, StoredMessage)}
     chain = _chain(store, conversation, seq)
@@ -78,11 +81,19 @@ def _cause(store: Store, conversation: ConversationRow, seq: int, chain: list[Su
 def _chain(store: Store, conversation: ConversationRow, seq: int) -> list[Summary]:
     """The leaf that tells a message, and what was made from it, up to the summary that nothing was made from."""
     chain: list[Summary] = []
+    gone = _dissolved(store, conversation.id)
     name = store.leaves_over(conversation.id, [seq]).get(seq)
     while name is not None and name not in {summary.id for summary in chain}:
         found = store.summary_named(name)
         if found is None:
             break
         chain.append(as_summary(found[1]))
-        name = next(iter(store.consumers(conversation.id, found[1].id)), None)
+        name = next((each for each in store.consumers(conversation.id, found[1].id) if each not in gone), None)
     return chain
+
+
+def _dissolved(store: Store, conversation_id: int) -> set[str]:
+    """The summaries that gave way to their sources: nothing is told by them any more."""
+    left = store.detached(conversation_id)
+    ids = [item.summary_id for item, cause, _ in left if cause == "dissolved" and item.summary_id is not None]
+    return {row.public_id for row in store.summaries(conversation_id, ids)} if ids else set()

@@ -31,6 +31,7 @@ from lossless.imports.base import (
     PastRevision,
     PastSession,
     PastSummary,
+    PastTransplant,
 )
 from lossless.model import Exported
 from lossless.store import jsontext, rows
@@ -251,6 +252,7 @@ class _Packing:
             sessions=self._sessions(row.id),
             cursors=self._cursors(row.id),
             pins=self._pins(row.id),
+            transplants=self._transplants(row.id),
         )
 
     def _sessions(self, conversation_id: int) -> tuple[PastSession, ...]:
@@ -279,6 +281,10 @@ class _Packing:
             for pin in self._store.pins(conversation_id)
         )
 
+    def _transplants(self, conversation_id: int) -> tuple[PastTransplant, ...]:
+        found = self._store.part("transplant", conversation_id, ("first_seq", "last_seq", "place", "at"))
+        return tuple(PastTransplant(first, last, place, moment(at)) for first, last, place, at in found)
+
 
 _SUMMARY = (
     "public_id",
@@ -298,6 +304,7 @@ _SUMMARY = (
     "stale",
     "tries",
     "created_at",
+    "origin",
 )
 
 

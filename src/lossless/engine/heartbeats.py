@@ -48,7 +48,7 @@ def beats(messages: Sequence[Message]) -> set[int]:
 
 
 def without_beats(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The entries with the messages of heartbeat turns taken out. One that may yet become a heartbeat is open."""
+    """The entries with the messages of heartbeat turns taken out. What is not yet answered counts as said."""
     turn: list[Entry] = []
     for entry in entries:
         message = entry.message
@@ -64,8 +64,7 @@ def without_beats(entries: Iterable[Entry]) -> Iterator[Entry]:
             quiet = any(each.message is not None and _marks(each.message) for each in turn)
             yield from (structs.replace(each, message=None) for each in turn) if quiet else turn
             turn = []
-    waits = any(each.message is not None and _marks(each.message) for each in turn)
-    yield from (structs.replace(each, is_open=True) for each in turn) if waits else turn
+    yield from turn
 
 
 def prune(store: Store, conversation_id: int, now: int) -> int:

@@ -24,8 +24,9 @@ from lossless.engine.told import Told, look_back
 from lossless.errors import InvalidInput, StoreError
 from lossless.events import Event, Hook
 from lossless.model import Ingested, Message, Text, ToolCall, instant
+from lossless.patterns import is_scheduled
 from lossless.store import jsontext, rows
-from lossless.store.base import ConversationRow, FileRow, KnownEvent, MessageRow, NewMessage, Store
+from lossless.store.base import BURIED, ConversationRow, FileRow, KnownEvent, MessageRow, NewMessage, Store
 from lossless.tokens import estimate_bytes, message_tokens
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 Skip: TypeAlias = Callable[[Message], bool]
 Along: TypeAlias = Callable[[ConversationRow], None]
+Redact: TypeAlias = Callable[[Message], tuple[Message, int]]
+"""A message without its secrets, and how many there were."""
 
 SHOWN = frozenset({"user", "assistant", "system", "developer", "tool"})
 _WHOLE = "whole"
@@ -58,6 +61,17 @@ class Intake(Struct, frozen=True):
     """Why a message is to be kept out of the context, beyond what its role says."""
     timeless: frozenset[str | None] = frozenset()
     """The event ids of messages whose time is not their own but that of the line they stood in."""
+    placed: bool = False
+    """Whether event ids only say where a message stood: another text under one is another message."""
+    closed: Callable[[str], bool] | None = None
+    """Whether nothing may be stored under a key."""
+    followed: bool = False
+    """Whether a transcript is there that tells what is delivered as well."""
+    redact: Redact | None = None
+
+    def cleaned(self, message: Message) -> Message:
+        """The message as it is stored, and as it counts for identity."""
+        return self.redact(message)[0] if self.redact else message
 
 
 class _Arrival(Struct, gc=False):
@@ -69,6 +83,7 @@ class _Arrival(Struct, gc=False):
     row: NewMessage | None = None
     """None while large content has not left the message yet."""
     payloads: Sequence[Payload] = ()
+    redacted: int = 0
 
 
 class _Decision(Struct):
@@ -113,11 +128,12 @@ def ingest(
     arrivals = [_arrive(message, intake, now) for message in wanted]
     created: list[Payload] = []
     try:
-        done = None
-        while done is None:
-            _lighten(store, files, intake, arrivals, whole, created)
-            with suppress(_Overtaken):
-                done = _write(store, files, intake, arrivals, whole, skipped, along)
+        _lighten(store, files, intake, arrivals, whole, created)
+        try:
+            done = _write(store, files, intake, arrivals, whole, skipped, along)
+        except _Overtaken:
+            _lighten(store, files, intake, arrivals, whole, created, known_too=True)
+            done = _write(store, files, intake, arrivals, whole, skipped, along)
     except BaseException:
         sweep(store, files, created)
         raise
@@ -141,11 +157,14 @@ def refuse_others(values: Sequence[object]) -> None:
 
 def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
     """The identity of a message and, if nothing of it must leave, its row."""
+    found = 0
     try:
+        if intake.redact:
+            message, found = intake.redact(message)
         witness, key = digest(message, intake.canonicalize), rows.event_key(message.event_id)
         if payloads.is_heavy(message, intake.threshold):
-            return _Arrival(message, witness, key)
-        return _Arrival(message, witness, key, _row(message, witness, key, now, intake))
+            return _Arrival(message, witness, key, redacted=found)
+        return _Arrival(message, witness, key, _row(message, witness, key, now, intake), (), found)
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InvalidInput(
             f"A {message.role!r} message (event id {message.event_id!r}) is not one: {_why(message, error)}.",
@@ -198,7 +217,14 @@ def _says_anything(message: Message) -> bool:
 
 
 def _lighten(
-    store: Store, files: Files, intake: Intake, arrivals: list[_Arrival], whole: bool, created: list[Payload]
+    store: Store,
+    files: Files,
+    intake: Intake,
+    arrivals: list[_Arrival],
+    whole: bool,
+    created: list[Payload],
+    *,
+    known_too: bool = False,
 ) -> None:
     """Rows for heavy messages that are not stored yet, their payloads written first and noted in `created`.
 
@@ -208,7 +234,9 @@ def _lighten(
     if all(arrival.row for arrival in arrivals):
         return
     conversation = _conversation(store, intake)
-    decision = _decide(store, conversation, intake, arrivals, whole) if conversation else _Decision(arrivals, [])
+    decision = _Decision(arrivals, [])
+    if conversation is not None and not known_too:
+        decision = _decide(store, conversation, intake, arrivals, whole)
     tools = _tools(store, conversation, arrivals)
     explore = intake.explore and _once(intake.explore, store, conversation)
     for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
@@ -221,9 +249,11 @@ def _lighten(
 
 
 def _conversation(store: Store, intake: Intake) -> ConversationRow | None:
-    if intake.conversation_id is None:
-        return store.conversation(intake.key)
-    return store.conversation_by_id(intake.conversation_id)
+    if intake.conversation_id is not None:
+        return store.conversation_by_id(intake.conversation_id)
+    if intake.session is not None and is_scheduled(intake.key):
+        return store.member(intake.key, intake.session)
+    return store.conversation(intake.key)
 
 
 def _held(store: Store, intake: Intake, now: int) -> ConversationRow:
@@ -286,8 +316,10 @@ def _write(
         if decision.cursor is not None:
             decision.cursor["seq"] = conversation.next_seq - 1 + len(fresh)
             store.set_cursor(conversation.id, _source(intake), decision.cursor, now)
-        first = conversation.next_seq
-        return Ingested(tuple(range(first, first + len(fresh))), decision.known, skipped, copies, len(decision.renamed))
+        first, redacted = conversation.next_seq, sum(arrival.redacted for arrival in arriving)
+        stored = tuple(range(first, first + len(fresh)))
+        late = len(decision.late)
+        return Ingested(stored, decision.known, skipped, copies, len(decision.renamed), redacted=redacted, late=late)
 
 
 def _go_on(
@@ -301,6 +333,7 @@ def _go_on(
         first = conversation.next_seq
         progress.store(intake.stream, first, first + len(fresh) - 1, decision.told.pending)
         progress.newest = max([progress.newest, *(row.at for row in fresh if row.at is not None)])
+        progress.timeless = progress.timeless or bool(intake.timeless)
     if progress.has_moved:
         store.set_cursor(conversation.id, PROGRESS, progress.dump(), now)
 
@@ -359,19 +392,19 @@ def _decide(
         if id(arrival) in claimed:
             known = True
             row = claimed[id(arrival)]
-            if row is not None and row.digest != arrival.digest:
+            if row is not None and row.digest != arrival.digest and row.outside not in BURIED:
                 decision.copies.append((row.seq, arrival))
         elif key is None:
             known = id(arrival) in resent
         elif key in events:
             event = events[key]
-            known = event.digest == arrival.digest or _settle(
-                store, conversation, arrival, event.seq, event.role, _calls(event.parts), decision, batch
+            known = _is_same(event, arrival, intake) or _settle(
+                store, conversation, intake, arrival, event.seq, event.role, _calls(event.parts), decision, batch
             )
         elif key in batch:
             seq, first = batch[key]
             known = first.digest == arrival.digest or _settle(
-                store, conversation, arrival, seq, first.message.role, tool_ids(first.message), decision, batch
+                store, conversation, intake, arrival, seq, first.message.role, tool_ids(first.message), decision, batch
             )
         else:
             batch[key] = (conversation.next_seq + len(decision.new), arrival)
@@ -385,6 +418,12 @@ def _decide(
     return decision
 
 
+def _is_same(event: KnownEvent, arrival: _Arrival, intake: Intake) -> bool:
+    """Whether an arrival is what is stored under its id. What was buried there does not come back, whatever it says now."""
+    buried = event.is_buried and not intake.placed and jsontext.cleaned(arrival.message.role) == event.role
+    return buried or event.digest == arrival.digest
+
+
 def _told_before(
     store: Store,
     conversation: ConversationRow,
@@ -395,9 +434,12 @@ def _told_before(
 ) -> dict[int, MessageRow | None]:
     """The arrivals (by identity) that the host or its transcript has told already, with what is stored of them."""
     unknown = [each for each in arrivals if each.event_key is None or each.event_key not in events]
-    incoming = [Said(each.digest, _own_time(each.message, intake), provider_key(each.message)) for each in unknown]
+    incoming = [
+        Said(each.digest, _own_time(each.message, intake), provider_key(each.message), each.event_key is not None)
+        for each in unknown
+    ]
     seqs = [event.seq for event in events.values()]
-    told = decision.told = look_back(store, conversation, intake.stream, incoming, seqs)
+    told = decision.told = look_back(store, conversation, intake.stream, incoming, seqs, followed=intake.followed)
     names = {unknown[at].event_key: row.seq for at, row in told.rows.items()}
     decision.aliases = {name: seq for name, seq in names.items() if name is not None}
     found = {id(unknown[at]): row for at, row in told.rows.items()}
@@ -416,6 +458,7 @@ def _own_time(message: Message, intake: Intake) -> int | None:
 def _settle(
     store: Store,
     conversation: ConversationRow,
+    intake: Intake,
     arrival: _Arrival,
     seq: int,
     role: str,
@@ -430,7 +473,7 @@ def _settle(
     sending it again changes nothing.
     """
     message = arrival.message
-    if jsontext.cleaned(message.role) == role and tool_ids(message) == calls:
+    if not intake.placed and jsontext.cleaned(message.role) == role and tool_ids(message) == calls:
         decision.copies.append((seq, arrival))
         return True
     name = f"{arrival.event_key}#{arrival.digest.hex()}"

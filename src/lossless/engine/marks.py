@@ -10,12 +10,14 @@ from typing import Any
 from msgspec import Struct, convert
 
 from lossless.store.base import ConversationRow, Store
+from lossless.transcripts.base import Header
 
 PREFIX = "transcript:"
 PATIENCE = 60_000_000
 """How long, in microseconds, the end of a file may still be on its way."""
 
 _WITNESS = 1024
+_LONGEST = 1024
 
 
 class Mark(Struct, frozen=True):
@@ -33,7 +35,8 @@ class Mark(Struct, frozen=True):
     tail: str = ""
     tips: tuple[str, ...] = ()
     """Where the active branch ends: one entry, or the results of one reply's calls."""
-    caller: str = ""
+    callers: tuple[str, ...] = ()
+    """The lines of the reply whose calls these results answer."""
     bounded: int = 0
     """So many messages of a fork came from the session it was forked from, and are kept out of the context."""
     waits: bool = False
@@ -43,11 +46,25 @@ class Mark(Struct, frozen=True):
     read_at: int = 0
     fork_of: str = ""
     """The session that this one was forked from."""
+    path: str = ""
+    named: bool = True
+    generation: int = 0
+    """How often a file without entry ids was written anew: what stands in the same place is another message each time."""
+    parent_key: str = ""
+    """The conversation that this sub-agent's hangs from, once it is there."""
 
 
 def source_of(path: Path) -> str:
-    """The name of a file's cursor."""
-    return f"{PREFIX}{path}"
+    """The name of a file's cursor. A byte in a path that is no text is written as `\\xff`, and a long path by its hash."""
+    written = os.fsencode(path)
+    if len(written) > _LONGEST:
+        return f"{PREFIX}sha256:{sha256(written).hexdigest()}"
+    return PREFIX + written.decode("utf-8", "backslashreplace")
+
+
+def shown(path: Path) -> str:
+    """A file's name, fit to be told: what is no text in it is written as `\\xff`."""
+    return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
 def is_unchanged(mark: Mark, stat: os.stat_result, now: int) -> bool:
@@ -57,18 +74,30 @@ def is_unchanged(mark: Mark, stat: os.stat_result, now: int) -> bool:
     return not mark.waits or now - stat.st_mtime_ns // 1000 < PATIENCE
 
 
+def goes_on(mark: Mark, path: Path, size: int) -> bool:
+    """Whether a file still begins, and stands before its mark, as it did when it was read."""
+    return 0 < mark.offset <= size and (mark.head, mark.tail) == witnesses(path, mark.offset)
+
+
+def header_of(mark: Mark, key: str) -> Header:
+    """What a file that goes on said about itself at its beginning."""
+    return Header(
+        mark.format,
+        mark.session,
+        key,
+        parent_session=mark.fork_of or None,
+        parent_key=mark.parent_key or None,
+        named=mark.named,
+    )
+
+
 def mark_of(state: Any) -> Mark:
     return convert(state, Mark)
 
 
-def members(store: Store, key: str) -> list[ConversationRow]:
-    """The conversations that were ever under a key, sub-agents' apart: the active one first, then the newest."""
-    return [row for row in store.family(key) if row.key == key]
-
-
 def marked(store: Store, key: str, path: Path) -> tuple[ConversationRow, Mark] | None:
     """The newest conversation under the key that this file was read into, and how far."""
-    for row in members(store, key):
+    for row in store.members(key):
         state = store.cursor(row.id, source_of(path))
         if state is not None:
             return row, mark_of(state)
@@ -77,9 +106,8 @@ def marked(store: Store, key: str, path: Path) -> tuple[ConversationRow, Mark] |
 
 def newest_path(store: Store, row: ConversationRow) -> Path | None:
     """The transcript that was read last into a conversation."""
-    marks = [(mark_of(state), source) for _, source, state in store.cursors(PREFIX, row.id)]
-    last = max(marks, key=lambda each: each[0].read_at, default=None)
-    return Path(last[1][len(PREFIX) :]) if last else None
+    last = store.newest_cursor(row.id, PREFIX)
+    return Path(mark_of(last[1]).path) if last else None
 
 
 def witnesses(path: Path, offset: int) -> tuple[str, str]:

@@ -47,6 +47,7 @@ CAUSE = "import"
 NO_BYTES = "0" * 64
 """In the place of a content's hash, where the content could not be had."""
 _MOST_KEY = 1000
+_MOST_SESSION = 250
 _SUMMARY_ID = re.compile(r"sum_(?=.*[^0])[a-z0-9_-]{1,60}", re.ASCII)
 _FILE_ID = re.compile(r"file_(?=.*[^0])[a-z0-9_-]{1,60}", re.ASCII)
 _LEVELS = frozenset({"normal", "aggressive", "extractive", "cut"})
@@ -102,7 +103,7 @@ def plan(store: Store, source: Source) -> ImportPlan:
     known, taken, told = _known(store, source), set[str](), []
     for history in source.histories():
         state = known.get(_cursor(source, history), (0, None))[1]
-        key = _key(history)
+        key = key_of(history)
         free = store.conversation(key) is None and key not in taken
         if active := history.active and free and not (state and state["done"]):
             taken.add(key)
@@ -151,7 +152,7 @@ def _unpack(
     """Histories of our own making, which need no place found for them."""
     if not histories:
         return []
-    placed = unpack(store, files, source, now=intake(_key(histories[0]), None).now())
+    placed = unpack(store, files, source, now=intake(key_of(histories[0]), None).now())
     return [_arrived(store, _Arriving(each, placed[each.ref], ""), each.messages) for each in histories]
 
 
@@ -174,7 +175,8 @@ def _hash(*facts: object) -> str:
     return sha256(jsontext.dumps([str(fact) for fact in facts]).encode()).hexdigest()[:16]
 
 
-def _key(history: History) -> str:
+def key_of(history: History) -> str:
+    """The key that a conversation of another house gets here."""
     key = jsontext.cleaned(history.key)
     return key if 0 < len(key.encode()) <= _MOST_KEY else f"{CAUSE}:{_hash(history.key)}"
 
@@ -184,13 +186,13 @@ def _grown(source: Source, known: dict[str, tuple[int, Any]]) -> Iterator[str]:
         state = known.get(_cursor(source, history), (0, None))[1]
         if state and state["done"] and history.messages > state["count"]:
             more = history.messages - state["count"]
-            yield f"{_key(history)} has {more:,} messages that came after the import; they stay behind."
+            yield f"{key_of(history)} has {more:,} messages that came after the import; they stay behind."
 
 
 def _move_in(
     store: Store, files: Files, intake: IntakeOf, source: Source, history: History, progress: Progress
 ) -> ImportedHistory:
-    taking = intake(_key(history), None)
+    taking = intake(key_of(history), None)
     arriving = _begin(store, source, history, taking.now())
     taking = structs.replace(taking, conversation_id=arriving.id, skip=None, explore=None)
     for batch in _batches(_numbered(source, arriving)):
@@ -212,7 +214,7 @@ def _arrived(store: Store, arriving: _Arriving, messages: int) -> ImportedHistor
     problems = [] if here == messages else [f"{messages:,} messages came, {here:,} are here."]
     return ImportedHistory(
         history.ref,
-        _key(history),
+        key_of(history),
         arriving.id,
         messages,
         history.summaries,
@@ -231,7 +233,7 @@ def _begin(store: Store, source: Source, history: History, now: int) -> _Arrivin
         known = _known(store, source).get(name)
         if known:
             return _Arriving(history, known[0], name)
-        fresh = store.start(_key(history), None, now, active=False, cause=CAUSE)
+        fresh = store.start(key_of(history), None, now, active=False, cause=CAUSE)
         store.set_cursor(fresh.id, name, {"count": 0, "ref": None, "done": False}, now)
         return _Arriving(history, fresh.id, name)
 
@@ -363,6 +365,7 @@ def _settle(store: Store, source: Source, arriving: _Arriving, now: int) -> int:
         aside = [(item(place), left.get(place.entry) or CAUSE) for place in places.aside]
         arriving.changed["aside"] += sum(cause == CAUSE for _, cause in aside)
         store.lay_out(arriving.id, [item(place) for place in places.context], aside, now)
+        store.seal(arriving.id)
         store.settle_in(_settled(held, arriving.history))
         store.set_cursor(arriving.id, arriving.cursor, {**state, "done": True}, now)
     arriving.changed = +arriving.changed
@@ -373,7 +376,7 @@ def _settled(held: ConversationRow, history: History) -> ConversationRow:
     return structs.replace(
         held,
         active=history.active,
-        session=None if history.session is None else jsontext.cleaned(history.session)[: _MOST_KEY // 4],
+        session=None if history.session is None else jsontext.cleaned(history.session)[:_MOST_SESSION],
         title=None if history.title is None else jsontext.cleaned(history.title),
         archived_at=micros(history.archived_at or history.updated_at),
         archive_cause=CAUSE if history.active else history.archive_cause,

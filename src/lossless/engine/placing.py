@@ -38,8 +38,6 @@ class Layout(Struct, frozen=True):
     context: list[Place]
     aside: list[Place]
     """What is listed beside the context: the messages below come nowhere else."""
-    stepped_aside: list[str]
-    """Summaries whose sources are shown in their stead."""
     changed: Counter[str]
     """What could not stay as it was, and how often."""
 
@@ -59,7 +57,7 @@ def layout(nodes: Mapping[str, Node], shown: Sequence[Entry], left: Sequence[Ent
     house.changed["shown twice"] += len(shown) - len(wanted)
     if [p.entry for p in context if p.entry in wanted] != [each for each in wanted if each in house.placed]:
         house.changed["order"] += 1
-    return Layout(context, house.rest(left), house.stepped_aside, +house.changed)
+    return Layout(context, house.rest(left), +house.changed)
 
 
 class _House:
@@ -67,7 +65,6 @@ class _House:
 
     def __init__(self, nodes: Mapping[str, Node], seqs: frozenset[int]) -> None:
         self.placed: dict[Entry, Place] = {}
-        self.stepped_aside: list[str] = []
         self.changed: Counter[str] = Counter()
         self._nodes = nodes
         self._seqs = seqs
@@ -107,8 +104,8 @@ class _House:
             self.placed[seq] = Place(seq, seq, seq)
 
     def _step_aside(self, name: str) -> list[Entry]:
+        """What a summary was made from, to be shown in its stead."""
         node = self._nodes[name]
-        self.stepped_aside.append(name)
         return [*node.sources, *(seq for seq in node.seqs if seq in self._seqs and seq not in self._taken)]
 
     def _below(self, name: str) -> set[int] | None:

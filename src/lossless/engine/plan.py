@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -17,19 +18,19 @@ from lossless.engine.targets import LEAST_LEAF
 from lossless.store.base import ItemRow
 
 
-class Run(Struct, frozen=True):
+class Run(Struct, frozen=True, dict=True):
     """Contiguous items that one summary will stand for."""
 
     items: tuple[ItemRow, ...]
 
     @property
     def depth(self) -> int:
-        """The depth of the summary to be made: 0 from messages, one more than its sources' otherwise."""
-        return max(self.items[0].depth, -1) + 1
+        """The depth of the summary to be made: 0 from messages, one more than the deepest of its sources otherwise."""
+        return max(-1, *[item.depth for item in self.items]) + 1
 
-    @property
+    @cached_property
     def tokens(self) -> int:
-        return sum(item.tokens for item in self.items)
+        return sum([item.tokens for item in self.items])
 
 
 class Limits(NamedTuple):
@@ -60,8 +61,8 @@ def matching_rule(settings: Settings, window: int, key: str, model: str | None) 
 
     A rule without a model or session pattern is for all of them. The window is the model's own, whatever its budget.
     """
-    fitting = (rule for rule in settings.context_threshold_overrides if _fits(rule, window, key, model))
-    return max(fitting, key=_specificity, default=None)
+    fitting = [rule for rule in settings.context_threshold_overrides if _fits(rule, window, key, model)]
+    return max(fitting, key=_specificity) if fitting else None
 
 
 def _fits(rule: ThresholdRule, window: int, key: str, model: str | None) -> bool:
@@ -152,6 +153,27 @@ def condensed_run(
             if len(run) >= fanout and sum(item.tokens for item in run) >= least:
                 return Run(tuple(run))
     return None
+
+
+def root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings) -> Run | None:
+    """What to condense next so that one summary is left of all: the fewest that make one, however short they are.
+
+    Where no two of one depth stand side by side, those of different depths are condensed together. None if one is left,
+    or a message stands among them.
+    """
+    if len(items) < 2 or any(item.is_message for item in items):
+        return None
+    for depth in sorted({item.depth for item in items}):
+        for run in _runs(items, depth, limits.run_tokens):
+            if len(run) >= settings.condensed_min_fanout_hard:
+                return Run(tuple(run))
+    total, chosen = 0, list[ItemRow]()
+    for item in items:
+        if len(chosen) >= 2 and total + item.tokens > limits.run_tokens:
+            break
+        chosen.append(item)
+        total += item.tokens
+    return Run(tuple(chosen))
 
 
 def _fanout(depth: int, settings: Settings, hard: bool) -> int:

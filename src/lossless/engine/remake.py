@@ -13,7 +13,7 @@ from lossless.engine import plan
 from lossless.engine.compact import Flow, Work, asked
 from lossless.engine.draft import PROVISIONAL, Told, as_row, of_messages, of_summaries
 from lossless.engine.prompts import Templates
-from lossless.store.base import ConversationRow, Store, SummaryRow
+from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow
 
 MOST_TRIES = 3
 
@@ -35,6 +35,7 @@ def remake(
     tried: set[int] = set()
     while work.may_go_on() and (row := _next(store, conversation.id, tried)):
         work.passes += 1
+        sources = store.source_revisions(conversation.id, row.id)
         told = _told(store, conversation, row, settings)
         draft = yield from asked(work, told)
         if draft is None:
@@ -42,7 +43,7 @@ def remake(
         if draft.level in PROVISIONAL:
             tried.add(row.id)
             store.note_try(conversation.id, row.id)
-        elif store.revise(conversation.id, row, as_row(told, draft, templates, now())):
+        elif _put(store, conversation.id, row, as_row(told, draft, templates, now()), sources):
             work.made.append(row.public_id)
     work.look()
     if tried and work.stop in ("", "passes", "deadline"):
@@ -54,6 +55,13 @@ def _next(store: Store, conversation_id: int, tried: set[int]) -> SummaryRow | N
     """The next summary to be made anew, each tried once a sweep."""
     rows = store.unsettled(conversation_id, tries=MOST_TRIES, limit=len(tried) + 1)
     return next((row for row in rows if row.id not in tried), None)
+
+
+def _put(store: Store, conversation_id: int, row: SummaryRow, new: NewSummary, sources: list[tuple[int, int]]) -> bool:
+    """The new text, unless it was made from what somebody else changed meanwhile."""
+    with store.transaction():
+        store.hold(conversation_id)
+        return store.source_revisions(conversation_id, row.id) == sources and store.revise(conversation_id, row, new)
 
 
 def _told(store: Store, conversation: ConversationRow, row: SummaryRow, settings: Settings) -> Told:

@@ -16,6 +16,7 @@ from lossless.engine import live as lives
 from lossless.engine import view
 from lossless.engine.align import Canonicalize, digest
 from lossless.engine.assemble import Assembly, Entry, assemble
+from lossless.engine.copied import own_after
 from lossless.engine.guidance import guidance
 from lossless.engine.plan import Limits
 from lossless.engine.sessions import begun_after
@@ -96,10 +97,11 @@ def _guidance(kind: Guidance) -> list[Entry]:
 
 def _unsaved(store: Store, row: ConversationRow, live: Sequence[Message], canonicalize: Canonicalize) -> list[Message]:
     keys = [key for message in live if (key := event_key(message.event_id)) is not None]
-    known = store.known_events(row.id, keys) if keys else {}
+    known = store.known_events(row.id, keys, aliases=row.transcribed) if keys else {}
     # A host cannot hold more of what is stored than it holds in all; and nothing from before a /new, unless it holds as much.
     begun = begun_after(store, row)
-    after = max(begun if len(live) < begun else 0, row.next_seq - 1 - 2 * len(live))
+    newest = own_after(store.transplants(row.id), row, 2 * len(live))
+    after = max(begun if len(live) < begun else 0, newest)
     stored = store.digests(row.id, after=after)
     return lives.unsaved(
         live, known, stored, lambda message: digest(message, canonicalize), lambda message: event_key(message.event_id)

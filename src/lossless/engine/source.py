@@ -47,6 +47,8 @@ _THOUGHT_TAG = re.compile(
     re.I | re.M,
 )
 _THOUGHT_SIGN = re.compile(r"[<|\[/](?:think|reasoning)", re.I)
+_KELVIN = "\u212a"
+"""The one sign beyond ASCII whose lower case is a letter of these words."""
 _THOUGHT_KEYS = {"thinking", "reasoning", "reasoning_content", "reasoning_details", "encrypted_content"}
 _MEDIA_KINDS = re.compile(r"(?:input_|output_)?(?:image|audio|video|file|document|media|snapshot)(?:_url)?", re.I)
 _MEDIA_TYPES = ("image", "audio", "video", "image_url", "input_image", "input_audio")
@@ -125,8 +127,9 @@ def file_ids(texts: Iterable[str]) -> tuple[str, ...]:
 
 def may_think(text: str) -> bool:
     """Whether any tag of thinking could be in a text: asked first, since most hold none."""
-    low = text.lower()
-    return ("think" in low or "reasoning" in low) and _THOUGHT_SIGN.search(text) is not None
+    low = text.encode("utf-8", "surrogatepass").lower()  # quicker than to lower a text in other scripts
+    spoken_of = b"think" in low or b"reasoning" in low or _KELVIN in text
+    return spoken_of and _THOUGHT_SIGN.search(text) is not None
 
 
 def without_reasoning(text: str) -> str:

@@ -31,6 +31,8 @@ class Said(Struct, frozen=True, gc=False):
     at: int | None
     key: str | None = None
     """A name that a provider gave it: of a reply, or of the one call that it answers."""
+    named: bool = False
+    """Whether whoever tells it has a name of its own for it."""
 
 
 class Progress(Struct):
@@ -42,6 +44,8 @@ class Progress(Struct):
     """Runs behind the transcript's frontier that it stored itself, while something the host told was still to come."""
     newest: int = 0
     """The latest time of a message that either of them stored."""
+    timeless: bool = False
+    """Whether the times of what the transcript stored are those of its lines."""
     has_moved: bool = False
 
     @classmethod
@@ -74,6 +78,8 @@ class Progress(Struct):
         """This side told of messages that were new; `pending` if others before them are still to be told by it."""
         self.has_moved = True
         if stream == "transcript" and pending:
+            if self.own and self.own[-1][1] + 1 == first:
+                first = self.own.pop()[0]
             self.own.append((first, last))
         else:
             self.tell(stream, last)
@@ -97,18 +103,21 @@ def provider_key(message: Message) -> str | None:
     return None
 
 
-def told_before(incoming: Sequence[Said], stored: Sequence[Said], *, complete: bool, follows: bool) -> dict[int, int]:
+def told_before(
+    incoming: Sequence[Said], stored: Sequence[Said], *, complete: bool, follows: bool, followed: bool = True
+) -> dict[int, int]:
     """Which of the incoming messages (by index) are which of the stored ones.
 
     `complete` is for a transcript: it tells every event, so what is stored before the other side named it is the next one
     like it. A live delivery may tell less, and what it says in the same words as long ago may well be new: equal words alone
-    count only where the delivery goes on from its frontier (`follows`), or ends where the stored ones end.
+    count only where the delivery goes on from its frontier (`follows`), or ends where the stored ones end, and only if a
+    transcript is there that will tell what was taken for known (`followed`).
     """
     if complete:
         return dict(_in_order(incoming, stored, _alike))
     pairs = list(_in_order(incoming, stored, _surely))
     found = dict(pairs)
-    for pair in [*pairs, *_edges(incoming, stored, follows)]:
+    for pair in [*pairs, *(_edges(incoming, stored, follows) if followed else ())]:
         found.update(_around(incoming, stored, pair, found))
     return found
 

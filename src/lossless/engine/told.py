@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from lossless.engine.copied import is_copied, own_after
 from lossless.engine.streams import PROGRESS, Progress, Said, Stream, provider_key, told_before
 from lossless.store import rows
 from lossless.store.base import ConversationRow, MessageRow, Store
 
 _BEHIND = 1_000
 """How far back the words of the other side are looked for."""
+_SECOND = 1_000_000
 _AGAIN = 200
 """How far back its own are."""
 
@@ -29,14 +31,21 @@ class Told(Struct):
 
 
 def look_back(
-    store: Store, conversation: ConversationRow, stream: Stream, incoming: Sequence[Said], seqs: Sequence[int]
+    store: Store,
+    conversation: ConversationRow,
+    stream: Stream,
+    incoming: Sequence[Said],
+    seqs: Sequence[int],
+    *,
+    followed: bool = False,
 ) -> Told:
     """What of a delivery was told before, given the messages that it names by ids which are known (`seqs`)."""
     told = Told(Progress.load(store.cursor(conversation.id, PROGRESS)))
     if conversation.next_seq > 1:
-        _other_side(store, conversation, stream, incoming, seqs, told)
-        _itself(store, conversation, incoming, told)
-    told.twins = _repeated(incoming) - told.rows.keys()
+        _other_side(store, conversation, stream, incoming, seqs, told, followed)
+        _itself(store, conversation, stream, incoming, told)
+    if stream == "transcript":
+        told.twins = _repeated(incoming) - told.rows.keys()
     return told
 
 
@@ -47,26 +56,40 @@ def _other_side(
     incoming: Sequence[Said],
     seqs: Sequence[int],
     told: Told,
+    followed: bool,
 ) -> None:
     """What only the other side has told so far lies behind this side's frontier."""
     progress, complete = told.progress, stream == "transcript"
     before = progress.reached(stream)
     progress.tell(stream, max(seqs, default=0))
     frontier = progress.reached(stream)
-    after = max(frontier, conversation.next_seq - 1 - _BEHIND)
+    copied = store.transplants(conversation.id)
+    after = max(frontier, own_after(copied, conversation, _BEHIND))
     behind = store.messages(conversation.id, after=after) if incoming else []
-    others = [row for row in behind if not (complete and progress.is_own(row.seq))]
-    stored = [Said(row.digest, row.at, provider_key(rows.message_of(row))) for row in others]
-    pairs = told_before(incoming, stored, complete=complete, follows=after == before == frontier > 0)
+    others = [row for row in behind if not ((complete and progress.is_own(row.seq)) or is_copied(copied, row.seq))]
+    unsure = progress.timeless and not complete
+    stored = [Said(row.digest, None if unsure else row.at, provider_key(rows.message_of(row))) for row in others]
+    follows = after == before == frontier > 0
+    pairs = told_before(incoming, stored, complete=complete, follows=follows, followed=followed)
     told.rows = {at: others[place] for at, place in pairs.items()}
     found = {row.seq for row in told.rows.values()}
     progress.tell(stream, max(found, default=0))
     told.pending = complete and any(row.seq > progress.transcript and row.seq not in found for row in others)
 
 
-def _itself(store: Store, conversation: ConversationRow, incoming: Sequence[Said], told: Told) -> None:
-    """What was said at a time that is past already, in the same words, is not said again but told again."""
-    again = {at: said for at, said in enumerate(incoming) if said.at is not None and at not in told.rows}
+def _itself(store: Store, conversation: ConversationRow, stream: Stream, incoming: Sequence[Said], told: Told) -> None:
+    """What was said at a time that is past already, in the same words, is not said again but told again.
+
+    A host that has names for what it tells has told two things if the names differ; and of one that counts in seconds
+    the same second proves nothing.
+    """
+    again = {
+        at: said
+        for at, said in enumerate(incoming)
+        if said.at is not None
+        and at not in told.rows
+        and (stream == "transcript" or (not said.named and said.at % _SECOND))
+    }
     if not any(said.at is not None and said.at <= told.progress.newest for said in again.values()):
         return
     behind = store.messages(conversation.id, after=max(0, conversation.next_seq - 1 - _AGAIN))

@@ -74,6 +74,7 @@ class _Unpacking:
         for file in self._source.files(self._history):
             self._file(file)
         self._rest()
+        self._store.seal(self._id)
         return self._id
 
     def _conversation(self) -> None:
@@ -206,6 +207,11 @@ class _Unpacking:
             ("conversation_id", "session", "first_at", "last_at"),
             [(self._id, each.id, _micros(each.first_at), _micros(each.last_at)) for each in history.sessions],
         )
+        store.take(
+            "transplant",
+            ("conversation_id", "first_seq", "last_seq", "place", "at"),
+            [(self._id, each.first, each.last, each.place, _micros(each.at)) for each in history.transplants],
+        )
         for cursor in history.cursors:
             store.set_cursor(self._id, cursor.source, cursor.state, _micros(cursor.updated_at))
         for pin in history.pins:
@@ -232,6 +238,7 @@ def _summary(summary: PastSummary, public_id: str) -> dict[str, Any]:
         "created_at": _micros(summary.created_at),
         "stale": int(summary.stale),
         "tries": summary.tries,
+        "origin": summary.origin,
     }
 
 

@@ -224,6 +224,8 @@ class Archive:
             )
         for file in self._lines(history, "files.jsonl", PastFile):
             self._refuse_unless(_is_whole(file) and _is_clean(to_builtins(file)), history, f"file {file.ref!r}")
+        for each in history.transplants:
+            self._refuse_unless(0 < each.first <= each.last <= history.messages, history, "a transplant")
         for pin in history.pins:
             self._refuse_unless(pin.ref is None or pin.ref in seqs, history, f"pin {pin.id!r}")
         told = to_builtins(structs.replace(history, cursors=()))

@@ -40,6 +40,15 @@ class PastPin(Struct, frozen=True, omit_defaults=True):
     """The message it was made from."""
 
 
+class PastTransplant(Struct, frozen=True, omit_defaults=True):
+    """Messages that were copied from another conversation, by seq, and the place of the first of them in the order."""
+
+    first: int
+    last: int
+    place: int
+    at: datetime
+
+
 class History(Struct, frozen=True, omit_defaults=True):
     """One conversation of a source."""
 
@@ -65,6 +74,7 @@ class History(Struct, frozen=True, omit_defaults=True):
     sessions: tuple[PastSession, ...] = ()
     cursors: tuple[PastCursor, ...] = ()
     pins: tuple[PastPin, ...] = ()
+    transplants: tuple[PastTransplant, ...] = ()
 
 
 class PastCopy(Struct, frozen=True, omit_defaults=True):
@@ -126,6 +136,8 @@ class PastSummary(Struct, frozen=True, omit_defaults=True):
     faithful: float | None = None
     stale: bool = False
     tries: int = 0
+    origin: str | None = None
+    """The summary that it is a copy of."""
     earlier: tuple[PastRevision, ...] = ()
 
 

@@ -64,6 +64,19 @@ class Pattern:
         before = _marks_in(marked[:start])
         return start - before, end - before - _marks_in(marked[start:end])
 
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where every match stands, one after another."""
+        if text.isascii() or not (self._edge or self._inside):
+            yield from (match.span() for match in self._plain.finditer(text))
+        elif self._unbound.search(text) is not None:
+            marked, at, before = self._with_marks(text), 0, 0
+            for match in self._marked.finditer(marked):
+                start, end = match.span()
+                before += _marks_in(marked[at:start])
+                at, inner = end, _marks_in(marked[start:end])
+                yield start - before, end - before - inner
+                before += inner
+
     def _with_marks(self, text: str) -> str:
         for mark in _MARKS:
             text = text.replace(mark, "\ufffd")

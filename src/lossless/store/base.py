@@ -109,6 +109,8 @@ class SummaryRow(NewSummary, frozen=True, gc=False):
 
     id: int
     revision: int
+    origin: str | None = None
+    """The summary of another conversation that it is a copy of."""
 
 
 class DebtRow(Struct, frozen=True):
@@ -165,6 +167,22 @@ class KnownEvent(Struct, frozen=True):
     role: str
     parts: str | None
     digest: bytes
+    outside: str | None = None
+
+    @property
+    def is_buried(self) -> bool:
+        return self.outside in BURIED
+
+
+BURIED = ("forgotten", "heartbeat")
+"""Why of a message only its place is left."""
+
+
+class Kept(Struct, frozen=True):
+    """Where some words stand: the names of this owner's rows, a few of each table, and how many rows with everybody's."""
+
+    names: tuple[str, ...]
+    count: int
 
 
 class FileRow(Struct, frozen=True):
@@ -271,6 +289,40 @@ class Measure(Struct, frozen=True, gc=False):
     is_shown: bool
 
 
+class TransplantRow(Struct, frozen=True, gc=False):
+    """Messages that were copied from another conversation: their seqs, and the place of the first in the order, 0 or less."""
+
+    first_seq: int
+    last_seq: int
+    place: int
+
+
+class OperationRow(Struct, frozen=True):
+    """Something that was done to old data, or is to be."""
+
+    id: str
+    conversation_id: int
+    kind: str
+    at: int
+    status: str
+    plan: str
+    summary: str
+
+
+class Touched(Struct, frozen=True):
+    """Which rows of a conversation an operation may change in one transaction."""
+
+    conversation_id: int
+    summaries: tuple[int, ...] = ()
+    """Their texts; whatever was made from them becomes stale."""
+    links: bool = False
+    """What they were made from, too."""
+    ordinals: tuple[int, ...] = ()
+    """Places of the view, and what is listed beside it there."""
+    fresh: bool = False
+    """Whatever is added to the conversation."""
+
+
 class Flaw(Struct, frozen=True):
     """A way in which a conversation breaks the promise: how often, and from where to where (seqs, or ids of summaries)."""
 
@@ -278,6 +330,64 @@ class Flaw(Struct, frozen=True):
     count: int
     first: str | None
     last: str | None
+
+
+class Step(Struct, frozen=True, gc=False):
+    """One change that a doctor makes to derived data: to a row, or to all of an index (`rebuild`, `make`, `recount`)."""
+
+    action: str
+    table: str
+    key: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+
+
+class FaultRow(Struct, frozen=True, gc=False):
+    """Something that does not agree with the rest: where, and what would put it right, if anything does."""
+
+    conversation: int | None
+    what: str
+    step: Step | None = None
+
+
+class NodeRow(Struct, frozen=True, gc=False):
+    """A summary as a node of the graph, without its text."""
+
+    id: int
+    conversation_id: int
+    public_id: str
+    depth: int
+    tokens: int
+    earliest_at: int | None
+    latest_at: int | None
+    descendants: int
+    source_tokens: int
+    source_hash: str | None
+    placed: bool
+    """In the context, or listed beside it."""
+
+
+class LeafRow(Struct, frozen=True, gc=False):
+    """What the messages of a leaf come to; `strays` are those of other conversations."""
+
+    summary_id: int
+    count: int
+    tokens: int
+    earliest_at: int
+    latest_at: int
+    strays: int
+
+
+class LedgerRow(Struct, frozen=True):
+    """How many messages are kept in a way (`context`, `below`, `detached`, `outside`, `tombstone`, `missing`) and for a reason.
+
+    `times` is how often they are reached, which is once each. `item` counts the items of the context.
+    """
+
+    conversation_id: int
+    way: str
+    why: str | None
+    messages: int
+    times: int
 
 
 class Store(Protocol):
@@ -346,6 +456,12 @@ class Store(Protocol):
     def set_transcribed(self, conversation_id: int) -> None:
         """In a transaction: a transcript is read into it."""
 
+    def members(self, key: str) -> list[ConversationRow]:
+        """Every conversation that was ever under a key, the active one first, then the newest."""
+
+    def bring_back(self, conversation_id: int, cause: str, now: int) -> None:
+        """In a transaction: an archived conversation is the active one of its key again; who was is archived for the cause."""
+
     def sessions(self, conversation_id: int) -> list[str]:
         """Every session id a conversation was known by, oldest first."""
 
@@ -394,6 +510,9 @@ class Store(Protocol):
     def detached(self, conversation_id: int) -> list[tuple[ItemRow, str, int]]:
         """What was detached, by ordinal, with the cause and the time."""
 
+    def covered_until(self, conversation_id: int) -> int:
+        """The last seq that a summary was made from, or 0."""
+
     def reveal(self, conversation_id: int, seqs: Sequence[int], reason: str) -> int:
         """In a transaction: messages that were kept out of the view for a reason come into it; how many."""
 
@@ -403,6 +522,55 @@ class Store(Protocol):
         Their event ids still count as known. A message that a summary was made from is left as it is: the answer is the
         seqs of those that were buried.
         """
+
+    # erasing
+    def random_key(self, name: str, now: int) -> str:
+        """A random text of this owner's, made when it is first asked for, and the same ever after."""
+
+    def erasing(self) -> AbstractContextManager[None]:
+        """A transaction whose deleted words are overwritten, as far as the database does that."""
+
+    def copied_on(self) -> list[tuple[int, bytes]]:
+        """The ids and digests of messages that were copied from other conversations of this owner, and are not forgotten."""
+
+    def beside(self, conversation_id: int, seqs: Sequence[int]) -> tuple[int, int]:
+        """How many vectors, and how many other texts under their event ids, these messages have."""
+
+    def unlink(self, conversation_id: int, seqs: Sequence[int]) -> None:
+        """In a transaction: no summary was made from these messages any more."""
+
+    def reword(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> None:
+        """In a transaction: another text for a summary, and no trace of those before; the context follows."""
+
+    def drop_summary(self, conversation_id: int, summary_id: int) -> None:
+        """In a transaction: a summary of which nothing is left, gone from wherever it stands."""
+
+    def clear(self, conversation_id: int, seqs: Sequence[int], *, title: bool) -> None:
+        """In a transaction: what else tells of buried messages: digests that are not needed, failures, a title."""
+
+    def remove_files(self, conversation_id: int, ids: Sequence[str]) -> None:
+        """In a transaction: rows of files; the bytes are the files directory's."""
+
+    def scrub(self) -> bool:
+        """Outside a transaction: what was deleted leaves the search index, free pages and logs too, as far as they are ours.
+
+        False if another session still reads an older state, which keeps it there: then it is to be done again.
+        """
+
+    def remains(self, needles: Sequence[str]) -> list[str]:
+        """Those of these words that are still to be found in the database: among its bytes, or in rows on a server."""
+
+    def holding(self, needle: str) -> Kept:
+        """Where words stand that are still there, with whoever said them."""
+
+    def kept_copies(self) -> list[str]:
+        """The copies of this database, or of rows of it, that were kept before migrations and repairs."""
+
+    def drop_copies(self) -> None:
+        """Remove those."""
+
+    beyond: tuple[str, ...]
+    """Where words may still be that we cannot reach, as sentences."""
 
     # summaries
     def summaries(self, conversation_id: int, ids: Sequence[int] | None = None) -> list[SummaryRow]:
@@ -434,7 +602,7 @@ class Store(Protocol):
 
     # moving in
     def redate(self, conversation_id: int, rows: Sequence[tuple[int, int, str | None]]) -> None:
-        """In a transaction: when messages were stored elsewhere, by seq, and why they are kept out of the context, if so."""
+        """In a transaction: when messages in a row were stored elsewhere, and why they are kept out of the context, if so."""
 
     def measures(self, conversation_id: int) -> list[Measure]:
         """Every message by seq, without its words."""
@@ -458,9 +626,110 @@ class Store(Protocol):
         Whether it is active now.
         """
 
+    def transplants(self, conversation_id: int) -> list[TransplantRow]:
+        """What was copied here from other conversations, by seq."""
+
+    def graft(self, conversation_id: int, copied: TransplantRow, items: Sequence[ItemRow], now: int) -> None:
+        """In a transaction, for messages and summaries that are there: their seqs are taken, these items come into the view."""
+
+    # operations on old data
+    def add_operation(self, row: OperationRow) -> None:
+        """In a transaction."""
+
+    def operation(self, operation_id: str) -> OperationRow | None: ...
+
+    def operations(self, conversation_id: int | None, limit: int) -> list[OperationRow]:
+        """What was done, to one conversation or to all, the newest first."""
+
+    def set_operation(self, operation_id: str, status: str, summary: str) -> None:
+        """In a transaction: how far it is, unless it was undone."""
+
+    def recording(self, operation_id: str, touched: Touched) -> AbstractContextManager[None]:
+        """One transaction in which what changes of these rows is written down, so that `undo` leads back.
+
+        `ContextMoved` if the operation was undone meanwhile.
+        """
+
+    def revised_by(self, operation_id: str) -> set[int]:
+        """The ids of the summaries that an operation gave another text."""
+
+    def source_revisions(self, conversation_id: int, summary_id: int) -> list[tuple[int, int]]:
+        """The ids of the summaries that a summary was made from, in order, and which text each has now."""
+
+    def unfold(self, conversation_id: int, item: ItemRow, sources: Sequence[ItemRow], now: int) -> bool:
+        """In a transaction: a summary leaves the view as `dissolved`, its sources take its place; False if it is gone."""
+
+    def purge(self, conversation_id: int, summary_id: int) -> None:
+        """In a transaction: a summary that nothing refers to is removed for good, with its earlier texts."""
+
+    def undo(self, operation_id: str) -> int:
+        """Every row that an operation touched as it was before, in one transaction; how many.
+
+        `ContextMoved`, and nothing is changed, if one of them is not what the operation left.
+        """
+
     # the promise
     def flaws(self, conversation_id: int) -> list[Flaw]:
         """How a conversation breaks the promise, in one statement: of one moment, whatever others write."""
+
+    # whether the rows agree (`ids` are conversations of this owner)
+    def faults(self, name: str, ids: Sequence[int], now: int) -> list[FaultRow]:
+        """The answers to one of the questions of `store.checked`, by conversation."""
+
+    def dangling(self) -> list[FaultRow]:
+        """Rows of any owner that refer to one that is not there."""
+
+    def absent(self) -> list[FaultRow]:
+        """Tables, columns, views and indexes that migrations made and that are gone."""
+
+    def unsearchable(self) -> list[FaultRow]:
+        """Messages and summaries that the search index lacks, or still holds; by their ids, not by their words."""
+
+    def forgotten_events(self) -> list[FaultRow]:
+        """Messages whose event ids would not be recognised."""
+
+    def slack(self) -> list[str]:
+        """Room that the database takes and does not use, as sentences."""
+
+    def nodes(self, ids: Sequence[int]) -> list[NodeRow]: ...
+
+    def edges(self, ids: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Summary, source and ordinal of each link between summaries, in their order."""
+
+    def leaves(self, ids: Sequence[int]) -> list[LeafRow]: ...
+
+    def leaves_below(self, conversation_id: int, seqs: Sequence[int]) -> list[tuple[int, int]]:
+        """Leaf and seq of those of these messages that a leaf was made from."""
+
+    def everything_said(self, ids: Sequence[int]) -> Rows:
+        """Each message: id, role, text, parts, meta, tokens, at, created_at, its leaf; one row for each leaf it has."""
+
+    def everything_told(self, ids: Sequence[int]) -> Rows:
+        """Each summary: id, conversation, public id, text, tokens, source tokens, file ids, model, level, stale."""
+
+    def seal(self, conversation_id: int) -> None:
+        """In a transaction: the witness of what each summary was made from, where there is none yet."""
+
+    def suspects(self, ids: Sequence[int]) -> set[int]:
+        """Of these conversations, those that may break the promise by what they reach: all that `flaws` would tell is among them."""
+
+    def ledger(self, ids: Sequence[int]) -> list[LedgerRow]:
+        """How the messages of these conversations are kept, in one statement."""
+
+    def missing(self, conversation_id: int) -> list[int]:
+        """The seqs of messages that are neither in the context nor below it nor listed beside it nor kept outside."""
+
+    def spans(self, conversation_id: int) -> list[tuple[int, int | None, int, int]]:
+        """Ordinal and summary of each item of the context, and the places of the first and last message it stands for."""
+
+    def keep(self, name: str, steps: Sequence[Step]) -> str:
+        """Before these steps: a copy of all they touch, under that name; where it is, "" if nowhere. More may be added to it."""
+
+    def mend(self, step: Step) -> None:
+        """In a transaction: make a change. Words of messages and texts of summaries cannot be changed so."""
+
+    def remove_conversation(self, conversation_id: int) -> None:
+        """In a transaction: a conversation with all that belongs to it."""
 
     # recall
     def family(self, key: str) -> list[ConversationRow]:
@@ -586,6 +855,9 @@ class Store(Protocol):
         """How far a source was read: the JSON value last set, or None."""
 
     def set_cursor(self, conversation_id: int, source: str, state: Any, now: int) -> None: ...
+
+    def newest_cursor(self, conversation_id: int, prefix: str) -> tuple[str, Any] | None:
+        """Source and state of the cursor that was set last, of those whose source starts so."""
 
     def cursors(self, prefix: str, conversation_id: int | None = None) -> list[tuple[int, str, Any]]:
         """Conversation, source and state of every cursor whose source starts so, of all conversations or of one."""

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import asdict, astuple
 
 from lossless.errors import ContextMoved, NotFound, StoreFull
-from lossless.store import jsontext
+from lossless.store import jsontext, seals
 from lossless.store.base import (
     MESSAGE,
     SPAN,
@@ -227,14 +227,14 @@ class Core(ABC):
 
     def _aliased(self, conversation_id: int, names: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
-            "SELECT a.name, a.seq, m.role, m.parts, m.digest FROM alias a JOIN message m ON m.id = :base + a.seq"  # noqa: S608 - constants
+            "SELECT a.name, a.seq, m.role, m.parts, m.digest, m.outside FROM alias a JOIN message m ON m.id = :base + a.seq"  # noqa: S608 - constants
             f" WHERE a.conversation_id = :conversation AND a.name IN ({self.each_of('names', 'text')}) AND {OWNED}",
             base=conversation_id * SPAN,
             conversation=conversation_id,
             names=self.listing(names),
             owner=self.owner,
         )
-        return {row[0]: KnownEvent(row[1], row[2], row[3], bytes(row[4])) for row in rows}
+        return {row[0]: KnownEvent(row[1], row[2], row[3], bytes(row[4]), row[5]) for row in rows}
 
     def add_aliases(self, conversation_id: int, names: Mapping[str, int]) -> None:
         for name, seq in names.items():
@@ -317,7 +317,7 @@ class Core(ABC):
             there = self._between(conversation.id, first, last) if is_active else []
             if there != [(item.ordinal, item.summary_id, item.tokens) for item in items]:
                 raise ContextMoved(f"The context of {conversation.key} changed while it was being summarised.")
-            summary_id = self._insert_summary(conversation.id, summary)
+            summary_id = self._insert_summary(conversation.id, summary, self._seal(conversation.id, items))
             self._link(conversation.id, summary_id, items)
             self.run(
                 "DELETE FROM item WHERE conversation_id = :conversation AND ordinal >= :first AND ordinal <= :last",
@@ -344,13 +344,35 @@ class Core(ABC):
             last=last,
         )
 
-    def _insert_summary(self, conversation_id: int, summary: NewSummary) -> int:
+    def _seal(self, conversation_id: int, items: Sequence[ItemRow]) -> str | None:
+        """The witness of what a summary of these items is made from."""
+        if items[0].is_message:
+            chosen, base = [item.ordinal for item in items], conversation_id * SPAN
+            gapless = len(chosen) == chosen[-1] - chosen[0] + 1
+            among = "m.id BETWEEN :first AND :last" if gapless else f"m.id IN ({self.each_of('ids', 'bigint')})"
+            return seals.of_messages(
+                self.all(
+                    f"SELECT {', '.join(f'm.{name}' for name in seals.WORDS)} FROM message m WHERE {among} ORDER BY m.id",  # noqa: S608 - constants
+                    first=base + chosen[0],
+                    last=base + chosen[-1],
+                    ids=self.listing([] if gapless else [base + ordinal for ordinal in chosen]),
+                )
+            )
+        rows = self.all(
+            f"SELECT s.id, s.source_hash FROM summary s WHERE s.id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - constants
+            ids=self.listing([item.summary_id for item in items]),
+        )
+        found: dict[int | None, str | None] = {row[0]: row[1] for row in rows}
+        return seals.of_sources(found.get(item.summary_id) for item in items)
+
+    def _insert_summary(self, conversation_id: int, summary: NewSummary, seal: str | None = None) -> int:
         columns = NewSummary.__struct_fields__
         places = ", ".join(f":{column}" for column in columns)
         rows = self.all(
-            f"INSERT INTO summary (conversation_id, {', '.join(columns)})"  # noqa: S608 - constants
-            f" VALUES (:conversation_id, {places}) RETURNING id",
+            f"INSERT INTO summary (conversation_id, source_hash, {', '.join(columns)})"  # noqa: S608 - constants
+            f" VALUES (:conversation_id, :source_hash, {places}) RETURNING id",
             conversation_id=conversation_id,
+            source_hash=seal,
             **asdict(summary),
         )
         return int(rows[0][0])

@@ -48,7 +48,7 @@ class Detached(Core):
         self.hold(conversation_id)
         rows = self.all(
             "SELECT d.ordinal, d.summary_id, d.tokens, d.depth FROM detached d WHERE d.conversation_id = :conversation"  # noqa: S608 - our names
-            f" AND d.ordinal IN ({self.each_of('ordinals', 'bigint')}) AND NOT EXISTS (SELECT 1 FROM item i"
+            f" AND d.ordinal IN ({self.each_of('ordinals', 'bigint')}) AND d.cause <> 'dissolved' AND NOT EXISTS (SELECT 1 FROM item i"
             " WHERE i.conversation_id = d.conversation_id AND i.ordinal = d.ordinal) ORDER BY d.at",
             conversation=conversation_id,
             ordinals=self.listing(ordinals),
@@ -80,6 +80,17 @@ class Detached(Core):
             owner=self.owner,
         )
         return [(ItemRow(*row[:4]), row[4], row[5]) for row in rows]
+
+    def covered_until(self, conversation_id: int) -> int:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT max(l.message_id) FROM summary_message l WHERE l.message_id > :first AND l.message_id < :last AND {OWNED}",  # noqa: S608 - constants
+            first=base,
+            last=base + SPAN,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return (rows[0][0] or base) - base
 
     def reveal(self, conversation_id: int, seqs: Sequence[int], reason: str) -> int:
         self.hold(conversation_id)
@@ -125,7 +136,15 @@ class Detached(Core):
             conversation=conversation_id,
             ids=self.listing(buried),
         )
-        self._take_out(conversation_id, buried)
+        shown = self.all(
+            "SELECT ordinal FROM item WHERE conversation_id = :conversation AND summary_id IS NULL"  # noqa: S608 - our names
+            f" AND ordinal {chosen}",
+            conversation=conversation_id,
+            ids=self.listing(buried),
+        )
+        self._take_out(
+            conversation_id, [row[0] for row in shown]
+        )  # a summary may have the ordinal of its first message
         self.run(
             "UPDATE message SET text = '', parts = NULL, meta = NULL, tokens = 0, outside = :reason"  # noqa: S608 - our names
             f" WHERE id {chosen}",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossless.store.base import SPAN, ConversationRow, ItemRow, Measure, NewSummary
-from lossless.store.core import Core
+from msgspec.structs import astuple
+
+from lossless.store.base import SPAN, ConversationRow, ItemRow, Measure, NewSummary, TransplantRow
+from lossless.store.core import OWNED, Core
 
 _ITEM = ("conversation_id", *ItemRow.__struct_fields__)
 
@@ -14,13 +16,17 @@ class Moved(Core):
     """See `lossless.store.base.Store` for what each method promises."""
 
     def redate(self, conversation_id: int, rows: Sequence[tuple[int, int, str | None]]) -> None:
-        for seq, created_at, outside in rows:
-            self.run(
-                "UPDATE message SET created_at = :created_at, outside = coalesce(:outside, outside) WHERE id = :id",
-                id=conversation_id * SPAN + seq,
-                created_at=created_at,
-                outside=outside,
-            )
+        base = conversation_id * SPAN
+        # One statement for all: a server is asked once, not once for each.
+        times = " ".join(f"WHEN {base + seq:d} THEN {created_at:d}" for seq, created_at, _ in rows)
+        self.run(
+            f"UPDATE message SET created_at = CASE id {times} END WHERE id >= :first AND id <= :last",  # noqa: S608 - whole numbers
+            first=base + rows[0][0],
+            last=base + rows[-1][0],
+        )
+        for seq, _, outside in rows:
+            if outside is not None:
+                self.run("UPDATE message SET outside = :outside WHERE id = :id", id=base + seq, outside=outside)
 
     def measures(self, conversation_id: int) -> list[Measure]:
         rows = self.all(
@@ -61,6 +67,29 @@ class Moved(Core):
             "UPDATE conversation SET context_tokens = :tokens WHERE id = :id",
             tokens=sum(item.tokens for item in items),
             id=conversation_id,
+        )
+
+    def transplants(self, conversation_id: int) -> list[TransplantRow]:
+        rows = self.all(
+            "SELECT t.first_seq, t.last_seq, t.place FROM transplant t WHERE t.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND {OWNED} ORDER BY t.first_seq",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [TransplantRow(*row) for row in rows]
+
+    def graft(self, conversation_id: int, copied: TransplantRow, items: Sequence[ItemRow], now: int) -> None:
+        columns = ("conversation_id", *TransplantRow.__struct_fields__, "at")
+        self.insert("transplant", columns, [(conversation_id, *astuple(copied), now)])
+        self.insert("item", _ITEM, [(conversation_id, *_values(item)) for item in items])
+        self.run(
+            "UPDATE conversation SET next_seq = :next, context_tokens = context_tokens + :tokens, updated_at = :now"
+            " WHERE id = :id AND owner = :owner",
+            next=copied.last_seq + 1,
+            tokens=sum(item.tokens for item in items),
+            now=now,
+            id=conversation_id,
+            owner=self.owner,
         )
 
     def settle_in(self, row: ConversationRow) -> bool:

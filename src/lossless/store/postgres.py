@@ -23,7 +23,7 @@ from lossless.events import Event, Hook, log
 from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
 from lossless.store import fulltext, migrate
-from lossless.store.base import SPAN, KnownEvent, Match, Rows, SummaryMatch
+from lossless.store.base import SPAN, KnownEvent, Match, Rows, Step, SummaryMatch
 from lossless.store.sql import Row, SQLStore
 from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
 
@@ -45,6 +45,12 @@ class PostgresStore(SQLStore):
     for_update = " FOR UPDATE"
     skip_locked = " FOR UPDATE OF d SKIP LOCKED"
     binary = '"C"'
+    indexed_as = "{table}_id"
+    dialect = "postgres"
+    indexed = {  # noqa: RUF012 - a constant of the kind
+        "message": "SELECT message_id AS id FROM search_message",
+        "summary": "SELECT summary_id AS id FROM search_summary",
+    }
 
     def __init__(
         self,
@@ -269,14 +275,14 @@ class PostgresStore(SQLStore):
 
     def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
-            "SELECT m.event_id, m.id, m.role, m.parts, m.digest FROM message m WHERE m.conversation_id = :conversation"
+            "SELECT m.event_id, m.id, m.role, m.parts, m.digest, m.outside FROM message m WHERE m.conversation_id = :conversation"
             " AND m.event_id = ANY(CAST(:ids AS text[]))"
             " AND EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)",
             ids=list(event_ids),
             conversation=conversation_id,
             owner=self.owner,
         )
-        return {row[0]: KnownEvent(row[1] % SPAN, row[2], row[3], bytes(row[4])) for row in rows}
+        return {row[0]: KnownEvent(row[1] % SPAN, row[2], row[3], bytes(row[4]), row[5]) for row in rows}
 
     def hold_files(self, *, alone: bool) -> None:
         self.all(f"SELECT pg_advisory_xact_lock{'' if alone else '_shared'}(:lock)", lock=_FILES_LOCK)
@@ -374,6 +380,96 @@ class PostgresStore(SQLStore):
             self._index(index, [(identity, text) for identity, text in texts])
             last = texts[-1][0]
 
+    # checking
+
+    def present(self) -> set[str]:
+        rows = self.all(
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'lossless'"
+            " UNION ALL SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'lossless'"
+        )
+        return {row[0] for row in rows}
+
+    def references(self) -> list[tuple[str, str, str]]:
+        rows = self.all(
+            "SELECT t.relname, a.attname, p.relname FROM pg_constraint f JOIN pg_class t ON t.oid = f.conrelid"
+            " JOIN pg_class p ON p.oid = f.confrelid JOIN pg_namespace n ON n.oid = f.connamespace"
+            " JOIN pg_attribute a ON a.attrelid = f.conrelid AND a.attnum = f.conkey[1]"
+            " WHERE f.contype = 'f' AND n.nspname = 'lossless' ORDER BY 1, 2"
+        )
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def lost_events(self) -> list[tuple[int, int]]:
+        return []  # the index over the messages' own column is the server's to keep
+
+    def rebuild_events(self) -> None:
+        pass
+
+    def unindex_conversation(self, conversation_id: int) -> None:
+        first, last = conversation_id * SPAN, (conversation_id + 1) * SPAN
+        self.run("DELETE FROM search_message WHERE message_id > :first AND message_id < :last", first=first, last=last)
+        self.run(
+            "DELETE FROM search_summary WHERE summary_id IN (SELECT id FROM summary WHERE conversation_id = :id)",
+            id=conversation_id,
+        )
+
+    def slack(self) -> list[str]:
+        return []  # the server's own to keep (autovacuum)
+
+    def keep(self, name: str, steps: Sequence[Step]) -> str:
+        """The rows that are changed or removed, those of a table together, in a schema of its own."""
+        schema = "lossless_" + re.sub(r"\W", "_", name)
+        touched = [step for step in steps if step.action in ("change", "remove", "recount")]
+        with self.transaction():
+            for table in dict.fromkeys(step.table for step in touched):
+                self.script(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+                self.script(f"CREATE TABLE IF NOT EXISTS {schema}.{table} (LIKE lossless.{table})")
+            for step in touched:
+                where = " AND ".join(f"{name} = :{name}" for name, value in step.key.items() if value is not None)
+                self.run(
+                    f"INSERT INTO {schema}.{step.table} SELECT * FROM lossless.{step.table} WHERE {where}"  # noqa: S608 - our names
+                    f" EXCEPT SELECT * FROM {schema}.{step.table}",
+                    **step.key,
+                )
+        return schema if touched else ""
+
+    # erasing
+
+    beyond: tuple[str, ...] = (
+        "The server's write-ahead log and its archive, replicas, base backups and dumps may still hold it, until they are"
+        " recycled or expire.",
+    )
+
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        with self.transaction():
+            yield
+
+    def scrub(self) -> bool:
+        with self._translated(), self._borrowed() as connection:
+            began = connection.execute("SELECT clock_timestamp()").fetchall()[0][0]
+            for table in _WORDY:
+                # A dead row keeps its words until the table is written anew; so do the samples a planner goes by.
+                connection.execute(f"VACUUM (FULL, ANALYZE) lossless.{table}".encode())
+            connection.execute("VACUUM FULL pg_catalog.pg_statistic")
+            older = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " AND backend_xmin IS NOT NULL AND xact_start < %s",
+                (began,),
+            ).fetchall()
+        return not older[0][0]
+
+    def remains(self, needles: Sequence[str]) -> list[str]:
+        return [needle for needle in needles[:_MOST_SOUGHT] if self.holding(needle).count]
+
+    def kept_copies(self) -> list[str]:
+        rows = self.all("SELECT nspname FROM pg_namespace WHERE nspname ~ '^lossless_before_[a-z0-9_]+$' ORDER BY 1")
+        return [row[0] for row in rows]
+
+    def drop_copies(self) -> None:
+        with self.transaction():
+            for each in self.kept_copies():
+                self.script(f"DROP SCHEMA {each} CASCADE")
+
     # the whole
 
     def size(self) -> int:
@@ -406,6 +502,11 @@ class PostgresStore(SQLStore):
             raise _translate(error, self.location) from error
 
 
+_MOST_SOUGHT = 20
+_WORDY = (
+    *("message", "copy", "summary", "revision", "pin", "file", "vector", "debt", "conversation"),
+    *("search_message", "search_summary", "operation", "change"),
+)
 _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
 
 

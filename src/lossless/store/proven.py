@@ -5,6 +5,7 @@ from __future__ import annotations
 from lossless.store.base import SPAN, Flaw
 from lossless.store.core import Core
 
+# What was copied from another conversation stands before everything else: its messages have places of their own in the order.
 # `told` holds a row for each time a message is reached from the context (away = 0) or from what was taken out of it. Sets are
 # compared with EXCEPT and GROUP BY: what a planner guesses about a join of this size may be wrong by orders of magnitude.
 _REACHED = """
@@ -14,7 +15,8 @@ me AS MATERIALIZED (
 placed AS MATERIALIZED (
   SELECT i.ordinal, i.summary_id, i.tokens, i.depth, 0 AS away FROM item i JOIN me ON me.id = i.conversation_id
   UNION ALL
-  SELECT d.ordinal, d.summary_id, d.tokens, d.depth, 1 FROM detached d JOIN me ON me.id = d.conversation_id),
+  SELECT d.ordinal, d.summary_id, d.tokens, d.depth, 1 FROM detached d JOIN me ON me.id = d.conversation_id
+    WHERE d.cause <> 'dissolved'),
 under (ordinal, root, away, id) AS (
   SELECT ordinal, summary_id, away, summary_id FROM placed WHERE summary_id IS NOT NULL
   UNION
@@ -23,9 +25,12 @@ told AS MATERIALIZED (
   SELECT ordinal, ordinal AS seq, away FROM placed WHERE summary_id IS NULL
   UNION ALL
   SELECT u.ordinal, l.message_id - :base, u.away FROM under u JOIN summary_message l ON l.summary_id = u.id),
+copied AS MATERIALIZED (
+  SELECT t.first_seq, t.last_seq, t.place - t.first_seq AS back FROM transplant t JOIN me ON me.id = t.conversation_id),
 counted AS MATERIALIZED (SELECT seq, count(*) AS times FROM told GROUP BY seq),
 span AS MATERIALIZED (
-  SELECT ordinal, min(seq) AS first, max(seq) AS last FROM told WHERE away = 0 GROUP BY ordinal),
+  SELECT t.ordinal, min(t.seq + coalesce(c.back, 0)) AS first, max(t.seq + coalesce(c.back, 0)) AS last
+    FROM told t LEFT JOIN copied c ON t.seq BETWEEN c.first_seq AND c.last_seq WHERE t.away = 0 GROUP BY t.ordinal),
 ordered AS (
   SELECT ordinal, first,
          max(last) OVER (ORDER BY ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM span)

@@ -204,8 +204,16 @@ def said_in(row: MessageRow) -> list[str | Part]:
     """The parts of a row's message, the texts among them as their bare words."""
     if row.parts is None:
         return [row.text]
-    pieces = jsontext.loads(row.parts)
-    return [_words(each, "text", row.text) if each["type"] == "text" else _part(each, row.text) for each in pieces]
+    said: list[str | Part] = []
+    text = row.text
+    for piece in jsontext.loads(row.parts):
+        if piece["type"] != "text":
+            said.append(_part(piece, text))
+        elif span := piece.get("span"):
+            said.append(text[span[0] : span[0] + span[1]])
+        else:
+            said.append(_words(piece, "text", text))
+    return said
 
 
 def _part(piece: dict[str, Any], text: str) -> Part:

@@ -170,13 +170,42 @@ class Sessions(Core):
         # UNION and not UNION ALL: parents that lead back to themselves must end all the same.
         rows = self.all(
             "WITH RECURSIVE below (id) AS (SELECT id FROM conversation WHERE owner = :owner AND key = :key UNION"  # noqa: S608 - constants
-            " SELECT c.id FROM conversation c JOIN below b ON c.parent_id = b.id WHERE c.owner = :owner)"
+            # Joined to nothing, so that SQLite looks for them by their parent and not through all of an owner's.
+            " SELECT c.id FROM conversation c JOIN below b ON c.parent_id = b.id WHERE c.owner || '' = :owner)"
             f" SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id IN (SELECT id FROM below)"
             " ORDER BY CASE key WHEN :key THEN 0 ELSE 1 END, active DESC, id DESC",
             owner=self.owner,
             key=key,
         )
         return [conversation_row(row) for row in rows]
+
+    def members(self, key: str) -> list[ConversationRow]:
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key ORDER BY active DESC, id DESC",  # noqa: S608 - constants
+            owner=self.owner,
+            key=key,
+        )
+        return [conversation_row(row) for row in rows]
+
+    def bring_back(self, conversation_id: int, cause: str, now: int) -> None:
+        row = self.hold(conversation_id)
+        if (present := self._held_active(row.key)) is not None:
+            self.archive(present.id, cause, now)
+        self.run(
+            "UPDATE conversation SET active = 1, archive_cause = NULL, archived_at = NULL WHERE id = :id",
+            id=conversation_id,
+        )
+
+    def newest_cursor(self, conversation_id: int, prefix: str) -> tuple[str, Any] | None:
+        rows = self.all(
+            "SELECT k.source, k.state FROM cursor k WHERE k.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND substr(k.source, 1, :size) = :prefix AND {OWNED} ORDER BY k.updated_at DESC, k.source LIMIT 1",
+            conversation=conversation_id,
+            size=len(prefix),
+            prefix=prefix,
+            owner=self.owner,
+        )
+        return (rows[0][0], jsontext.loads(rows[0][1])) if rows else None
 
     def cursors(self, prefix: str, conversation_id: int | None = None) -> list[tuple[int, str, Any]]:
         among = "" if conversation_id is None else " AND k.conversation_id = :conversation"

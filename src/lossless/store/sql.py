@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from lossless.store.checked import Checked
 from lossless.store.core import Row
 from lossless.store.detached import Detached
+from lossless.store.erased import Erased
 from lossless.store.granted import Granted
 from lossless.store.moved import Moved
 from lossless.store.noted import Noted
+from lossless.store.operations import Operations
 from lossless.store.owing import Owing
 from lossless.store.proven import Proven
 from lossless.store.sessions import Sessions
@@ -17,5 +20,7 @@ from lossless.store.texts import Texts
 __all__ = ["Row", "SQLStore"]
 
 
-class SQLStore(Sessions, Detached, Summaries, Owing, Noted, Granted, Texts, Tables, Moved, Proven):
+class SQLStore(
+    Checked, Sessions, Operations, Detached, Summaries, Owing, Noted, Granted, Texts, Tables, Moved, Proven, Erased
+):
     """The shared half of a store; see `lossless.store.base.Store` for what each method promises."""

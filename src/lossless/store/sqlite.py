@@ -7,6 +7,7 @@ handle of a file drops the locks SQLite holds on it.
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import threading
@@ -31,19 +32,23 @@ from lossless.errors import (
 from lossless.events import Event, Hook, log
 from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
+from lossless.search.sought import OVERLAP, Sought
 from lossless.search.words import segment
 from lossless.store import fulltext, jsontext, migrate
-from lossless.store.base import SPAN, KnownEvent, Match, Rows, SummaryMatch
+from lossless.store.base import SPAN, KnownEvent, Match, Rows, Step, SummaryMatch
 from lossless.store.fts5 import FTS5Index, either
 from lossless.store.sql import Row, SQLStore
 
 APPLICATION_ID = 0x4C434D31
 BUSY_MS = 30_000
 _MOST_IDLE = 8
+_BLOCK = 1 << 22
 _DERIVED = ("item", "event", "search_message", "search_summary")
 _TABLES = ("conversation", "message", *_DERIVED)
 _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
 """A word that the index holds as it is, whatever its tokenizer makes of the rest."""
+_MUCH_FREE = 1_000
+_MUCH_LOGGED = 256 * 2**20
 _COMMON = " etaoinsrhldcumfpgwybvkxjqz"
 _abandoned: list[apsw.Connection] = []
 
@@ -52,6 +57,12 @@ class SQLiteStore(SQLStore):
     """One database file (or `:memory:`), for one owner."""
 
     binary = "BINARY"
+    indexed_as = "rowid"
+    dialect = "sqlite"
+    indexed = {  # noqa: RUF012 - a constant of the kind
+        "message": "SELECT id FROM search_message_docsize",
+        "summary": "SELECT id FROM search_summary_docsize",
+    }
 
     def __init__(
         self,
@@ -133,7 +144,7 @@ class SQLiteStore(SQLStore):
                     "journal_mode = WAL",
                     "synchronous = FULL",
                     "foreign_keys = ON",
-                    "cache_size = -65536",
+                    "cache_size = -24576",
                     "journal_size_limit = 67108864",
                     "temp_store = MEMORY",
                     "trusted_schema = OFF",
@@ -378,7 +389,7 @@ class SQLiteStore(SQLStore):
 
     def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
-            "SELECT m.event_id, e.seq, m.role, m.parts, m.digest FROM json_each(:hashes) AS h"
+            "SELECT m.event_id, e.seq, m.role, m.parts, m.digest, m.outside FROM json_each(:hashes) AS h"
             " CROSS JOIN event e ON e.conversation_id = :conversation AND e.hash = h.value"
             " CROSS JOIN message m ON m.id = :base + e.seq"
             " WHERE EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)",
@@ -389,7 +400,7 @@ class SQLiteStore(SQLStore):
         )
         # Two ids may share a hash, so what is found is a superset: only the ids that were asked for count.
         wanted = set(event_ids)
-        return {row[0]: KnownEvent(row[1], row[2], row[3], bytes(row[4])) for row in rows if row[0] in wanted}
+        return {row[0]: KnownEvent(row[1], row[2], row[3], bytes(row[4]), row[5]) for row in rows if row[0] in wanted}
 
     def hold_files(self, *, alone: bool) -> None:
         pass  # writers are one at a time anyway
@@ -485,6 +496,99 @@ class SQLiteStore(SQLStore):
                 )
             return int(self.all("SELECT count(*) FROM message")[0][0])
 
+    # checking
+
+    def present(self) -> set[str]:
+        names = self.all("SELECT name FROM sqlite_schema")
+        columns = self.all(
+            "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_xinfo(t.name) c WHERE t.type = 'table'"
+        )
+        return {row[0] for row in names + columns}
+
+    def references(self) -> list[tuple[str, str, str]]:
+        rows = self.all(
+            'SELECT t.name, f."from", f."table" FROM sqlite_schema t, pragma_foreign_key_list(t.name) f'
+            " WHERE t.type = 'table' ORDER BY 1, 2"
+        )
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def lost_events(self) -> list[tuple[int, int]]:
+        told = "SELECT conversation_id, seq FROM message WHERE event_id IS NOT NULL"
+        known = "SELECT conversation_id, seq FROM event"
+        rows = self.all(f"{told} EXCEPT {known}") + self.all(f"{known} EXCEPT {told}")
+        return [(row[0], row[1]) for row in rows]
+
+    def rebuild_events(self) -> None:
+        self.run("DELETE FROM event")
+        # Read to the end first: what is read must not be what is written meanwhile.
+        for conversation_id, name, seq in self.all(_EVENTS_FROM_HISTORY):
+            self.remember_events(conversation_id, [(name, seq)])
+
+    def unindex_conversation(self, conversation_id: int) -> None:
+        first, last = conversation_id * SPAN, (conversation_id + 1) * SPAN
+        self.run("DELETE FROM search_message WHERE rowid > :first AND rowid < :last", first=first, last=last)
+        self.run(
+            "DELETE FROM search_summary WHERE rowid IN (SELECT id FROM summary WHERE conversation_id = :id)",
+            id=conversation_id,
+        )
+        self.run("DELETE FROM event WHERE conversation_id = :id", id=conversation_id)
+
+    def slack(self) -> list[str]:
+        pages, free = (int(self.all(f"PRAGMA {name}")[0][0]) for name in ("page_count", "freelist_count"))
+        told = []
+        if free > _MUCH_FREE and 4 * free > pages:
+            told.append(f"{free:,} of {pages:,} pages are free; whoever closes the database gives them back.")
+        with suppress(FileNotFoundError):
+            log_size = os.stat(f"{self.location}-wal").st_size
+            if log_size > _MUCH_LOGGED:
+                told.append(f"{log_size / 1e6:,.0f} MB wait in the log of writes: somebody reads for a long time.")
+        return told
+
+    def keep(self, name: str, steps: Sequence[Step]) -> str:
+        if self._memory or not steps:
+            return ""
+        target = Path(f"{self.location}.{name}")
+        if not target.exists():
+            self._copy(target)
+        return str(target)
+
+    # erasing
+
+    beyond: tuple[str, ...] = (
+        "Copies that others made of the file, and blocks that a file system or a disk has put aside, are beyond reach.",
+    )
+
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        with self.transaction():
+            self._writer.execute("PRAGMA secure_delete = ON").fetchall()
+            try:
+                yield
+            finally:
+                self._writer.execute("PRAGMA secure_delete = OFF").fetchall()
+
+    def scrub(self) -> bool:
+        with self.erasing():
+            for index, _, _ in _INDEXES:
+                # Deleted words stay in the index until its segments are merged.
+                self._writer.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608 - our names
+        with self._mutex, self._translated():
+            self._writer.execute("VACUUM")
+            return self._memory or not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+
+    def remains(self, needles: Sequence[str]) -> list[str]:
+        if self._memory:
+            return [needle for needle in needles if self.holding(needle).count]
+        with self._translated():
+            return Sought(needles).found(block for suffix in ("", "-wal") for block in _blocks(self.location + suffix))
+
+    def kept_copies(self) -> list[str]:
+        return [] if self._memory else sorted(glob.glob(f"{glob.escape(self.location)}.before-*"))
+
+    def drop_copies(self) -> None:
+        for each in self.kept_copies():
+            os.unlink(each)
+
     # the whole
 
     def size(self) -> int:
@@ -537,6 +641,19 @@ _EVENTS_FROM_HISTORY = "SELECT conversation_id, event_id, seq FROM message WHERE
 def _beginning(text: str) -> str:
     """Enough of a text to find a word in, no word of it cut."""
     return text if len(text) <= 2000 else text[:2000].rpartition(" ")[0]
+
+
+def _blocks(path: str) -> Iterator[bytes]:
+    """A file of the database in pieces that overlap, read as SQLite does: a handle of our own would drop its locks."""
+    if not os.path.exists(path):
+        return
+    kind = apsw.SQLITE_OPEN_WAL if path.endswith("-wal") else apsw.SQLITE_OPEN_MAIN_DB
+    file = apsw.VFSFile("", path, [apsw.SQLITE_OPEN_READONLY | kind, 0])
+    try:
+        for start in range(0, file.xFileSize(), _BLOCK):
+            yield file.xRead(min(_BLOCK + OVERLAP, file.xFileSize() - start), start)
+    finally:
+        file.xClose()
 
 
 def _from_the_rarest(literal: str) -> str:

@@ -28,6 +28,7 @@ TABLES = (
     "revision",
     "item",
     "detached",
+    "transplant",
     "file",
     "cursor",
     "debt",
@@ -38,6 +39,8 @@ TABLES = (
     "grant_conversation",
     "grant_read",
     "guard",
+    "operation",
+    "change",
 )
 """Every table that is not derived, those that others refer to first."""
 GROWING = ("conversation", "message", "summary")

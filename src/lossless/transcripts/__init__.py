@@ -22,7 +22,7 @@ from lossless.transcripts.lines import lines, parsed
 from lossless.transcripts.messages import Messages, is_array, written
 from lossless.transcripts.openclaw import OpenClaw
 
-__all__ = ["KNOWN", "Branch", "Entry", "Header", "Reader", "Tally", "find", "reader", "recognise"]
+__all__ = ["KNOWN", "Branch", "Entry", "Header", "Reader", "Tally", "find", "looks_like_one", "reader", "recognise"]
 
 KNOWN: tuple[Reader, ...] = (Codex(), ClaudeCode(), OpenClaw(), Messages())
 
@@ -88,9 +88,10 @@ def find(directory: Path) -> Iterator[Path]:
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             yield from find(Path(entry.path))
-        elif _looks_like_one(entry.name) and entry.is_file(follow_symlinks=False):
+        elif looks_like_one(entry.name) and entry.is_file(follow_symlinks=False):
             yield Path(entry.path)
 
 
-def _looks_like_one(name: str) -> bool:
+def looks_like_one(name: str) -> bool:
+    """Whether a file may be a transcript, by its name."""
     return name.endswith((".jsonl", ".json")) or (".jsonl." in name and not name.endswith(_UNFINISHED))

@@ -64,7 +64,7 @@ def check(summary: str, source: str, *, context: str = "") -> Faithfulness:
 
     A number, name, path or date must occur, in whatever notation. A "not" is compared where a statement of the
     source speaks plainly of the same thing, so a freely worded contradiction passes. Of the source only what the
-    summary asks for is read. Linear in both texts: for a source of 20,000 tokens 0.2 ms when the summary quotes
+    summary asks for is read. Linear in both texts: for a source of 20,000 tokens 0.1 ms when the summary quotes
     whole lines, 4 ms when it is short and plain, 10 to 30 ms with dates, figures and names.
     """
     return check_own(own_words(summary, source), source, context=context)

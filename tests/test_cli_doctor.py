@@ -1,0 +1,112 @@
+"""`lcm doctor`, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lossless import Lossless, Message
+from tests.engine.ailing import KEY, live, plant
+from tests.house import opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with opened(tmp_path / "lcm.db", tmp_path / "lcm-files") as lcm:
+        live(lcm)
+    return tmp_path / "lcm.db"
+
+
+def doctor(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lossless", "doctor", *arguments, "--db", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+
+
+def harm(path: Path, statement: str) -> None:
+    with Lossless.open(path) as lcm:
+        plant(lcm, statement)
+
+
+def test_a_healthy_database_is_told_so(path: Path) -> None:
+    ran = doctor(path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "44 checks in " in ran.stdout
+    ran = doctor(path, KEY, "--fail-on", "info", "--check", "S14", "--check", "C08")
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("2 checks in ")
+    assert ran.stdout.endswith("nothing to complain of\n")
+
+
+def test_it_exits_with_six_at_the_level_that_was_asked_for(path: Path) -> None:
+    harm(path, "UPDATE conversation SET context_tokens = 17")
+    assert doctor(path).returncode == 0
+    ran = doctor(path, "--fail-on", "warn")
+    assert ran.returncode == 6
+    assert "warn     C08  1 items or sums cost something else than they say. (conversation 1)" in ran.stdout
+    assert "lcm doctor fix C08" in ran.stdout
+    assert doctor(path, "--fail-on", "warn", "--check", "S14").returncode == 0
+
+
+def test_findings_are_told_as_json(path: Path) -> None:
+    harm(path, "DELETE FROM item")
+    told = json.loads(doctor(path, "--json").stdout)
+    assert (told["ok"], told["command"]) == (False, "doctor")
+    (lost,) = [each for each in told["data"]["findings"] if each["check"] == "S14"]
+    assert lost["severity"] == "critical"
+    assert len(lost["samples"]) == 20
+    assert lost["fix"] == "lcm doctor fix S14"
+
+
+def test_the_proof_is_printed_and_adds_up(path: Path) -> None:
+    ran = doctor(path, "--prove")
+    assert ran.returncode == 0
+    assert f"{KEY} (conversation 1): nothing is lost" in ran.stdout
+    assert ran.stdout.endswith("29 messages, 29 accounted for\n")
+    harm(path, "UPDATE message SET text = 'x' WHERE id = 1000000003")
+    ran = doctor(path, "1", "--prove")
+    assert ran.returncode == 6
+    assert "NOT PROVEN" in ran.stdout
+    (proof,) = json.loads(doctor(path, "--prove", "--json").stdout)["data"]
+    assert (proof["holds"], proof["accounted"]) == (False, 29)
+
+
+def test_a_fix_is_shown_and_then_made(path: Path) -> None:
+    harm(path, "UPDATE conversation SET context_tokens = 17")
+    ran = doctor(path, "fix", "C08")
+    assert "C08  recount  conversation id 1" in ran.stdout
+    assert "1 changes; --apply makes them" in ran.stdout
+    assert doctor(path, "--fail-on", "warn").returncode == 6
+    ran = doctor(path, "fix", "C08", "--apply")
+    assert "1 changes made, 0 faults left" in ran.stdout
+    assert f"What was there before: {path}.before-fix-" in ran.stdout
+    assert doctor(path, "--fail-on", "warn").returncode == 0
+    ran = doctor(path, "fix", "M05")
+    assert ran.returncode == 2
+    assert "M05 cannot be fixed" in ran.stderr
+
+
+def test_junk_is_listed_and_then_removed_and_its_words_do_no_harm(path: Path) -> None:
+    with Lossless.open(path) as lcm:
+        lcm.conversation("agent:main:cron:\x1b[2J\nfake line").ingest([Message.user("\x1b]0;owned\x07 run\r\nthis")])
+    ran = doctor(path, "clean")
+    assert ran.returncode == 0
+    assert "1 conversations with 1 messages in all; --apply removes them" in ran.stdout
+    assert "\x1b" not in ran.stdout
+    assert "\\x1b[2J fake line" in ran.stdout
+    ran = doctor(path, "clean", "cron_sessions", "--apply")
+    assert "Removed 1 conversations with 1 messages and 0 files; they are in" in ran.stdout
+    assert len(list(path.parent.glob("lcm.db.cleaned-*.zip"))) == 1
+    assert "Nothing to clean." in doctor(path, "clean").stdout
+    assert doctor(path, "--fail-on", "warn").returncode == 0
+
+
+def test_hostile_names_are_escaped_in_findings(path: Path) -> None:
+    harm(path, "UPDATE message SET event_id = 'a' || char(27) || '[2J' || char(10) || 'b' WHERE seq IN (1, 2)")
+    ran = doctor(path, "--check", "M05")
+    assert "\x1b" not in ran.stdout
+    assert "a\\x1b[2J b" in ran.stdout

@@ -1,0 +1,474 @@
+"""What was forgotten is nowhere: not in a row, an index, a page, a log, a file or an export, and nobody brings it back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+from click.testing import CliRunner
+from msgspec import structs
+
+from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Text
+from lossless.cli import cli
+from lossless.engine.promise import broken
+from lossless.errors import InvalidInput, NotFound, StoreReadOnly
+from lossless.model import Forgotten, StoredMessage, SummaryRequest, ToolCall
+from lossless.store.sqlite import SQLiteStore
+from tests.test_compaction import SMALL, WINDOW, assert_promise, expanded, short, turns
+
+RAW, DEEP, LARGE = "zyzzyvaplum", "quixotrywharf", "jabberwockfjord"
+WORDS = (RAW, DEEP, LARGE)
+
+
+def opened(database: str, tmp_path: Path, **changes: object) -> Lossless:
+    settings = structs.replace(
+        SMALL, large_file_token_threshold=1_000, large_files_dir=str(tmp_path / "files"), **changes
+    )
+    return Lossless.open(database, settings=settings, summarizer=short)
+
+
+def telling(request: SummaryRequest) -> str:
+    """A summary that carries everything odd along, also from the summaries before it."""
+    told = f"{request.previous or ''} {request.source}"
+    return f"{short(request)} {' '.join(word for word in WORDS if word in told)}"
+
+
+def large(word: str) -> str:
+    return "\n".join(f"line {n} of a long log, nothing to see" for n in range(300)) + f"\n{word} at the end"
+
+
+def history() -> list[Message]:
+    """A long conversation: one odd word deep below summaries, one in a large file, one at the end."""
+    said = turns(200)
+    said[3] = Message.user(f"The deep word is {DEEP}. " + "And some more to say about it. " * 6, event_id="deep")
+    said[9] = Message.tool(large(LARGE), call_id="c9", event_id="large")
+    said[8] = Message("assistant", (ToolCall("c9", "logs", "{}"),), event_id="call")
+    said.append(Message.user(f"The raw word is {RAW}.", event_id="raw"))
+    said.append(Message.assistant("Noted.", event_id="noted"))
+    return said
+
+
+def grown(lcm: Lossless, key: str = "k") -> Conversation:
+    chat = lcm.conversation(key)
+    chat.ingest(history())
+    chat.compact(WINDOW)
+    assert {summary.depth for summary in chat.summaries()} >= {0, 1}
+    return chat
+
+
+def named(chat: Conversation, event_id: str) -> StoredMessage:
+    return next(each for each in chat.messages() if each.event_id == event_id)
+
+
+def raw_bytes(tmp_path: Path, database: str) -> Iterator[tuple[str, bytes]]:
+    """Everything on disk, and on a server every row of every table."""
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            yield path.name, path.read_bytes()
+    if database.startswith("postgresql"):
+        with psycopg.connect(database, autocommit=True) as connection:
+            for schema, table in connection.execute(
+                "SELECT schemaname, tablename FROM pg_tables WHERE schemaname LIKE 'lossless%'"
+            ).fetchall():
+                rows = connection.execute(f"SELECT t::text FROM {schema}.{table} t".encode()).fetchall()
+                yield f"{schema}.{table}", "\n".join(row[0] for row in rows).encode()
+            yield from server_files(connection)
+
+
+def server_files(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[tuple[str, bytes]]:
+    """The pages of a database that is on this machine: dead rows, indexes and samples of the planner included."""
+    connection.execute("CHECKPOINT")
+    found = connection.execute(
+        "SELECT current_setting('data_directory'), oid FROM pg_database WHERE datname = current_database()"
+    ).fetchone()
+    assert found is not None
+    for path in Path(found[0], "base", str(found[1])).glob("*"):
+        with suppress(FileNotFoundError, PermissionError):  # the server's own comings and goings
+            yield f"page of {path.name}", path.read_bytes()
+
+
+def assert_nowhere(tmp_path: Path, database: str, *words: str) -> None:
+    for name, data in raw_bytes(tmp_path, database):
+        for word in words:
+            # An index keeps words without the letters they share with the one before.
+            assert word[3:].encode() not in data, (word, name)
+
+
+def forget_all(chat: Conversation) -> list[Forgotten]:
+    return [chat.forget(named(chat, event_id).id, apply=True) for event_id in ("raw", "deep", "large")]
+
+
+def test_three_forgotten_words_are_nowhere_and_the_rest_is_untouched(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        gone = {"raw", "deep", "large"}
+        before = {each.seq: each for each in chat.messages() if each.event_id not in gone}
+        assert len(list((tmp_path / "files").rglob("*/*"))) == 1
+        assert any(RAW[3:].encode() in data for _, data in raw_bytes(tmp_path, database))
+        done = forget_all(chat)
+        assert [each.messages for each in done] == [1, 1, 1]
+        assert all(each.applied and each.complete and not each.left and each.sought for each in done)
+        assert done[1].summaries
+        assert len(done[2].files) == 1
+        row = chat.status()
+        assert broken(lcm._store, row.id) == []
+        assert_promise(chat)
+        assert {each.seq: each for each in chat.messages() if each.seq in before} == before
+        assert [each.outside for each in chat.messages() if each.seq not in before] == ["forgotten"] * 3
+        for word in WORDS:
+            assert not chat.grep(word)
+            assert not chat.grep(word, scope="files")
+            assert not chat.grep(word, mode="full_text")
+            assert word not in chat.assemble(WINDOW).messages[0].text
+        lcm.export(tmp_path / "after.zip")
+    assert_nowhere(tmp_path, database, *WORDS)
+    assert not list((tmp_path / "files").rglob("*/*"))
+    with opened(database, tmp_path) as lcm:
+        assert lcm._store.integrity() == []
+        assert lcm._store.check_search() == []
+
+
+def test_what_a_later_summary_was_told_of_it_goes_too(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        lcm._named = telling
+        chat = grown(lcm)
+        telling_of = [each.id for each in chat.summaries() if DEEP in each.text]
+        assert len(telling_of) > 2
+        done = chat.forget(named(chat, "deep").id, apply=True)
+        assert set(telling_of) <= {*done.summaries, *done.gone}
+        assert not chat.grep(DEEP)
+        assert_promise(chat)
+    assert_nowhere(tmp_path, database, DEEP)
+
+
+def test_summaries_made_anew_are_provisional_and_their_revisions_gone(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        done = chat.forget(named(chat, "deep").id, apply=True)
+        anew = {each.id: each for each in chat.summaries() if each.id in done.summaries}
+        assert 2 <= len(anew) < 5  # its leaf and what was made from it, and nothing that has no word of it
+        assert {each.level for each in anew.values()} <= {"extractive", "cut"}
+        assert all(each.revision == 2 and each.model == "extractive" for each in anew.values())
+        store, row = lcm._store, chat.status()
+        ids = [each.id for each in store.summaries(row.id)]
+        assert store.revisions(row.id, ids) == {}
+        lcm.drain()  # a model is there, and makes them anew from what is left
+        assert {each.level for each in chat.summaries() if each.id in anew} <= {"normal", "aggressive"}
+        assert not chat.grep(DEEP)
+
+
+def test_a_plan_says_what_would_go_and_changes_nothing(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        before = chat.messages(), chat.summaries(), chat.context()
+        told = chat.forget(f"msg#{named(chat, 'large').id}")
+        assert (told.messages, told.applied, len(told.files)) == (1, False, 1)
+        assert told.summaries
+        assert told.beyond
+        assert (chat.messages(), chat.summaries(), chat.context()) == before
+    with Lossless.open(database, settings=lcm.settings, read_only=True) as reading:
+        chat = reading.conversation("k")
+        assert chat.forget(named(chat, "large").id) == told
+        with pytest.raises(StoreReadOnly):
+            chat.forget(named(chat, "large").id, apply=True)
+
+
+def test_a_stretch_of_messages_goes_together(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        first, last = chat.messages()[0], chat.messages()[39]
+        done = chat.forget(first.id, until=f"msg#{last.id}", apply=True)
+        assert done.messages == 40
+        assert done.gone  # leaves of which nothing is left
+        assert [each.seq for each in chat.messages() if each.outside == "forgotten"] == list(range(1, 41))
+        assert_promise(chat)
+        assert broken(lcm._store, chat.status().id) == []
+        assert expanded(chat) == list(range(41, 403))
+        with pytest.raises(NotFound):
+            chat.forget("msg#9000000001")
+        with pytest.raises(InvalidInput, match="no message's id"):
+            chat.forget("some words")
+        with pytest.raises(InvalidInput, match="no stretch"):
+            chat.forget(last.id, until=first.id)
+
+
+def test_a_whole_conversation_goes_with_those_before_it_under_its_key(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        chat.pin(f"Always: {RAW}")
+        chat.reset()
+        chat.ingest([Message.user(f"Again {RAW}, and {DEEP}.", event_id="again")])
+        other = lcm.conversation("other")
+        other.ingest([Message.user("Something else altogether.", event_id="other")])
+        assert lcm.forget("k").messages == 403
+        done = lcm.forget("k", apply=True)
+        assert (done.messages, done.pins, len(done.files), done.summaries) == (403, 1, 1, ())
+        assert not lcm.grep("word")
+        assert [each.text for each in chat.messages()] == [""]
+        assert chat.summaries() == []
+        for row in lcm._store.members("k"):
+            assert broken(lcm._store, row.id) == []
+        assert other.messages()[0].text == "Something else altogether."
+        with pytest.raises(NotFound):
+            lcm.forget("nobody")
+    assert_nowhere(tmp_path, database, *WORDS)
+
+
+def test_sending_it_again_does_not_bring_it_back(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        forget_all(chat)
+        again = chat.ingest(history())
+        assert (again.stored, again.copies, again.collisions) == ((), 0, 0)
+        others = [
+            Message.user(f"Another text: {RAW}!", event_id="raw"),
+            Message.tool(large(LARGE + " once more"), call_id="c9", event_id="large"),
+        ]
+        again = chat.ingest(others)
+        assert (again.stored, again.known, again.copies) == ((), 2, 0)
+        # Another speaker under the same id is another message, as ever.
+        assert len(chat.ingest([Message.assistant("Who?", event_id="raw")]).stored) == 1
+    assert_nowhere(tmp_path, database, *WORDS)
+
+
+def test_a_host_that_sends_everything_each_time_does_not_bring_it_back(database: str, tmp_path: Path) -> None:
+    said = [structs.replace(each, event_id=None) for each in turns(6)]
+    said[4] = Message.user(f"Nobody should know of {RAW}.")
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(said, whole=True)
+        chat.forget(chat.messages()[4].id, apply=True)
+        more = [*said, Message.user("And on it goes.")]
+        assert chat.ingest(more, whole=True).stored == (13,)
+        assert chat.ingest(more[:-1], whole=True).stored == ()
+    assert_nowhere(tmp_path, database, RAW)
+
+
+def test_copies_pins_vectors_and_what_left_the_context_go_with_it(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path, semantic=True) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user(f"First {RAW}", event_id="a"), Message.assistant("Yes.", event_id="b")])
+        chat.ingest([Message.user(f"Second {RAW} in another dress", event_id="a")])
+        chat.pin(chat.messages()[0].id)
+        chat.pin(RAW)
+        lcm.drain()
+        chat.assemble(WINDOW)
+        chat.new(9)
+        done = chat.forget(chat.messages()[0].id, apply=True)
+        assert (done.other_texts, done.pins, done.vectors) == (1, 2, 1)
+        assert chat.pins() == []
+        assert len(chat.detached()) == 1
+        assert broken(lcm._store, chat.status().id) == []
+        chat.context(at=1)
+    assert_nowhere(tmp_path, database, RAW)
+
+
+def test_bytes_that_somebody_else_refers_to_stay_and_are_told(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        for key in ("a", "b"):
+            lcm.conversation(key).ingest([Message.tool(large(LARGE), call_id="c", event_id="x")])
+        chat = lcm.conversation("a")
+        done = chat.forget(chat.messages()[0].id, apply=True)
+        assert len(done.files) == 1
+        assert done.elsewhere
+        assert done.left == 0
+        other = lcm.conversation("b")
+        assert LARGE in other.messages()[0].text
+        assert other.forget(other.messages()[0].id, apply=True).elsewhere == ()
+    assert_nowhere(tmp_path, database, LARGE)
+
+
+def test_the_same_words_of_somebody_else_stay_and_are_told(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user(f"I say {RAW}", event_id="a"), Message.assistant(f"You say {RAW}", event_id="b")])
+        done = chat.forget(chat.messages()[0].id, apply=True)
+        assert f"msg#{chat.messages()[1].id}" in done.elsewhere
+        assert done.left == 0
+        assert chat.messages()[1].text == f"You say {RAW}"
+
+
+def test_what_a_transplant_copied_goes_along(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        lcm.conversation("target").ingest([Message.user("Here.", event_id="here")])
+        lcm.transplant("k", "target", apply=True)
+        done = chat.forget(named(chat, "deep").id, apply=True)
+        assert (done.messages, done.copied) == (2, 1)
+        assert not lcm.grep(DEEP)
+        target = lcm.conversation("target")
+        assert broken(lcm._store, target.status().id) == []
+    with opened(database, tmp_path) as lcm:
+        copied = lcm.conversation("target").messages()[5]
+        assert "copied into target" in " ".join(lcm.conversation("target").forget(copied.id).beyond)
+    assert_nowhere(tmp_path, database, DEEP)
+
+
+def test_copies_that_were_kept_are_named_and_removed_when_asked(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user(f"I say {RAW}", event_id="a"), Message.user(f"And {DEEP}", event_id="b")])
+        with lcm._store.transaction():
+            lcm._store.keep_copy_before(99)  # type: ignore[attr-defined]  # as a migration does
+        first, second = (each.id for each in chat.messages())
+        named_copies = chat.forget(first, apply=True).backups
+        assert len(named_copies) == 1
+        assert "99" in named_copies[0]
+        assert chat.forget(second, apply=True, backups=True).backups == ()
+    assert_nowhere(tmp_path, database, RAW, DEEP)
+
+
+def test_others_read_meanwhile(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        with subprocess.Popen(
+            [sys.executable, "-c", _READER, database], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+        ) as reader:
+            assert reader.stdout is not None
+            assert reader.stdin is not None
+            assert reader.stdout.readline() == "402\n"
+            done = forget_all(chat)
+            told = reader.communicate("\n", timeout=60)[0]
+            assert reader.returncode == 0
+        assert all(each.complete and not each.left for each in done)
+        assert told.split() == ["402", "0"]
+        assert_nowhere(tmp_path, database, *WORDS)
+
+
+_READER = f"""
+import sys
+from lossless import Lossless
+with Lossless.open(sys.argv[1], read_only=True) as lcm:
+    chat = lcm.conversation("k")
+    print(len(chat.messages()), flush=True)
+    sys.stdin.readline()
+    print(len(chat.messages()), len(chat.grep({DEEP!r})), flush=True)
+"""
+
+
+def test_an_old_snapshot_keeps_bytes_alive_and_the_next_time_completes_it(tmp_path: Path) -> None:
+    database = str(tmp_path / "lcm.db")
+    with opened(database, tmp_path) as lcm, opened(database, tmp_path) as other:
+        chat = grown(lcm)
+        raw = named(chat, "raw").id
+        assert isinstance(lcm._store, SQLiteStore)
+        lcm._store._writer.set_busy_timeout(50)  # nobody has to wait for that reader here
+        with other._store.snapshot():
+            other._store.count("message")
+            assert not chat.forget(raw, apply=True).complete
+        assert chat.forget(raw, apply=True).complete
+    assert_nowhere(tmp_path, database, RAW)
+
+
+def test_an_old_snapshot_on_a_server_does_too(emptied: Callable[[], str], tmp_path: Path) -> None:
+    database = emptied()
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        raw = named(chat, "raw").id
+        with psycopg.connect(database) as reading:
+            reading.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            reading.execute("SELECT 1")
+            assert not chat.forget(raw, apply=True).complete
+        assert chat.forget(raw, apply=True).complete
+    assert_nowhere(tmp_path, database, RAW)
+
+
+@pytest.mark.parametrize("moment", ["bury", "set_guard", "remove", "scrub"])
+def test_killed_in_the_middle_it_is_completed_the_next_time(database: str, tmp_path: Path, moment: str) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        large_id = named(chat, "large").id
+    environment = {
+        **os.environ,
+        "LCM_LARGE_FILES_DIR": str(tmp_path / "files"),
+        "LCM_LARGE_FILE_TOKEN_THRESHOLD": "1000",
+    }
+    dead = subprocess.run(
+        [sys.executable, "-c", _KILLED, database, str(large_id), moment],
+        env=environment,
+        check=False,
+        capture_output=True,
+    )
+    assert dead.returncode == -signal.SIGKILL, dead.stderr
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        assert broken(lcm._store, chat.status().id) == []
+        done = chat.forget(large_id, apply=True)
+        assert done.complete
+        assert not chat.grep(LARGE)
+        assert_promise(chat)
+    assert_nowhere(tmp_path, database, LARGE)
+    assert not list((tmp_path / "files").rglob("*/*"))
+
+
+_KILLED = """
+import os, signal, sys
+from lossless import Lossless
+from lossless.engine.files import Files
+
+database, message, moment = sys.argv[1:]
+with Lossless.open(database) as lcm:
+    def die(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if moment == "remove":
+        Files.remove = die
+    else:
+        setattr(lcm._store, moment, die)
+    lcm.conversation("k").forget(int(message), apply=True)
+"""
+
+
+def test_the_command_shows_first_and_does_it_when_told(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LCM_LARGE_FILES_DIR", str(tmp_path / "files"))
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        first = named(chat, "deep").id
+    run = CliRunner().invoke
+
+    def lcm_forget(*arguments: str) -> str:
+        done = run(cli, ["forget", "k", *arguments, "--db", database])
+        assert done.exception is None, done.output
+        return done.output
+
+    told = lcm_forget(f"msg#{first}..msg#{first + 1}")
+    assert told.startswith("would forget: 2 messages of k\n")
+    assert told.endswith("Nothing was changed. --apply does it, and cannot be undone.\n")
+    assert lcm_forget(f"msg#{first}", "--apply").startswith("forgotten: 1 messages of k\n")
+    assert '"messages": 401' in lcm_forget("--all", "--json")
+    assert isinstance(run(cli, ["forget", "k", "--db", database]).exception, InvalidInput)
+    assert isinstance(run(cli, ["forget", "k", "msg#1", "--all", "--db", database]).exception, InvalidInput)
+    assert_nowhere(tmp_path, database, DEEP)
+
+
+def test_the_verbs_can_be_awaited(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with AsyncLossless.open(tmp_path / "lcm.db", settings=Settings()) as lcm:
+            chat = lcm.conversation("k")
+            await chat.ingest([Message.user(RAW, event_id="a"), Message("user", (Text(DEEP),), event_id="b")])
+            done = await chat.forget((await chat.messages())[0].id, apply=True)
+            assert done.messages == 1
+            assert (await lcm.forget("k", apply=True)).messages == 1
+
+    anyio.run(story)
+    assert_nowhere(tmp_path, "", RAW, DEEP)
+
+
+def test_forgetting_ends_in_time(tmp_path: Path) -> None:
+    with opened(str(tmp_path / "lcm.db"), tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(2_000))
+        started = time.perf_counter()
+        chat.forget(chat.messages()[0].id, until=chat.messages()[1_999].id, apply=True)
+        assert time.perf_counter() - started < 30
