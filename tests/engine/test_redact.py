@@ -128,7 +128,7 @@ ORDINARY = [
     "def login(user: str, password: str) -> None:",
     "password: Optional[str] = None",
     "self.password = password",
-    "PWD=/work/main",
+    "PWD=/home/ada/project",
     "OLDPWD=/home/me",
     '{"pwd": "/srv/app"}',
     "pwd",

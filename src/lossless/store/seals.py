@@ -23,10 +23,7 @@ _encode = msgpack.Encoder().encode
 
 def of_messages(rows: Iterable[Sequence[Any]]) -> str:
     """The witness of a leaf, from the `WORDS` of its messages."""
-    seal = sha256()
-    for row in rows:
-        seal.update(_encode(tuple(row)))
-    return seal.hexdigest()
+    return sha256(b"".join(map(_encode, rows))).hexdigest()
 
 
 def of_sources(seals: Iterable[str | None]) -> str | None:
