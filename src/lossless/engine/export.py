@@ -74,7 +74,9 @@ def _chosen(store: Store, keys: Sequence[str] | None) -> list[int]:
 
 def _refuse_to_replace(path: Path, replace: bool) -> None:
     if path.exists() and not (replace and path.is_file()):
-        raise InvalidInput(f"{path} is there already.", hint="Choose another name, or say replace.")
+        raise InvalidInput(
+            f"{path} is there already.", hint="Choose another name, or say replace=True (lcm export --replace)."
+        )
 
 
 @contextmanager
