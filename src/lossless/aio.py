@@ -30,9 +30,11 @@ from lossless.model import (
     Answer,
     Applied,
     Backfill,
+    Backup,
     Bootstrapped,
     Cleaning,
     Compaction,
+    Comparison,
     Context,
     ConversationStatus,
     Description,
@@ -42,16 +44,32 @@ from lossless.model import (
     Exported,
     Fix,
     Forgotten,
+    Garbage,
     Health,
     Hits,
     ImportReport,
     Ingested,
+    ListedConversation,
+    ListedMessage,
+    ListedSummary,
+    Listing,
     Message,
+    MessageTail,
     Migration,
+    Nearest,
+    Neighbours,
     Operation,
     Pin,
     Proof,
+    Pruning,
     Renewed,
+    Restored,
+    Revision,
+    ShownConversation,
+    ShownFile,
+    ShownMessage,
+    ShownSummary,
+    Stats,
     Status,
     Step,
     StoredFile,
@@ -59,6 +77,7 @@ from lossless.model import (
     Summary,
     SummaryRequest,
     Transplant,
+    Tree,
 )
 from lossless.summarizers import Awaited, Reply, Summarizer, called, is_async
 
@@ -167,8 +186,46 @@ class AsyncLossless:
     async def conversations(self) -> list[ConversationStatus]:
         return await _run(self._lcm.conversations)
 
-    async def status(self) -> Status:
-        return await _run(self._lcm.status)
+    async def status(self, conversation: str | None = None) -> Status:
+        return await _run(self._lcm.status, conversation)
+
+    async def stats(self, conversation: str | None = None, since: datetime | str | None = None) -> Stats:
+        return await _run(self._lcm.stats, conversation, since)
+
+    async def list_conversations(self, **options: Any) -> Listing[ListedConversation]:
+        """As `Lossless.list_conversations`, with the same options."""
+        return await _run(self._lcm.list_conversations, **options)
+
+    async def show_conversation(self, conversation: str | int) -> ShownConversation:
+        return await _run(self._lcm.show_conversation, conversation)
+
+    async def list_messages(self, conversation: str | int, **options: Any) -> Listing[ListedMessage]:
+        """As `Lossless.list_messages`, with the same options."""
+        return await _run(self._lcm.list_messages, conversation, **options)
+
+    async def show_message(
+        self, id: str | int, conversation: str | int | None = None, *, whole: bool = False
+    ) -> ShownMessage:
+        return await _run(self._lcm.show_message, id, conversation, whole=whole)
+
+    async def tail_messages(self, conversation: str | int, count: int | None = None) -> MessageTail:
+        return await _run(self._lcm.tail_messages, conversation, count)
+
+    async def messages_around(
+        self, id: str | int, conversation: str | int | None = None, *, before: int = 5, after: int = 5
+    ) -> Neighbours:
+        return await _run(self._lcm.messages_around, id, conversation, before=before, after=after)
+
+    async def list_files(self, conversation: str | int, **options: Any) -> Listing[StoredFile]:
+        """As `Lossless.list_files`, with the same options."""
+        return await _run(self._lcm.list_files, conversation, **options)
+
+    async def show_file(self, id: str, conversation: str | int | None = None) -> ShownFile:
+        return await _run(self._lcm.show_file, id, conversation)
+
+    async def file_bytes(self, id: str, conversation: str | int | None = None, **options: Any) -> bytes:
+        """As `Lossless.file_bytes`, with the same options."""
+        return await _run(self._lcm.file_bytes, id, conversation, **options)
 
     async def describe(self, id: str | int, **options: Any) -> Description:
         """As `Lossless.describe`, with the same options."""
@@ -191,6 +248,15 @@ class AsyncLossless:
     async def migrate(self, target: str | Path, **options: Any) -> Migration:
         """As `Lossless.migrate`, with the same options."""
         return await _run(self._lcm.migrate, target, **options)
+
+    async def backup(self, path: str | Path | None = None, **options: Any) -> Backup:
+        """As `Lossless.backup`, with the same options."""
+        return await _run(self._lcm.backup, path, **options)
+
+    @classmethod
+    async def restore(cls, backup: str | Path, database: str | Path | None = None, **options: Any) -> Restored:
+        """As `Lossless.restore`, with the same options."""
+        return await _run(Lossless.restore, backup, database, **options)
 
     async def export(self, path: str | Path, **options: Any) -> Exported:
         """As `Lossless.export`, with the same options."""
@@ -229,6 +295,26 @@ class AsyncLossless:
         """As `Lossless.resume`, with the same options."""
         return await _remade(await _run(self._lcm.resuming, operation_id, How(**how)))
 
+    async def list_summaries(self, conversation: str | int, **options: Any) -> Listing[ListedSummary]:
+        """As `Lossless.list_summaries`, with the same options."""
+        return await _run(self._lcm.list_summaries, conversation, **options)
+
+    async def show_summary(self, id: str) -> ShownSummary:
+        return await _run(self._lcm.show_summary, id)
+
+    async def tree(self, conversation: str | int | None = None, **options: Any) -> Tree:
+        """As `Lossless.tree`, with the same options."""
+        return await _run(self._lcm.tree, conversation, **options)
+
+    async def revisions(self, id: str) -> tuple[Revision, ...]:
+        return await _run(self._lcm.revisions, id)
+
+    async def compare(self, id: str, old: int | None = None, new: int | None = None) -> Comparison:
+        return await _run(self._lcm.compare, id, old, new)
+
+    async def nearest(self, what: str, which: object) -> Nearest:
+        return await _run(self._lcm.nearest, what, which)
+
     async def doctor(self, conversation: str | int | None = None, checks: Sequence[str] | None = None) -> Health:
         return await _run(self._lcm.doctor, conversation, checks)
 
@@ -242,6 +328,14 @@ class AsyncLossless:
     async def clean(self, rule: str | None = None, **options: Any) -> Cleaning:
         """As `Lossless.clean`, with the same options."""
         return await _run(self._lcm.clean, rule, **options)
+
+    async def prune(self, before: datetime | str, **options: Any) -> Pruning:
+        """As `Lossless.prune`, with the same options."""
+        return await _run(self._lcm.prune, before, **options)
+
+    async def gc(self, **options: Any) -> Garbage:
+        """As `Lossless.gc`, with the same options."""
+        return await _run(self._lcm.gc, **options)
 
     async def forget(self, conversation: str | int, **options: Any) -> Forgotten:
         """As `Lossless.forget`, with the same options."""
@@ -301,8 +395,8 @@ class AsyncConversation:
     async def ingest(self, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
         return await _run(self._chat.ingest, messages, whole=whole)
 
-    async def new(self, retain_depth: int | None = None) -> Renewed:
-        return await _run(self._chat.new, retain_depth)
+    async def new(self, retain_depth: int | None = None, *, apply: bool = True) -> Renewed:
+        return await _run(self._chat.new, retain_depth, apply=apply)
 
     async def reset(self) -> bool:
         return await _run(self._chat.reset)

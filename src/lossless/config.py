@@ -1,8 +1,8 @@
 """Settings: what each means, its default and its range, and where its value came from.
 
 `Settings` is the schema, the defaults and the documentation at once; a test holds
-`docs/reference/configuration.md` to it. Nobody else reads `lcm.toml` or an `LCM_` variable. Each
-source overrides the ones before it: defaults, `lcm.toml`, the environment, arguments.
+`docs/reference/configuration.md` to it. Nobody else reads `lcm.toml` or an `LCM_` variable
+(`settingsfile` changes the file). Each source overrides the ones before it: defaults, `lcm.toml`, the environment, arguments.
 
 A configuration is never taken from the working directory: a cloned repository could otherwise
 send an agent's memory to a database of its own choice.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from pathlib import Path, PurePath
@@ -23,7 +23,7 @@ from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, Metadata,
 from msgspec.structs import force_setattr
 
 from lossless import rules
-from lossless.errors import ConfigError
+from lossless.errors import ConfigError, SettingNotFound
 from lossless.rules import ThresholdRule as ThresholdRule
 
 AtLeast1: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -195,7 +195,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        changed = (f"{name}={_hidden(value)!r}" for name, value in values if value != catalogue()[name].default)
+        changed = (f"{name}={hidden(value)!r}" for name, value in values if value != catalogue()[name].default)
         return f"Settings({', '.join(changed)})"
 
     @property
@@ -222,6 +222,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     def zone(self) -> tzinfo:
         """The zone in which times are shown."""
         return _zone(self.timezone) if self.timezone else _SYSTEM_ZONE
+
+
+Check: TypeAlias = Callable[[Settings], Iterable[tuple[str, str]]]
+"""Tells the names of settings that do not serve, and why."""
 
 
 class Setting(Struct, frozen=True):
@@ -255,6 +259,17 @@ class Setting(Struct, frozen=True):
             _zone(value)
         return value
 
+    def read(self, text: str) -> object:
+        """What a person wrote for it: TOML if that is a value of it, otherwise what the text would be in a variable."""
+        import tomllib
+
+        try:
+            (value,) = tomllib.loads(f"value = {text}").values()
+            self.accept(value)
+        except (ValueError, RecursionError):
+            return _from_text(_base(self.schema), text.strip())
+        return value
+
 
 class Source(Struct, frozen=True):
     """Where the value of a setting came from, and what was written there (a password hidden)."""
@@ -270,6 +285,7 @@ class Loaded(Struct, frozen=True):
     settings: Settings
     sources: Mapping[str, Source]
     warnings: tuple[str, ...]
+    problems: tuple[str, ...] = ()
 
 
 @cache
@@ -282,6 +298,22 @@ def catalogue() -> Mapping[str, Setting]:
         f.name: Setting(f.name, f"LCM_{f.name.upper()}", f.default, hints[f.name].__metadata__[-1], f.type)
         for f in declared.fields
     }
+
+
+def setting(name: str) -> Setting:
+    """The setting of that name, in any way to write it; that of its variable is one."""
+    plain = name.removeprefix("LCM_").lower() if name.startswith("LCM_") else name
+    known = _spellings().get(plain)
+    if known is None:
+        meant = _spellings().get(_nearest(plain.lower(), _spellings()), "")
+        hint = _did_you_mean(meant).strip() or "`lcm config show --all` lists them."
+        raise SettingNotFound("setting", _printable(redact_url(name)), hint=hint)
+    return catalogue()[known]
+
+
+def spellings(name: str) -> set[str]:
+    """Every way to write the name of a setting in `lcm.toml`."""
+    return {written for written, known in _spellings().items() if known == name}
 
 
 def load(
@@ -304,16 +336,42 @@ def resolve(
 
     An argument that is None counts as not given. `file` is read in place of `config_path()`.
     """
+    loaded = look(arguments, environment=environment, file=file)
+    if loaded.problems:
+        raise ConfigError("\n".join(loaded.problems))
+    return loaded
+
+
+def look(
+    arguments: Mapping[str, object] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+    check: Check | None = None,
+) -> Loaded:
+    """The same, mistakes and all: they are `problems`, and what is mistaken does not count.
+
+    `check` tells what only shows once a setting is used; that is a problem too, though it counts.
+    """
     environment = os.environ if environment is None else environment
     found = _Found()
     found.in_file(file, environment)
     found.in_environment(environment)
     found.in_table("argument", "arguments", arguments or {})
-    if found.problems:
-        raise ConfigError("\n".join(found.problems))
     found.in_pairs()
     defaults = {name: Source("default", "default", setting.default) for name, setting in catalogue().items()}
-    return Loaded(Settings(**found.values), defaults | found.sources, tuple(found.warnings))
+    settings = Settings(**found.values)
+    found.checked(settings, check)
+    return Loaded(settings, defaults | found.sources, tuple(found.warnings), tuple(found.problems))
+
+
+def mistakes(path: Path, table: Mapping[str, object], check: Check | None = None) -> list[str]:
+    """What is wrong with a table that stands, or is to stand, in that `lcm.toml`, the variables being what they are."""
+    found = _Found()
+    found.in_environment(os.environ)
+    found.in_table("file", _printable(path.name), table, base=str(path.parent))
+    found.checked(Settings(**found.values), check)
+    return found.problems
 
 
 def config_path(environment: Mapping[str, str] | None = None) -> Path:
@@ -341,15 +399,24 @@ def default_database() -> Path:
 def redact_url(url: str) -> str:
     """The address with its passwords replaced by `***`; in doubt it hides too much."""
     scheme, _, rest = url.partition("://")
-    credentials, _, host = rest.rpartition("@")
+    credentials, at, host = rest.rpartition("@")
     user, colon, _ = credentials.partition(":")
-    return _SECRET.sub(r"\1***", f"{scheme}://{user}:***@{host}" if colon else url)
+    if colon:
+        url = f"{scheme}://{user}:***@{host}"
+    elif at and scheme.startswith("http"):  # such an address has a token there, and no name
+        url = f"{scheme}://***@{host}"
+    return _SECRET.sub(r"\1***", url)
 
 
-_SECRET = re.compile(r"(?i)((?:password|passwd|secret|token|api_?key)\s*=\s*)(?:'(?:\\.|[^'\\])*'?|[^&\s]+)")
+_SECRET = re.compile(
+    r"(?i)((?:password|passwd|secret|token|api[_-]?key|(?<=[?&])(?:key|sig|signature|auth))\s*=\s*"
+    r"|--?(?:password|token|secret|api[_-]?key|key)\s+|\bbearer\s+)(?:'(?:\\.|[^'\\])*'?|[^&\s]+)"
+)
 _PATHS = ("database_path", "large_files_dir", "prompt_dir")
 _ALIASES = {"db_path": "database_path", "large_file_threshold_tokens": "large_file_token_threshold"}
 _WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+# Read by the command, by tests, or before there are settings.
+_NO_SETTINGS = re.compile(r"LCM_(?:CONFIG|OUTPUT|TRACEBACK|TEST_.*)")
 _NOT_TEXT = re.compile(r"[\0\ud800-\udfff]")
 _LARGEST = 2**31 - 1
 
@@ -369,6 +436,7 @@ class _Found(Struct):
 
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -400,8 +468,8 @@ class _Found(Struct):
             setting = catalogue().get(name)
             if setting and setting.environment == variable:
                 value = _from_text(_base(setting.schema), text.strip())
-                self.put(name, value, variable, Source("environment", variable, _hidden(text)))
-            elif variable.startswith("LCM_") and variable != "LCM_CONFIG" and not variable.startswith("LCM_TEST_"):
+                self.put(name, value, variable, Source("environment", variable, hidden(text)))
+            elif variable.startswith("LCM_") and not _NO_SETTINGS.fullmatch(variable):
                 self.unknown("environment", variable, name)
 
     def in_table(
@@ -418,12 +486,12 @@ class _Found(Struct):
                 self.problems.append(f"{where}: {written_as[name]} and {written} are one setting. Keep one of them.")
             else:
                 written_as[name] = written
-                self.put(name, value, f"{where}: {written}", Source(kind, where, _hidden(value)), base)
+                self.put(name, value, f"{where}: {written}", Source(kind, where, hidden(value)), base)
 
     def put(self, name: str, value: object, label: str, source: Source, base: str = "") -> None:
         try:
             self.values[name] = catalogue()[name].accept(value, base=base)
-            self.sources[name] = source
+            self.sources[name], self.labels[name] = source, label
         except ValueError as error:
             self.problems += _told(label, error)
 
@@ -432,6 +500,9 @@ class _Found(Struct):
         for name, other in (pair, pair[::-1]):
             if self.values.get(name) and not self.values.get(other):
                 self.warnings.append(f"{self.sources[name].where}: {name} has no effect without {other}.")
+
+    def checked(self, settings: Settings, check: Check | None) -> None:
+        self.problems += [f"{self.labels.get(name, name)}: {why}" for name, why in (check(settings) if check else ())]
 
     def unknown(self, where: str, written: str, name: str) -> None:
         label = f"{where}: {_printable(written)}"
@@ -447,16 +518,22 @@ class _Found(Struct):
 
 
 def _read(path: Path) -> dict[str, Any]:
+    try:
+        return parsed(path, path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise ConfigError(f"{_printable(str(path))} cannot be read: {error.strerror}.") from error
+
+
+def parsed(path: Path, data: bytes) -> dict[str, Any]:
+    """The table in the bytes of that `lcm.toml`; a `ConfigError` tells the line that is no TOML."""
     import tomllib
 
     where = _printable(str(path))
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
         return tomllib.loads(text)
-    except (FileNotFoundError, NotADirectoryError):
-        raise
-    except OSError as error:
-        raise ConfigError(f"{where} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where} is not UTF-8 text (see byte {error.start}).") from error
     except tomllib.TOMLDecodeError as error:
@@ -622,8 +699,17 @@ def _did_you_mean(name: str) -> str:
     return f" Did you mean {name}?" if name else ""
 
 
-def _hidden(value: object) -> object:
-    return redact_url(value) if isinstance(value, str) else value
+def hidden(value: object) -> object:
+    """A value as it may be shown: without the passwords in it."""
+    match value:
+        case str():
+            return redact_url(value)
+        case list() | tuple():
+            return type(value)(map(hidden, value))
+        case dict():
+            return {name: hidden(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _shown(value: object) -> str:

@@ -2,8 +2,16 @@
 
     LosslessError
       ConfigError            a setting is unknown, or its value is not one
+        ConfigRefused          a change would make it so; nothing was written
+        ConfigUnreadable       lcm.toml is no TOML, and the change would not mend it
+        ConfigLinked           lcm.toml is a link, or no file at all
+        ConfigBackupFailed     what is there cannot be copied first; nothing was written
+        ConfigWriteFailed      lcm.toml cannot be written
       InvalidInput           an argument is not what the call takes
+        InvalidCursor          a cursor of another list, of other filters, or none at all
+        InvalidTimeFilter      a time is none, or the first is not before the last
       NotFound               no such conversation, message, summary or file (for this owner)
+        SettingNotFound        no such setting
       GrantRefused           a grant is unknown, spent, over, or does not reach that far
       FileUnavailable        a payload's bytes are not where they were put
       ContextMoved           the context changed while a summary was made; nothing was written
@@ -12,7 +20,8 @@
         SummarizerBlocked      a guard holds it back: too many calls, or credentials refused again and again
         SummarizerUnavailable  it could not be reached, timed out, or failed (retry_after tells when to ask again)
       StoreError             the database
-        StoreUnavailable       not there, not reachable, or the wrong address
+        StoreUnavailable       not reachable, or the wrong address
+          StoreMissing           there is no such database
         StoreReadOnly          it cannot be written, or was opened for reading
         StoreFull              no room left; nothing was written
         StoreBusy              another process held it for too long
@@ -42,8 +51,36 @@ class ConfigError(LosslessError):
     code = "CONFIG_INVALID"
 
 
+class ConfigRefused(ConfigError):
+    code = "CONFIG_VALIDATION_FAILED"
+
+
+class ConfigUnreadable(ConfigError):
+    code = "CONFIG_PARSE_FAILED"
+
+
+class ConfigLinked(ConfigError):
+    code = "CONFIG_SYMLINK_UNSUPPORTED"
+
+
+class ConfigBackupFailed(ConfigError):
+    code = "CONFIG_BACKUP_FAILED"
+
+
+class ConfigWriteFailed(ConfigError):
+    code = "CONFIG_WRITE_FAILED"
+
+
 class InvalidInput(LosslessError, ValueError):
     code = "INVALID_INPUT"
+
+
+class InvalidCursor(InvalidInput):
+    code = "INVALID_CURSOR"
+
+
+class InvalidTimeFilter(InvalidInput):
+    code = "INVALID_TIME_FILTER"
 
 
 class NotFound(LosslessError, LookupError):
@@ -53,6 +90,10 @@ class NotFound(LosslessError, LookupError):
         super().__init__(f"There is no {what} {which}.", hint=hint)
         self.what = what
         self.which = which
+
+
+class SettingNotFound(NotFound):
+    code = "CONFIG_KEY_NOT_FOUND"
 
 
 class GrantRefused(LosslessError):
@@ -100,6 +141,10 @@ class StoreError(LosslessError):
 
 class StoreUnavailable(StoreError):
     code = "STORE_UNAVAILABLE"
+
+
+class StoreMissing(StoreUnavailable):
+    code = "DATABASE_NOT_FOUND"
 
 
 class StoreReadOnly(StoreError):

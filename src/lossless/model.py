@@ -8,8 +8,8 @@ They cannot form cycles, so the garbage collector is told not to walk them (`gc=
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Any, Literal, Self, TypeAlias, get_args
+from datetime import UTC, date, datetime
+from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct, field
 
@@ -427,8 +427,165 @@ class ConversationStatus(Struct, frozen=True):
     updated_at: datetime
 
 
+class DepthFigures(Struct, frozen=True):
+    """The summaries of one depth: how many, what they cost, and what the messages below them do."""
+
+    depth: int
+    summaries: int
+    tokens: int
+    source_tokens: int
+    ratio: float | None = None
+    """How many tokens of messages one token of these summaries stands for."""
+
+
+class SummaryHealth(Struct, frozen=True):
+    """How many summaries are not what they should be; one may count more than once."""
+
+    provisional: int = 0
+    """No model wrote them."""
+    cut: int = 0
+    """The beginning of their sources, and no more."""
+    unfaithful: int = 0
+    """Their sources do not bear them out in everything."""
+    stale: int = 0
+    """A source was made anew since."""
+    in_vain: int = 0
+    """They were to be made anew, and that failed as often as it is tried."""
+
+
+class Holdings(Struct, frozen=True):
+    """What is stored of a conversation, or of all, in tokens. Source tokens are those of messages below leaves."""
+
+    messages: int = 0
+    message_tokens: int = 0
+    """Of the messages in the context, below summaries or set aside by name; not of those kept out of every context."""
+    source_tokens: int = 0
+    context_items: int = 0
+    context_tokens: int = 0
+    depths: tuple[DepthFigures, ...] = ()
+    health: SummaryHealth = SummaryHealth()
+    shown_source_tokens: int = 0
+    """Of the messages below the summaries that stand in a context."""
+    coverage: float | None = None
+    """Which share of the messages' tokens is summarised."""
+    ratio: int | None = None
+    """N of 1:N: what the summaries in the contexts stand for, as a multiple of all that the contexts show."""
+
+    @property
+    def summaries(self) -> int:
+        return sum(each.summaries for each in self.depths)
+
+
+class Lagging(Struct, frozen=True):
+    """A transcript that holds what was not read, or cannot be looked at."""
+
+    path: str
+    key: str
+    """Of the conversation it is read into."""
+    state: Literal["behind", "missing", "unreadable"]
+    bytes: int = 0
+    """How many were not read."""
+    seconds: float = 0.0
+    """For how long the oldest of them is there, as far as it is known."""
+    read_at: datetime | None = None
+    written_at: datetime | None = None
+
+
+class Following(Struct, frozen=True):
+    """How far transcripts are ahead of what was read of them."""
+
+    transcripts: int = 0
+    looked_at: int = 0
+    behind: int = 0
+    """For a minute or longer."""
+    missing: int = 0
+    vanished: int = 0
+    """Those of them that were the newest of their conversations, and written to within a day."""
+    unreadable: int = 0
+    bytes: int = 0
+    """Not read, of all of them."""
+    lagging: tuple[Lagging, ...] = ()
+    """The worst, a few of each kind, those that are behind first."""
+
+
+class Debt(Struct, frozen=True):
+    """Work that is owed to a conversation, or that failed."""
+
+    key: str
+    state: Literal["running", "waiting", "settled"]
+    since: datetime
+    stop: str = ""
+    """How the last try ended."""
+    failure: str = ""
+    attempts: int = 0
+    next_at: datetime | None = None
+    """When it is tried again, if that is not now."""
+    window: int = 0
+    context_tokens: int = 0
+
+
+class Hold(Struct, frozen=True):
+    """Something that holds calls to a model back."""
+
+    kind: Literal["spend", "breaker"]
+    name: str
+    """The conversation, or the model."""
+    failures: int = 0
+    """Refusals in a row."""
+    until: datetime | None = None
+
+
+class Calls(Struct, frozen=True):
+    """Calls to models of late."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    """Of late: the window in which calls are counted."""
+    most: int = 0
+    """That one conversation may make in it."""
+    holds: tuple[Hold, ...] = ()
+
+
+class Room(Struct, frozen=True):
+    """A directory that is written to, and the room on its volume."""
+
+    path: str
+    free: int
+    least: int
+    """Below which it may be too little for the next write."""
+    writable: bool = True
+
+
+Verdict: TypeAlias = Literal["ok", "quiet", "empty", "warning", "degraded"]
+
+
+class Reason(Struct, frozen=True):
+    """One thing that is not as it should be, in a sentence, and what to do about it."""
+
+    severity: Literal["warning", "degraded"]
+    what: str
+    """For programs: disabled, full, read-only, behind, unreadable, missing, credentials, held, owed, failed, unattended,
+    in vain, crowded."""
+    text: str
+    command: str = ""
+
+
+class ConversationFigures(Struct, frozen=True):
+    """One conversation in numbers, as `Status` has them."""
+
+    id: int
+    key: str
+    active: bool
+    holdings: Holdings
+    budget: int
+    """What its context may hold: as set, else as its host said last, else 128,000."""
+    updated_at: datetime
+    debt: Debt | None = None
+    following: Following = Following()
+
+
 class Status(Struct, frozen=True):
-    """A database in numbers."""
+    """A database in numbers, and whether it does what it is there for."""
 
     version: str
     database: str
@@ -438,6 +595,268 @@ class Status(Struct, frozen=True):
     messages: int
     context_tokens: int
     last_ingest_at: datetime | None
+    verdict: Verdict = "empty"
+    """`empty`: nothing ever came in. `quiet`: nothing came for a day, and there is no transcript that would tell why."""
+    enabled: bool = True
+    """False if the settings say that nothing is to be taken in."""
+    reasons: tuple[Reason, ...] = ()
+    not_assessed: tuple[str, ...] = ()
+    first_at: datetime | None = None
+    """When the oldest conversation began."""
+    active: int = 0
+    files: int = 0
+    files_bytes: int = 0
+    holdings: Holdings = Holdings()
+    following: Following = Following()
+    debts: tuple[Debt, ...] = ()
+    """The worst, a few."""
+    pending: int = 0
+    running: int = 0
+    failed: int = 0
+    calls: Calls = Calls()
+    rooms: tuple[Room, ...] = ()
+    conversation: ConversationFigures | None = None
+    """The one that was asked for."""
+
+
+class RoleFigures(Struct, frozen=True):
+    """What one role said."""
+
+    role: str
+    messages: int
+    tokens: int
+
+
+class DayFigures(Struct, frozen=True):
+    """What came in on one day, in UTC."""
+
+    day: date
+    messages: int
+
+
+class ModelFigures(Struct, frozen=True):
+    """What one model wrote: at least a call for each text, and what it read and wrote for them."""
+
+    model: str
+    texts: int
+    tokens_read: int
+    tokens_written: int
+    cost: float | None
+    """In US dollars by list prices, prompts and failed calls aside; None if the price is not known."""
+
+
+class Turns(Struct, frozen=True):
+    """What models were shown, turn by turn, and what the whole history would have come to each time."""
+
+    turns: int = 0
+    shown_tokens: int = 0
+    whole_tokens: int = 0
+    saved_tokens: int = 0
+    conversations: int = 0
+    """That were looked at: the newest."""
+
+
+class Stats(Struct, frozen=True):
+    """What was stored, summarised, shown and spent, of a conversation or of all."""
+
+    since: datetime | None
+    conversations: int
+    holdings: Holdings
+    roles: tuple[RoleFigures, ...]
+    step: int
+    """1 if every message was counted for roles and turns; otherwise one in so many was."""
+    days: tuple[DayFigures, ...]
+    """The last fourteen."""
+    days_step: int
+    """The same for these."""
+    turns: Turns
+    models: tuple[ModelFigures, ...]
+    cost: float | None
+    """Of the models whose price is known, in US dollars; None if there is none."""
+    biggest: tuple[ConversationStatus, ...]
+
+
+T = TypeVar("T")
+
+
+class Listing(tuple[T, ...]):
+    """One page of a list. It is a sequence that knows whether there are more."""
+
+    next_cursor: str | None
+    """Goes on behind the last of them; None at the end."""
+
+    def __new__(cls, items: Iterable[T] = (), next_cursor: str | None = None) -> Self:
+        self = super().__new__(cls, items)
+        self.next_cursor = next_cursor
+        return self
+
+
+class ListedConversation(Struct, frozen=True):
+    """One conversation of a list."""
+
+    id: int
+    key: str
+    session: str | None
+    """The host's newest session id."""
+    title: str | None
+    active: bool
+    archived_at: datetime | None
+    archive_cause: str | None
+    created_at: datetime
+    updated_at: datetime
+    """Of the newest activity."""
+    messages: int
+    message_tokens: int
+    """Of the messages in the context, below its summaries or set aside by name; not of those kept out of every context."""
+    summaries: int
+    max_depth: int | None
+    """Of its summaries, if it has any."""
+    context_items: int
+    context_tokens: int
+
+
+class Relative(Struct, frozen=True):
+    """A conversation that another one is related to."""
+
+    id: int
+    key: str
+    active: bool
+    archive_cause: str | None
+    messages: int
+    updated_at: datetime
+
+
+class Followed(Struct, frozen=True):
+    """A transcript, and how far it was read."""
+
+    path: str
+    format: str
+    session: str
+    offset: int
+    """The bytes that were read."""
+    size: int | None
+    """Of the file when it was read to its end; None if it was not yet."""
+    read_at: datetime | None
+
+
+class ContextFigures(Struct, frozen=True):
+    """A context by what stands in it, and the newest messages of it, which are never summarised."""
+
+    messages: int
+    message_tokens: int
+    summaries: int
+    summary_tokens: int
+    tail_messages: int
+    tail_tokens: int
+
+
+class ShownConversation(Struct, frozen=True):
+    """All there is to know about a conversation, but its words."""
+
+    conversation: ListedConversation
+    sessions: tuple[str, ...]
+    """Every session id it was known by, oldest first."""
+    renewed_at: datetime | None
+    """When its context was last begun anew."""
+    context: ContextFigures
+    depths: tuple[DepthFigures, ...]
+    detached: dict[str, int]
+    """How many items left the context, by cause."""
+    debt: Debt | None
+    transcripts: tuple[Followed, ...]
+    files: int
+    file_bytes: int
+    pins: tuple[Pin, ...]
+    family: tuple[Relative, ...]
+    """The other conversations that were ever under its key."""
+    continues: int | None
+    """The id of the one that was archived for it."""
+    parent: Relative | None
+    """The conversation whose sub-agent this is."""
+    sub_agents: tuple[Relative, ...]
+
+
+class Whereabouts(Struct, frozen=True):
+    """Where a message is."""
+
+    state: Literal["context", "summarised", "detached", "outside", "tombstone", "nowhere"]
+    """`outside`: no model is to see it. `tombstone`: only its place is left. `nowhere`: a fault, which `lcm doctor` tells."""
+    why: str = ""
+    """The cause or the reason, where it is in no context."""
+    summaries: tuple[str, ...] = ()
+    """The leaf that tells it, and what was made from that, up to the one that stands in the context or left it."""
+
+
+class ListedMessage(Struct, frozen=True):
+    """One message of a list."""
+
+    id: str
+    seq: int
+    role: str
+    tokens: int
+    at: datetime
+    where: Whereabouts
+    files: tuple[str, ...]
+    """The files that it refers to."""
+    preview: str
+    """The beginning of what it says, on one line."""
+    content: str | None = None
+    """All that it says, where that was asked for."""
+
+
+class ShownMessage(Struct, frozen=True):
+    """A message with all its parts, and what is known about it."""
+
+    id: str
+    conversation: int
+    key: str
+    stored: StoredMessage
+    where: Whereabouts
+    files: tuple[str, ...]
+    aliases: tuple[str, ...]
+    """Further event ids of it."""
+    copies: tuple[Message, ...]
+    """Other texts that came under its event id."""
+    lost_files: tuple[str, ...] = ()
+    """Where all of it was asked for: the files whose bytes cannot be read any more. References stand for everything then."""
+
+
+class MessageTail(Struct, frozen=True):
+    """The newest messages that stand in a context themselves."""
+
+    conversation: int
+    key: str
+    count: int
+    """How many were asked for, and how many tokens they may come to."""
+    max_tokens: int | None
+    messages: tuple[ListedMessage, ...]
+    """In order, with their content."""
+    tokens: int
+    stored_messages: int
+    """What the whole conversation holds."""
+    context_tokens: int
+
+
+class Neighbours(Struct, frozen=True):
+    """A message and those around it, in order."""
+
+    id: str
+    conversation: int
+    key: str
+    messages: tuple[ListedMessage, ...]
+
+
+class ShownFile(Struct, frozen=True):
+    """A large content, who has it and who speaks of it."""
+
+    file: StoredFile
+    conversations: tuple[Relative, ...]
+    messages: tuple[str, ...]
+    """The ids of messages that refer to it, the oldest first."""
+    more: bool
+    """Whether there are further ones."""
+    available: bool
+    """Whether its bytes are where they were put."""
 
 
 Severity: TypeAlias = Literal["info", "warn", "error", "critical"]
@@ -560,6 +979,67 @@ class Cleaning(Struct, frozen=True):
     """Where it was exported to before."""
     files: int = 0
     """Files that went with them."""
+    changed: int = 0
+    """How many stayed, because they were written to meanwhile."""
+    doubtful: int = 0
+    """Payloads of theirs that perhaps another database refers to: they stay."""
+
+
+class Silent(Struct, frozen=True):
+    """A conversation in which nothing was said for long."""
+
+    id: int
+    key: str
+    active: bool
+    messages: int
+    newest_at: datetime
+    """When its last message was said; of an empty one, when it began."""
+
+
+class Pruning(Struct, frozen=True):
+    """Conversations in which nothing was said since a time, and with `applied` what was removed of them."""
+
+    before: datetime
+    conversations: int
+    messages: int
+    oldest: tuple[Silent, ...] = ()
+    """The first of them."""
+    applied: bool = False
+    archive: str = ""
+    """Where they were exported to before; importing it brings them back."""
+    changed: int = 0
+    """How many stayed, because they were written to meanwhile."""
+    files: int = 0
+    """Files that went with them."""
+    bytes: int = 0
+    """That were freed: of the files, and of the database if it was written anew."""
+    related: int = 0
+    """How many are silent and stay, because one that they belong with is not: which they continue, or whose sub-agent's it is."""
+    doubtful: int = 0
+    """Payloads of theirs that perhaps another database refers to: they stay."""
+
+
+class Garbage(Struct, frozen=True):
+    """What nobody needs any more, and with `applied` what of it was removed."""
+
+    files: int = 0
+    """Payloads on disk that no row refers to."""
+    drafts: int = 0
+    """What writers left half written that are gone."""
+    copies: tuple[str, ...] = ()
+    """Copies of the database that were kept before it was changed, older than was asked for."""
+    grants: int = 0
+    manifests: int = 0
+    """What was shown to models, of archived conversations, more than 90 days ago."""
+    leases: int = 0
+    """Held by workers that are gone."""
+    bytes: int = 0
+    """On disk, of all of it and of what the database itself does not use; once removed, those that were freed."""
+    doubtful: int = 0
+    """Payloads that this database does not refer to, and perhaps another one does: they stay."""
+    applied: bool = False
+    complete: bool = True
+    """False if somebody's reading kept the database's log from being emptied."""
 
 
 class MovedTable(Struct, frozen=True):
@@ -596,6 +1076,40 @@ class Exported(Struct, frozen=True):
     bytes: int
     missing_files: tuple[str, ...]
     """Payloads whose bytes could not be read: their rows are in the archive, they are not."""
+
+
+class Backup(Struct, frozen=True):
+    """A backup: one file that holds a database, of all owners, and its payloads."""
+
+    path: str
+    bytes: int
+    created_at: datetime
+    form: str
+    """In which the database is in it: `sqlite`, or `pg_dump`."""
+    made_by: str
+    """The program that copied the database, and why another did not."""
+    schema: int
+    conversations: int
+    messages: int
+    summaries: int
+    files: int
+    missing_files: tuple[str, ...]
+    """Payloads whose bytes could not be read: their rows are in the backup, they are not."""
+    proved: bool = False
+    """Whether the proof was asked for that nothing is lost; that it holds if there are no `flaws`."""
+    flaws: tuple[str, ...] = ()
+
+
+class Restored(Struct, frozen=True):
+    """What a restore put in place, or would put there."""
+
+    database: str
+    backup: Backup
+    replaces: bool
+    """Whether there is a database in that place."""
+    aside: tuple[str, ...] = ()
+    """Where it was put."""
+    applied: bool = False
 
 
 class Transplant(Struct, frozen=True):
@@ -681,7 +1195,7 @@ class Forgotten(Struct, frozen=True):
     """That came under the event ids of these messages."""
     pins: int = 0
     backups: tuple[str, ...] = ()
-    """Copies of the database that we kept before changing it, and that still hold the words."""
+    """Copies, backups and archives beside the database, which may still hold the words."""
     transcripts: tuple[str, ...] = ()
     """Files of hosts that were read here: they hold the words, and are not ours to change."""
     beyond: tuple[str, ...] = ()
@@ -762,6 +1276,153 @@ class Description(Struct, frozen=True):
     @property
     def text(self) -> str:
         return f"{self.head}\n{self.content}" if self.content else self.head
+
+
+class ListedSummary(Struct, frozen=True):
+    """One summary of a list: what it stands for, where it stands, and what is to be said against it."""
+
+    id: str
+    conversation: int
+    kind: Literal["leaf", "condensed"]
+    depth: int
+    tokens: int
+    source_tokens: int
+    """What the messages below it cost."""
+    descendants: int
+    """How many summaries lie below it."""
+    sources: int
+    """How many messages, or summaries, it was made from."""
+    consumers: int
+    """How many summaries were made from it."""
+    earliest_at: datetime | None
+    latest_at: datetime | None
+    created_at: datetime
+    model: str
+    level: str
+    revision: int
+    place: str
+    """`context`; `below` others; or why it left the context (`new`, `dissolved`, ...); `nowhere` is for a doctor."""
+    flags: tuple[str, ...]
+    """`provisional` (no model wrote it), `cut`, `stale` (a source was made anew since), `unfaithful`."""
+    faithful: float | None
+    """Which share of its claims its sources bear out, if that was looked at."""
+    preview: str
+    messages: int | None = None
+    """How many messages lie below it; None where nobody counted, as below more than 1,000 summaries in a list."""
+    content: str | None = None
+    """All of its text, where that was asked for."""
+
+
+class SummarySource(Struct, frozen=True):
+    """A message that a leaf was made from."""
+
+    id: str
+    seq: int
+    role: str
+    tokens: int
+    at: datetime
+    preview: str
+
+
+class ShownSummary(Struct, frozen=True):
+    """Everything about one summary."""
+
+    key: str
+    summary: ListedSummary
+    consumers: tuple[ListedSummary, ...]
+    """What was made from it, by depth and id."""
+    sources: tuple[ListedSummary, ...]
+    """The summaries it was made from, in order."""
+    messages: tuple[SummarySource, ...]
+    """The messages it was made from, in order."""
+    file_ids: tuple[str, ...]
+    prompt_version: str | None
+    origin: str | None
+    """The summary of another conversation that it is a copy of."""
+    revisions: int
+    """How many texts of it there are, the present one included."""
+
+
+class MessageRun(Struct, frozen=True):
+    """Messages that stand together in a context, or that left it for one cause."""
+
+    first: str
+    last: str
+    messages: int
+    tokens: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+
+
+class TreeEntry(Struct, frozen=True):
+    """One line of a tree: a summary, or messages that stand together."""
+
+    steps: int
+    """How far below the context."""
+    above: str | None
+    """The summary it is a source of."""
+    summary: ListedSummary | None = None
+    messages: MessageRun | None = None
+    cause: str = ""
+    """Why it left the context, if it did."""
+    repeated: bool = False
+    """It stands further up with all that is below it."""
+    hidden: int = 0
+    """How many summaries below it are not told."""
+
+
+class Tree(Struct, frozen=True):
+    """A context with what lies below it, in order, the oldest first."""
+
+    key: str
+    tokens: int
+    source_tokens: int
+    """What the messages below it, and in it, cost."""
+    summaries: int
+    """How many stand in it themselves."""
+    messages: int
+    entries: tuple[TreeEntry, ...]
+    aside: tuple[TreeEntry, ...] = ()
+    """What left the context, in the same way."""
+    older: int = 0
+    """How many entries before the first are left out."""
+
+    @property
+    def hidden(self) -> int:
+        """How many summaries are not told."""
+        return sum(each.hidden for each in (*self.entries, *self.aside))
+
+
+class Revision(Struct, frozen=True):
+    """One of the texts that a summary has had."""
+
+    number: int
+    at: datetime
+    model: str
+    level: str
+    tokens: int
+    prompt_version: str | None
+    faithful: float | None
+    operation: str | None
+    """What `undo` takes, if an operation wrote it."""
+    text: str
+
+
+class Comparison(Struct, frozen=True):
+    """Two texts of a summary; `diff` is empty where they are the same, or where there is only one."""
+
+    id: str
+    old: int | None
+    new: int
+    diff: str
+
+
+class Nearest(Struct, frozen=True):
+    """What somebody may have meant who named something that is not there."""
+
+    names: tuple[str, ...] = ()
+    note: str = ""
+    """A sentence about what there is."""
 
 
 class Excerpt(Struct, frozen=True):

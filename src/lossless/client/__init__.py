@@ -19,8 +19,11 @@ from lossless.engine import answer as answering
 from lossless.engine import describe as describing
 from lossless.engine import expand as expanding
 from lossless.engine import forget as forgetting
+from lossless.engine import gc as collecting
 from lossless.engine import grants, importing, moving, reading
 from lossless.engine import grep as grepping
+from lossless.engine import prune as pruning
+from lossless.engine import summaries as viewing
 from lossless.engine.align import Canonicalize, without_tags
 from lossless.engine.asked import Asked, Mode, Scope, Sort, check
 from lossless.engine.door import Door
@@ -29,6 +32,7 @@ from lossless.engine.guards import Guards
 from lossless.engine.ingest import Intake, Skip
 from lossless.engine.prompts import Templates
 from lossless.engine.reading import Reader
+from lossless.engine.reference import parse
 from lossless.engine.remake import MOST_TRIES
 from lossless.engine.semantic import Vectors
 from lossless.engine.surgery import merge as merging
@@ -37,12 +41,13 @@ from lossless.engine.surgery.marks import KINDS, known_kinds
 from lossless.engine.surgery.select import Selection
 from lossless.engine.watching import Watch
 from lossless.engine.worker import Background, Worker
-from lossless.errors import ConfigError, InvalidInput, NotFound, StoreError
+from lossless.errors import ConfigError, InvalidInput, InvalidTimeFilter, NotFound, StoreError
 from lossless.events import Event, Hook, guarded, log
 from lossless.model import (
     Answer,
     Applied,
     Backfill,
+    Backup,
     Cleaning,
     Compaction,
     ConversationStatus,
@@ -51,21 +56,24 @@ from lossless.model import (
     Exported,
     Fix,
     Forgotten,
+    Garbage,
     Health,
     Hits,
     ImportReport,
     Migration,
     Operation,
     Proof,
+    Pruning,
+    Restored,
+    Stats,
     Status,
     Transplant,
+    instant,
 )
 from lossless.search import embeddings
-from lossless.store import jsontext
-from lossless.store.base import DebtRow, NewManifest, Store
-from lossless.store.rows import moment
+from lossless.store.base import SPAN, DebtRow, NewManifest, Store
+from lossless.store.rows import micros, moment
 from lossless.summarizers import Awaited, Chain, Function, Summarizer
-from lossless.version import __version__
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -78,7 +86,9 @@ if TYPE_CHECKING:
 from lossless.client.conversation import Conversation, checked, conversation_status
 from lossless.client.explorer import full_name, reach
 from lossless.client.jobs import Inquiry, Job
+from lossless.client.looking import Looking
 from lossless.client.surgery import How, Remaking, resuming
+from lossless.client.tracing import Tracing
 
 __all__ = ["Conversation", "Inquiry", "Job", "Lossless"]
 
@@ -88,7 +98,7 @@ _MOST_DRAINED = 1_000
 WINDOW = 128_000
 
 
-class Lossless:
+class Lossless(Looking, Tracing):
     """A database of conversations, for one owner. Threads and processes may share it freely."""
 
     def __init__(
@@ -103,7 +113,7 @@ class Lossless:
         self._store = store
         self.settings = settings
         self._scratch: TemporaryDirectory[str] | None = None
-        self._files = Files(self._files_dir())
+        self._files = self._payloads()
         self._on_event = guarded(on_event)
         self._named = summarizer
         self._asked: Summarizer | None = None
@@ -153,6 +163,7 @@ class Lossless:
             settings = structs.replace(settings, **given)
         name = checked("owner", "default" if owner is None else owner)
         store = _open_store(settings.database, name, read_only, guarded(on_event))
+        moving.refuse_half(store)
         opened = cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
         opened._loaded = loaded
         return opened
@@ -180,19 +191,34 @@ class Lossless:
         """All conversations, the newest activity first."""
         return [conversation_status(row) for row in self._store.conversations()]
 
-    def status(self) -> Status:
-        """What is stored, where, and since when."""
-        found = self._store.conversations()
-        return Status(
-            version=__version__,
-            database=self._store.location,
-            bytes=self._store.size(),
-            owner=self._store.owner,
-            conversations=len(found),
-            messages=sum(row.messages for row in found),
-            context_tokens=sum(row.context_tokens for row in found),
-            last_ingest_at=moment(max(row.updated_at for row in found)) if found else None,
-        )
+    @property
+    def location(self) -> str:
+        """Where the database is: a path, or a URL without its password."""
+        return self._store.location
+
+    def status(self, conversation: str | None = None) -> Status:
+        """What is stored, whether it is still coming in, what is owed and what holds it back: a verdict with its reasons.
+
+        The conversation under a key, if one is named, is told too. Only reads, no message, and of transcripts from outside.
+        """
+        from lossless.engine.status import Looking, status
+
+        look = Looking(self._store, self.settings, self._files.root, self._clock(), self._is_closed)
+        with self._store.snapshot():
+            return status(look, None if conversation is None else self.conversation(conversation)._known())
+
+    def stats(self, conversation: str | None = None, since: datetime | str | None = None) -> Stats:
+        """Tokens stored, summarised, shown and spent, by role, depth, model and day: of one conversation, or of all.
+
+        `since` leaves out what was said, shown and written before. In a large database roles, days and turns are
+        estimates: `step` tells how many messages each stands for that was counted.
+        """
+        from lossless.engine.stats import stats
+
+        whole, start = conversation is None, _since(since)
+        with self._store.snapshot():
+            rows = self._store.conversations() if conversation is None else [self.conversation(conversation)._known()]
+            return stats(self._store, rows, whole=whole, since=start, now=self._clock())
 
     def describe(
         self,
@@ -404,12 +430,53 @@ class Lossless:
                 self._store,
                 self._files,
                 store,
-                Files(settings.files_dir),
+                Files(collecting.files_dir(store, settings)),
                 now=int(self._clock() * 1_000_000),
                 progress=progress or (lambda table, done, total: None),
             )
         finally:
             store.close()
+
+    def backup(self, path: str | Path | None = None, *, rolling: str | None = None, prove: bool = False) -> Backup:
+        """Copy everything, of all owners and with its files, into one file, while others go on writing.
+
+        It goes beside the database unless you name a file or a directory, and never in the place of anything but the
+        earlier backup of the same `rolling` label. It is opened and read to its end before it gets its name; `prove`
+        has every message of it accounted for besides: see `flaws`.
+        """
+        from lossless.client.keeping import backup
+
+        def open_store(database: str, read_only: bool) -> Store:
+            return _open_store(database, self._store.owner, read_only, self._on_event)
+
+        return backup(self, path, rolling, prove, moment(self._now()), open_store)
+
+    @classmethod
+    def restore(
+        cls,
+        backup: str | Path,
+        database: str | Path | None = None,
+        *,
+        replace: bool = False,
+        apply: bool = False,
+        settings: Settings | None = None,
+        on_event: Hook = log,
+        clock: Clock = time.time,
+    ) -> Restored:
+        """Put a backup where a database is, or is to be; checked first, whole or not at all.
+
+        A database that is there already is only replaced with `replace` and `apply` (without `apply` it is told what
+        would be), only if nobody has it open, and it is kept aside.
+        """
+        from lossless.client.keeping import restore
+
+        given = {} if database is None else {"database_path": str(database)}
+        settings = config.resolve(given).settings if settings is None else structs.replace(settings, **given)
+
+        def open_store(name: str, read_only: bool) -> Store:
+            return _open_store(name, "default", read_only, guarded(on_event))
+
+        return restore(backup, settings, replace, apply, moment(int(clock() * 1_000_000)), open_store)
 
     def export(
         self, path: str | Path, *, conversations: Sequence[str] | None = None, replace: bool = False
@@ -594,13 +661,15 @@ class Lossless:
         """What is left of an operation, ready to be driven."""
         return resuming(self, operation_id, how)
 
-    def holding(self, summary_id: str) -> Conversation:
-        """The conversation that a summary belongs to."""
-        found = self._store.summary_named(summary_id) if jsontext.is_clean(summary_id) else None
-        row = self._store.conversation_by_id(found[0]) if found else None
-        if row is None:
-            raise NotFound("summary", summary_id, hint="`grep` and `describe` tell ids of summaries.")
-        return self.conversation(row.key)
+    def holding(self, id: str) -> Conversation:
+        """The conversation that a summary (`sum_...`) or a message (`msg#...`) belongs to, by its key."""
+        if id.startswith("msg#"):
+            reference = parse(id)
+            row = self._store.conversation_by_id(reference.number // SPAN)
+            if row is None:
+                raise NotFound("message", reference.id, hint="`grep` finds messages and their ids.")
+            return self.conversation(row.key)
+        return self.conversation(viewing.named(self._store, id)[0].key)
 
     def doctor(self, conversation: str | int | None = None, checks: Sequence[str] | None = None) -> Health:
         """Look whether everything agrees: in one conversation (its key, or its id), or in all and the database itself.
@@ -639,21 +708,94 @@ class Lossless:
         with self._store.snapshot():
             return fix.plan(lambda: self._ward(conversation), wanted)
 
-    def clean(self, rule: str | None = None, *, apply: bool = False, archive: str | Path | None = None) -> Cleaning:
+    def clean(
+        self,
+        rule: str | None = None,
+        *,
+        apply: bool = False,
+        archive: str | Path | None = None,
+        without_files: bool = False,
+    ) -> Cleaning:
         """Remove conversations that nobody needs: left over from sub-agents and scheduled jobs, by one rule or all.
 
-        Without `apply` it is only told which. They are exported first, into `archive` or a file beside the database.
+        Without `apply` it is only told which. They are exported first, into `archive` or a file beside the database; where
+        one of their payloads cannot be read, none goes unless you say `without_files`.
         """
         from lossless.engine.doctor import clean
 
-        now = int(self._clock() * 1_000_000)
         if not apply:
             return clean.plan(self._store, rule)
-        stamp = f"cleaned-{moment(now):%Y%m%d-%H%M%S}.zip"
-        beside = self._files.root.parent / stamp
-        if config.is_file(self._store.location):
-            beside = Path(f"{self._store.location}.{stamp}")
-        return clean.apply(self._store, self._files, rule, Path(archive) if archive else beside, now)
+        target = self._archive(archive, "cleaned")
+        return clean.apply(self._store, self._files, rule, target, self._now(), without_files=without_files)
+
+    def _archive(self, path: str | Path | None, kind: str) -> Path:
+        """Where conversations go before they are removed: as named, or beside the database."""
+        if path:
+            return Path(path)
+        beside = pruning.archive_path(self._store, self._files, kind, self._now())
+        beside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return beside
+
+    def prune(
+        self,
+        before: datetime | str,
+        *,
+        include_active: bool = False,
+        apply: bool = False,
+        archive: str | Path | None = None,
+        batch: int = 100,
+        vacuum: bool = False,
+        without_files: bool = False,
+        progress: pruning.Progress | None = None,
+    ) -> Pruning:
+        """Remove conversations in which nothing was said since `before`: a time, or "90d", "12w", "6m", "1y" ago.
+
+        Only archived ones, unless you say `include_active`, and only together with their sub-agents'. Without `apply` it is
+        only told which. They are exported first, into `archive` or a file beside the database, and removed `batch` by
+        `batch`; what is written to meanwhile stays. Where one of their payloads cannot be read, none goes unless you say
+        `without_files`. `import_` brings the archive back. `vacuum` writes the database anew afterwards, so that the disk
+        has the room again. `progress(done, total)` is told after each batch.
+        """
+        if batch < 1:
+            raise InvalidInput(f"batch={batch} is too little.", hint="Give 1 or more.")
+        now = self._now()
+        wanted = pruning.Wanted(micros(pruning.cutoff(before, moment(now))), include_active, batch, without_files)
+        if not apply:
+            return pruning.plan(self._store, wanted)
+        if vacuum:
+            collecting.refuse_without_room(self._store)
+        told = progress or (lambda done, total: None)
+        done = pruning.apply(self._store, self._files, wanted, self._archive(archive, "pruned"), now, told)
+        if not vacuum or not done.applied:
+            return done
+        before_size = self._store.size()
+        self._store.scrub()
+        return structs.replace(done, bytes=done.bytes + max(0, before_size - self._store.size()))
+
+    def gc(
+        self,
+        *,
+        apply: bool = False,
+        keep_copies: int | None = None,
+        unshared: bool = False,
+        vacuum: bool = False,
+    ) -> Garbage:
+        """Remove what nobody needs any more: never a message, never a summary. Without `apply` it is only told.
+
+        Payloads on disk without a row, drafts that were left, grants and leases that are over, what archived conversations
+        showed long ago; with `keep_copies`, copies of the database that were kept longer than so many days. Payloads in a
+        directory that is not named after the database go only if you say `unshared`: that no other database uses it.
+        `vacuum` writes the database anew: it takes as much free room as the database has, and locks a server's tables one
+        by one.
+        """
+        if keep_copies is not None and keep_copies < 0:
+            raise InvalidInput(f"keep_copies={keep_copies} is not a number of days.", hint="Give 0 or more.")
+        if vacuum:
+            collecting.refuse_without_room(self._store)
+        found = collecting.look(self._store, self._files, self._now(), keep_copies=keep_copies, unshared=unshared)
+        if not apply:
+            return collecting.told(found)
+        return collecting.collect(self._store, self._files, found, self._now(), vacuum=vacuum)
 
     def _ward(self, conversation: str | int | None, closely: frozenset[str] = frozenset()) -> Ward:
         from lossless.engine.doctor.ward import Ward
@@ -674,7 +816,9 @@ class Lossless:
             loaded=self._loaded,
         )
 
-    def forget(self, conversation: str | int, *, apply: bool = False, backups: bool = False) -> Forgotten:
+    def forget(
+        self, conversation: str | int, *, apply: bool = False, backups: bool = False, unshared: bool = False
+    ) -> Forgotten:
         """Take away for good all that was ever said under a key, or in the one conversation of an id; see `Conversation.forget`.
 
         Sub-agents' conversations are their own.
@@ -685,13 +829,13 @@ class Lossless:
             found = list(self._store.members(conversation))
         rows = [row for row in found if row is not None]
         if not rows:
-            raise NotFound(
-                "conversation", conversation, hint="`lcm status` and `conversations()` know which there are."
-            )
-        return self._forget([(row, None) for row in rows], apply, backups)
+            raise NotFound("conversation", conversation, hint="`lcm conversations list` tells which there are.")
+        return self._forget([(row, None) for row in rows], apply, backups, unshared)
 
-    def _forget(self, targets: Sequence[forgetting.Target], apply: bool, backups: bool) -> Forgotten:
-        means = forgetting.Means(self._store, self._files, self.settings, self._templates, self._clock)
+    def _forget(
+        self, targets: Sequence[forgetting.Target], apply: bool, backups: bool, unshared: bool = False
+    ) -> Forgotten:
+        means = forgetting.Means(self._store, self._files, self.settings, self._templates, self._clock, unshared)
         return forgetting.forget(means, targets, apply=apply, backups=backups)
 
     def __repr__(self) -> str:
@@ -722,18 +866,18 @@ class Lossless:
         try:
             return Redactor(self.settings.redact, key)
         except InvalidInput as error:
-            raise ConfigError(f"redact: {error.message}", hint=error.hint) from error
+            raise ConfigError(f"redact: {error.message}", hint="`lcm config show` tells where it is set.") from error
 
     def _now(self) -> int:
         return int(self._clock() * 1_000_000)
 
-    def _files_dir(self) -> Path:
+    def _payloads(self) -> Files:
         if self._store.location != ":memory:" or self.settings.large_files_dir:
-            return self.settings.files_dir
+            return Files(collecting.files_dir(self._store, self.settings))
         from tempfile import TemporaryDirectory
 
         self._scratch = TemporaryDirectory(prefix="lcm-files-")
-        return Path(self._scratch.name)
+        return Files(Path(self._scratch.name), scratch=True)
 
     def __enter__(self) -> Self:
         return self
@@ -742,6 +886,13 @@ class Lossless:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _since(since: datetime | str | None) -> datetime | None:
+    try:
+        return instant(since)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidTimeFilter(f"since={since!r} is not a time.", hint="Write it as 2026-03-01T09:00Z.") from error
 
 
 def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:

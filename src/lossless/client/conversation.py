@@ -29,11 +29,12 @@ from lossless.engine.asked import Mode, Scope, Sort, check
 from lossless.engine.bootstrap import UNREACHABLE, bootstrap
 from lossless.engine.compact import compact
 from lossless.engine.draft import as_summary
-from lossless.engine.explain import explain
+from lossless.engine.explain import among, explain
 from lossless.engine.flow import never
 from lossless.engine.guards import Guards
 from lossless.engine.heartbeats import beats, prune
 from lossless.engine.ingest import Along, Intake, Skip, ingest, refuse_others
+from lossless.engine.listing import stored_file
 from lossless.engine.live import bounded
 from lossless.engine.marks import newest_path
 from lossless.engine.reading import Reader
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
 _MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
 _MOST_NOTES = 32
 _MOST_WORDS = 200
+_MOST_ALIKE = 200
 
 
 class Conversation:
@@ -127,20 +129,32 @@ class Conversation:
     def _family(self) -> tuple[int, ...]:
         return reading.family(self._store, self.key, self._intake.session)
 
-    def new(self, retain_depth: int | None = None) -> Renewed:
+    def new(self, retain_depth: int | None = None, *, apply: bool = True) -> Renewed:
         """Begin the context anew, as hosts do for `/new`: the messages leave it, and the summaries less deep than that.
 
         `retain_depth` is `new_session_retain_depth` of the settings if you do not say: 0 keeps every summary, -1 everything.
-        Nothing is deleted: what left is listed by `detached()`, and found and read as before.
+        Nothing is deleted: what left is listed by `detached()`, and found and read as before. With `apply=False` it is only
+        told what would leave.
         """
         depth = self._lcm.settings.new_session_retain_depth if retain_depth is None else retain_depth
         if depth < -1:
             raise InvalidInput(f"retain_depth={depth} is not a depth.", hint="Give -1, to keep everything, or more.")
         if self._is_closed():
             return Renewed((), 0, 0)
+        if not apply:
+            return self._leaving(depth)
         self._catch_up()
         self._remember()
         return sessions.renew(self._store, self.key, self._intake.session, depth, self._intake.now())
+
+    def _leaving(self, retain_depth: int) -> Renewed:
+        """What a /new would take out of the context, as it is stored now."""
+        row = self._row()
+        if row is None:
+            return Renewed((), 0, 0)
+        items = sessions.leaving(self._store.items(row.id), retain_depth)
+        named = sessions.named_items(self._store, row.id, [(item, "new", self._intake.now()) for item in items])
+        return Renewed(named, row.context_tokens, row.context_tokens - sum(item.tokens for item in items))
 
     def reset(self) -> bool:
         """Archive the conversation and start a fresh one under its key, as hosts do for `/reset`.
@@ -329,9 +343,13 @@ class Conversation:
 
     def _owe(self, window: int, observed: int, model: str | None) -> None:
         lcm, row = self._lcm, self._row()
-        if row is None or not row.active or not self._is_due(row, window, observed, model):
+        if row is None or not row.active:
             return
         debt, overhead = self._store.debt(row.id), max(0, observed - row.context_tokens)
+        # What was settled for another window says nothing about this one: it is looked at anew, once.
+        is_moved = debt is not None and not debt.pending and debt.window_tokens not in (0, window)
+        if not is_moved and not self._is_due(row, window, observed, model):
+            return
         if debt is None or not _covers(debt, window, overhead, model):
             with self._store.transaction():
                 self._store.owe(row.id, window, overhead, model, int(lcm._clock() * 1_000_000))
@@ -492,7 +510,7 @@ class Conversation:
         found = self._store.summary_named(summary_id) if jsontext.is_clean(summary_id) else None
         row = self._store.conversation_by_id(found[0]) if found and found[0] in self._family() else None
         if found is None or row is None:
-            raise NotFound("summary", summary_id, hint="`summaries()` lists those of a conversation.")
+            raise NotFound("summary", summary_id, hint="`lcm summaries list` lists those of a conversation.")
         return row, found[1]
 
     def summaries(self) -> list[Summary]:
@@ -615,26 +633,30 @@ class Conversation:
     def explain(self, what: str | int, *, window: int | None = None) -> Explanation:
         """Why a message is, or is not, in the context: the message of that id, or the newest that holds that text."""
         row = self._row()
-        seq = None if row is None else self._seq(row, what)
-        if row is None or seq is None:
+        meant, more = ([], False) if row is None else self._meant(row, what, limit=_MOST_ALIKE)
+        if row is None or not meant:
             raise NotFound("message", str(what), hint="Give its id (msg#...), or words that stand in it.")
         limits = plan.limits(self._lcm.settings, self._lcm._window(window), key=self.key)
         how = self._showing(row, limits, limits.budget)
-        found = explain(self._store, row, seq, show(self._store, row, how, self._intake.now)[0])
+        found = explain(self._store, row, meant[0], show(self._store, row, how, self._intake.now)[0])
         if found is None:
             raise NotFound("message", str(what), hint="Give its id (msg#...), or words that stand in it.")
-        return found
+        return among(found, len(meant), more)
 
     def _seq(self, row: ConversationRow, what: str | int) -> int | None:
         """The message that an id or a text means, as its seq."""
+        return next(iter(self._meant(row, what)[0]), None)
+
+    def _meant(self, row: ConversationRow, what: str | int, limit: int = 1) -> tuple[list[int], bool]:
+        """The messages that an id or a text means, as their seqs, the newest first; and whether there are more."""
         named = re.fullmatch(r"(?:msg#)?([0-9]{1,19})", str(what).strip())
         if named:
             conversation, seq = divmod(int(named[1]), SPAN)
-            return seq if conversation == row.id and 0 < seq < row.next_seq else None
+            return [seq] if conversation == row.id and 0 < seq < row.next_seq else [], False
         words = str(what).strip()[:_MOST_WORDS]
-        hits = self.grep(re.escape(words), scope="messages", limit=1) if words else ()
-        own = [hit.seq for hit in hits if hit.conversation == row.id]
-        return own[0] if own else None
+        hits = self.grep(re.escape(words), scope="messages", limit=limit) if words else Hits()
+        own = [hit.seq for hit in hits if hit.conversation == row.id and hit.seq is not None]
+        return own, len(own) == limit and hits.next_cursor is not None
 
     def pin(self, what: str | int) -> Pin:
         """Have a model always see something, before everything else: a message by its id, or a text of your own."""
@@ -665,19 +687,27 @@ class Conversation:
             with self._store.transaction():
                 gone = self._store.remove_pin(row.id, str(pin_id))
         if not gone:
-            raise NotFound("pin", str(pin_id), hint="`pins()` lists them.")
+            raise NotFound("pin", str(pin_id), hint="`lcm pins` lists them.")
 
     def forget(
-        self, what: str | int, *, until: str | int | None = None, apply: bool = False, backups: bool = False
+        self,
+        what: str | int,
+        *,
+        until: str | int | None = None,
+        apply: bool = False,
+        backups: bool = False,
+        unshared: bool = False,
     ) -> Forgotten:
         """Take a message away for good, or all from it up to `until`: its words, and everything that was derived from them.
 
         Without `apply` it is only told what would go. Only the places of the messages stay, so that whoever sends them again
         does not bring them back. Summaries made from them are made anew from what is left. It cannot be undone, and no
-        snapshot is taken; `backups` also removes the copies of the database that were kept before it was changed.
+        snapshot is taken; `backups` also removes the copies of the database that were kept before it was changed, and the
+        backups and archives beside it. Payloads in a directory that other databases may use stay, and `beyond` names them,
+        unless you say `unshared`: that none does.
         """
         target = forgetting.span(self._store, self._family(), what, until)
-        return self._lcm._forget([target], apply, backups)
+        return self._lcm._forget([target], apply, backups, unshared)
 
     def pins(self) -> list[Pin]:
         """What is pinned, oldest first."""
@@ -840,11 +870,11 @@ class Conversation:
     def files(self) -> list[StoredFile]:
         """The large contents of this conversation, oldest first."""
         row = self._row()
-        return [] if row is None else [_stored_file(each) for each in self._store.files(row.id)]
+        return [] if row is None else [stored_file(each) for each in self._store.files(row.id)]
 
     def file(self, file_id: str) -> StoredFile:
         """What is known of a large content kept out of line."""
-        return _stored_file(self._file(file_id))
+        return stored_file(self._file(file_id))
 
     def read_file(self, file_id: str, start: int = 0, end: int | None = None) -> bytes:
         """The bytes of a file from `start` up to `end`."""
@@ -855,10 +885,13 @@ class Conversation:
         return self._files.lines(self._file(file_id).sha256, first, last).decode("utf-8", "replace")
 
     def status(self) -> ConversationStatus:
+        return conversation_status(self._known())
+
+    def _known(self) -> ConversationRow:
         row = self._row()
         if row is None:
             raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
-        return conversation_status(row)
+        return row
 
     def _file(self, file_id: object) -> FileRow:
         conversation = self._row()
@@ -901,7 +934,7 @@ def _moment(at: datetime | str) -> datetime:
     except (ValueError, TypeError):
         found = None
     if found is None:
-        raise InvalidInput(f"at={at!r} is not a time.", hint="Give a datetime, ISO 8601, or the number of a turn.")
+        raise InvalidInput(f"at={at!r} is not a time.", hint="Give 2026-03-01T09:00Z, or the number of a turn.")
     return found
 
 
@@ -928,10 +961,6 @@ def conversation_status(row: ConversationRow) -> ConversationStatus:
     return ConversationStatus(
         row.id, row.key, row.active, row.messages, row.context_tokens, moment(row.created_at), moment(row.updated_at)
     )
-
-
-def _stored_file(row: FileRow) -> StoredFile:
-    return StoredFile(row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at))
 
 
 def _hidden(settings: Settings, key: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from msgspec import Struct
 
 from lossless.engine import answer as answering
@@ -25,9 +27,10 @@ class Job(Struct):
     on_event: Hook
 
     def run(self) -> Compaction:
-        step = advance(self.flow)
-        while isinstance(step, SummaryRequest):
-            step = advance(self.flow, self.guards.asked(self.summarizer, step))
+        with closing(self.flow):
+            step = advance(self.flow)
+            while isinstance(step, SummaryRequest):
+                step = advance(self.flow, self.guards.asked(self.summarizer, step))
         return self.ended(step)
 
     def ended(self, done: Compaction) -> Compaction:
@@ -53,7 +56,8 @@ class Inquiry(Struct):
     guards: Guards
 
     def run(self) -> Answer:
-        step = advance(self.flow)
-        while isinstance(step, SummaryRequest):
-            step = advance(self.flow, self.guards.asked(self.summarizer, step))
-        return step
+        with closing(self.flow):  # whoever interrupts it: what was granted for it ends with it
+            step = advance(self.flow)
+            while isinstance(step, SummaryRequest):
+                step = advance(self.flow, self.guards.asked(self.summarizer, step))
+            return step

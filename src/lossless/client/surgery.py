@@ -110,7 +110,10 @@ def remaking(
     if not steps:
         return Applied(plan, "applied" if how.apply else "drafted")
     if summarizer.name == "extractive":
-        raise InvalidInput("There is no model to write summaries.", hint="Set summary_model, or name one.")
+        raise InvalidInput(
+            "There is no model to write summaries.",
+            hint="Name one (--model), or set it: `lcm config set summary_model NAME`.",
+        )
     making = Making(lcm._store, row, plan, settings, templates, lcm._clock, how.timestamps, operation)
     if how.apply and operation is None:
         making.begin(how.options())
@@ -128,7 +131,7 @@ def resuming(lcm: Lossless, operation_id: str, how: How) -> Remaking | Applied:
     kind: Literal["rewrite", "repair"] = "rewrite" if found.kind == "rewrite" else "repair"
     if found.status not in ("planned", "partly") or found.kind != kind:
         raise InvalidInput(f"Nothing of {operation_id} is left to do: it is {found.status}.")
-    told = jsontext.loads(found.plan)
+    told = jsontext.stored(found.plan)
     options = told["options"] | ({} if how.model is None else {"model": how.model})
     again = structs.replace(how, apply=True, **options)
     return remaking(lcm, row, kind, dict(told["steps"]), again, operation_id)

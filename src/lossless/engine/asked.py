@@ -133,5 +133,5 @@ def _micros(name: str, when: Time) -> int | None:
     try:
         found = instant(when)
     except (ValueError, TypeError, OverflowError, OSError, AttributeError) as error:
-        raise InvalidInput(f"{name}={when!r} is not a time.", hint="Give a datetime or ISO 8601 text.") from error
+        raise InvalidInput(f"{name}={when!r} is not a time.", hint="Write it as 2026-03-01T09:00Z.") from error
     return None if found is None else micros(found)

@@ -61,6 +61,7 @@ class _Job(Struct):
     progressed: Progressed
     tally: Tally
     mark: Mark
+    expected: bool = False
     target: ConversationRow | None = None
     branch: Branch | None = None
     anchor: Anchor | None = None
@@ -109,7 +110,7 @@ def bootstrap(
         done = None
         while done is None:
             with suppress(_Overtaken):
-                done = _bootstrap(store, files, intake, path, header, format, budget, progressed)
+                done = _bootstrap(store, files, intake, path, header, format, budget, expected, progressed)
     except FileNotFoundError:
         done = Bootstrapped(_MISSING)
     except OSError as error:
@@ -150,6 +151,7 @@ def _bootstrap(
     header: Header | None,
     format: str | None,
     budget: int,
+    expected: bool,
     progressed: Progressed,
 ) -> Bootstrapped:
     stat = path.stat()
@@ -173,6 +175,7 @@ def _bootstrap(
         progressed,
         Tally(),
         mark,
+        expected,
     )
     if found and goes:
         return _appended(job, found[0])
@@ -193,6 +196,25 @@ def _expected(store: Store, intake: Intake, path: Path) -> None:
         row = store.lock_conversation(intake.key, intake.session, now)
         store.set_transcribed(row.id)
         store.set_cursor(row.id, source_of(path), to_builtins(Mark(path=str(path), read_at=now)), now)
+
+
+def _looked_at(job: _Job, found: tuple[ConversationRow, Mark] | None) -> None:
+    """Note how a file looked in which nothing was said: none of it was left unread, and once it changes it is read whole.
+
+    How far it was read before, and when, stays: by that it is decided where what comes next belongs.
+    """
+    if found is None and not job.expected:
+        return
+    before = found[1] if found else structs.replace(job.mark, read_at=job.intake.now())
+    mark = structs.replace(before, size=job.mark.size, time=job.mark.time, waits=job.mark.waits)
+    with job.store.transaction():
+        row = job.store.hold(found[0].id) if found else _held(job)
+        now_marked = marked(job.store, job.intake.key, job.file.path)
+        if (now_marked and now_marked[1]) != (found and found[1]):
+            return  # somebody else has read it meanwhile
+        if not row.transcribed:
+            job.store.set_transcribed(row.id)
+        job.store.set_cursor(row.id, job.source, to_builtins(mark), mark.read_at)
 
 
 def _appended(job: _Job, row: ConversationRow) -> Bootstrapped:
@@ -237,6 +259,8 @@ def _read_whole(job: _Job, found: tuple[ConversationRow, Mark] | None) -> Bootst
     if header.parent_session is not None:
         job.mark = structs.replace(job.mark, bounded=bound(job.file, job.branch, job.budget))
     _read(job)
+    if not job.mark.number:
+        _looked_at(job, found)
     return _told(job, reason)
 
 
@@ -349,7 +373,10 @@ def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: boo
     for entry in batch:
         _step(job, entry)
     if not (batch[-1].number if batch else job.mark.number):
-        return  # nothing was ever said in this file: no conversation comes of it
+        # Nothing was ever said in this file: no conversation comes of it.
+        size = job.stat.st_size if ended else -1
+        job.mark = structs.replace(job.mark, size=size, time=job.stat.st_mtime_ns, waits=waits)
+        return
     _store_threads(job, batch)
     after = _after(job, batch, ended, waits)
     reasons = _reasons(job, said)

@@ -225,7 +225,7 @@ def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bo
     if not row.text or row.tokens >= run.tokens:
         return False
     try:
-        item = work.store.replace(work.conversation, run.items, row)
+        item = work.store.replace(work.conversation, run.items, row, told.revisions)
     except ContextMoved:
         work.look()
         work.stop = "moved"

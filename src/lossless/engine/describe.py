@@ -55,7 +55,7 @@ def _summary(reader: Reader, named: Reference, cap: int) -> Description:
     branches = _branches(reader, conversation, row.id)
     consumers = tuple(reader.store.consumers(conversation, row.id))
     sources = tuple(branch.id for branch in branches if branch.steps == 1)
-    files = tuple(jsontext.loads(row.file_ids))
+    files = tuple(jsontext.stored(row.file_ids))
     root = branches[0]
     facts = (
         f"meta conv={conversation} kind={root.kind} depth={row.depth} tok={row.tokens} descTok={root.below_tokens}"

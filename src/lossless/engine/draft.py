@@ -20,7 +20,7 @@ from lossless.engine.source import Entry
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.model import Summary, SummaryRequest
 from lossless.store import jsontext
-from lossless.store.base import MessageRow, NewSummary, SummaryRow
+from lossless.store.base import MessageRow, NewSummary, SummaryRow, TextAt
 from lossless.store.rows import moment, said_in, spoken_by
 from lossless.summarizers.base import Reply
 from lossless.tokens import estimate, truncate
@@ -49,6 +49,8 @@ class Told(Struct, frozen=True):
     source_tokens: int
     descendants: int
     file_ids: tuple[str, ...]
+    revisions: tuple[TextAt, ...] = ()
+    """Of summaries among the sources: which text of each was told."""
 
 
 class Draft(Struct, frozen=True, dict=True):
@@ -81,7 +83,7 @@ def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], set
     """What a run of summaries says."""
     starts = [row.earliest_at for row in rows if row.earliest_at is not None]
     ends = [row.latest_at for row in rows if row.latest_at is not None]
-    known = [each for row in rows for each in jsontext.loads(row.file_ids)]
+    known = [each for row in rows for each in jsontext.stored(row.file_ids)]
     text = source.condensed_source([as_summary(row) for row in rows], settings.zone)
     return Told(
         max(row.depth for row in rows) + 1,
@@ -95,6 +97,7 @@ def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], set
         sum(row.source_tokens for row in rows),
         sum(row.descendants + 1 for row in rows),
         tuple(dict.fromkeys([*known, *source.file_ids([row.text for row in rows])])),
+        tuple((row.id, row.revision, row.created_at) for row in rows),
     )
 
 

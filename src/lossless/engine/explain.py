@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from lossless.engine.draft import as_summary
 from lossless.model import Context, Explanation, StoredMessage, Summary
 from lossless.store.base import SPAN, ConversationRow, Store
@@ -56,10 +58,18 @@ def explain(store: Store, conversation: ConversationRow, seq: int, context: Cont
     top = ids[-1]
     path = " -> ".join(ids)
     if top in {item.id for item in context.items}:
-        told = f"{name} is told by {path}, which stands in the context. expand({ids[0]!r}) shows it word for word."
+        told = f"{name} is told by {path}, which stands in the context. Expanding {ids[0]} shows it word for word."
         return Explanation(name, "summarised", tuple(ids), told)
     told = f"{name} is told by {path}, which is not in the context: {_LEFT[left.get(top, 'budget')]}."
-    return Explanation(name, "left out", tuple(ids), f"{told} expand({ids[0]!r}) shows it word for word.")
+    return Explanation(name, "left out", tuple(ids), f"{told} Expanding {ids[0]} shows it word for word.")
+
+
+def among(found: Explanation, count: int, more: bool = False) -> Explanation:
+    """The same, if others say so too told to be the newest of them."""
+    if count < 2:
+        return found
+    of = f"more than {count:,}" if more else f"{count:,}"
+    return replace(found, text=f"{found.text} It is the newest of {of} messages that say so.")
 
 
 def _raw(name: str, shown: bool, reason: str) -> Explanation:

@@ -47,10 +47,17 @@ Kind = Literal["message", "summary"]
 
 
 def export(
-    store: Store, files: Files, path: Path, keys: Sequence[str] | None, *, replace: bool, now: datetime
+    store: Store,
+    files: Files,
+    path: Path,
+    keys: Sequence[str] | None,
+    *,
+    replace: bool,
+    now: datetime,
+    ids: Sequence[int] | None = None,
 ) -> Exported:
-    """All conversations of the store's owner, or those under some keys and below them, as one archive."""
-    chosen = _chosen(store, keys)
+    """All conversations of the store's owner, those under some keys and below them, or exactly those with some ids."""
+    chosen = _chosen(store, keys) if ids is None else sorted(ids)
     _refuse_to_replace(path, replace)
     with _beside(path) as draft:
         with ZipFile(draft, "w", ZIP_DEFLATED) as archive:

@@ -25,8 +25,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 class Files:
     """A directory of payloads, made when the first one arrives."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, scratch: bool = False) -> None:
         self.root = root
+        self.scratch = scratch
+        """Whether it goes with whoever opened it, so that nobody else has anything there."""
 
     def put(self, sha256: str, data: bytes) -> bool:
         """Keep the bytes, durably. False if they are there already."""

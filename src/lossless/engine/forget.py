@@ -23,8 +23,10 @@ from lossless.engine.copied import is_copied
 from lossless.engine.draft import CUT, Draft, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.files import Files
 from lossless.engine.flow import advance
+from lossless.engine.gc import is_its_own
 from lossless.engine.marks import PREFIX
 from lossless.engine.prompts import Templates
+from lossless.engine.prune import archives, drop_archives
 from lossless.errors import FileUnavailable, InvalidInput, NotFound, SummarizerError
 from lossless.model import Forgotten
 from lossless.search.sought import OVERLAP, Sought, needles
@@ -36,6 +38,8 @@ Target: TypeAlias = tuple[ConversationRow, Sequence[int] | None]
 
 _MARK = "forgetting"
 """The guard that says that bytes of deleted words may still be there, and in which files."""
+_LEFT = "forgotten files"
+"""The guard that names files that were left, because another database may use them."""
 _BLOCK = 1 << 20
 _MOST_NAMED = 20
 """Of how many words it is told where else they stand."""
@@ -64,6 +68,8 @@ class Means(Struct, frozen=True):
     settings: Settings
     templates: Callable[[], Templates]
     now: Callable[[], float]
+    unshared: bool = False
+    """No other database keeps payloads in the same directory."""
 
 
 class _Going(Struct):
@@ -121,7 +127,7 @@ def forget(means: Means, targets: Sequence[Target], *, apply: bool, backups: boo
             for row, _ in sorted(targets, key=lambda each: each[0].id):
                 store.hold(row.id)
         going = [_collect(means, *target) for target in _reach(store, targets)]
-        told = _plan(store, going, copied=going[len(targets) :])
+        told = _plan(means, going, copied=going[len(targets) :])
         pending = store.guard(_MARK, hold=apply)
         if apply and told.messages:
             for each in going:
@@ -132,8 +138,10 @@ def forget(means: Means, targets: Sequence[Target], *, apply: bool, backups: boo
         return told
     if backups:
         store.drop_copies()
+        drop_archives(store, means.files)
+    _remove_files(means)
     words = list(dict.fromkeys(chain.from_iterable(each.words for each in going)))
-    done = replace(told, applied=True, backups=tuple(store.kept_copies()))
+    done = replace(told, applied=True, backups=_copies(means), beyond=_beyond(means, going, done=True))
     return done if pending is None else _receipt(means, done, words, _finish(means))
 
 
@@ -279,7 +287,8 @@ def _contents(means: Means, going: _Going) -> Iterator[str]:
             continue  # what is not there need not go
 
 
-def _plan(store: Store, going: Sequence[_Going], copied: Sequence[_Going]) -> Forgotten:
+def _plan(means: Means, going: Sequence[_Going], copied: Sequence[_Going]) -> Forgotten:
+    store = means.store
     beside = [store.beside(each.row.id, each.seqs) for each in going if each.seqs]
     return Forgotten(
         key=going[0].row.key,
@@ -291,10 +300,15 @@ def _plan(store: Store, going: Sequence[_Going], copied: Sequence[_Going]) -> Fo
         vectors=sum(vectors for vectors, _ in beside),
         other_texts=sum(texts for _, texts in beside),
         pins=sum(len(each.pins) for each in going),
-        backups=tuple(store.kept_copies()),
+        backups=_copies(means),
         transcripts=tuple(_transcripts(store, going)),
-        beyond=(*store.beyond, *_elsewhere(store, going)),
+        beyond=_beyond(means, going),
     )
+
+
+def _copies(means: Means) -> tuple[str, ...]:
+    """What we kept before something was changed or removed, and what may still hold the words."""
+    return (*means.store.kept_copies(), *means.store.backups(), *archives(means.store, means.files))
 
 
 def _transcripts(store: Store, going: Sequence[_Going]) -> Iterator[str]:
@@ -308,6 +322,23 @@ def _elsewhere(store: Store, going: Sequence[_Going]) -> Iterator[str]:
         blocks = store.transplants(each.row.id)
         if any(is_copied(blocks, seq) for seq in each.seqs):
             yield f"Messages were copied into {each.row.key} from another conversation, which may still have them."
+
+
+def _beyond(means: Means, going: Sequence[_Going], *, done: bool = False) -> tuple[str, ...]:
+    before = means.store.guard(_LEFT) or ()
+    names = before if done else sorted({*before, *(sha for each in going for sha in each.files.values())})
+    return (*means.store.beyond, *_elsewhere(means.store, going), *_left(means, names))
+
+
+def _left(means: Means, names: Sequence[str]) -> Iterator[str]:
+    """Payloads that stay on the disk: in a directory that is not this database's own, they may be another one's too."""
+    there = [means.files.root / name[:2] / name for name in names if means.files.exists(name)]
+    if there and not means.unshared and not is_its_own(means.store, means.files):
+        named = ", ".join(map(str, there[:_MOST_NAMED])) + (", ..." if there[_MOST_NAMED:] else "")
+        yield (
+            f"Another database may use {named}: it stays. If none keeps its payloads there, forget again with"
+            " unshared=True (--unshared)."
+        )
 
 
 # taking it away
@@ -350,16 +381,27 @@ def _without_model(told: Told, means: Means) -> Draft:
 def _finish(means: Means) -> bool:
     """Remove the bytes that nothing refers to any more; False if somebody's reading keeps some of them alive."""
     store = means.store
-    with store.transaction():
-        store.hold_files(alone=True)
-        for sha in store.guard(_MARK) or ():
-            if not store.file_is_used(sha):
-                means.files.remove(sha)
     if not store.scrub():
         return False
     with store.transaction():
         store.set_guard(_MARK, None, _micros(means))
     return True
+
+
+def _remove_files(means: Means) -> None:
+    """Files that nothing refers to any more; where another database may, they are noted for whoever knows better."""
+    store = means.store
+    ours = means.unshared or is_its_own(store, means.files)
+    with store.transaction():
+        store.hold_files(alone=True)
+        before = store.guard(_LEFT, hold=True) or []
+        names = sorted({*before, *(store.guard(_MARK) or ())})
+        unused = [sha for sha in names if means.files.exists(sha) and not store.file_is_used(sha)]
+        for sha in unused if ours else ():
+            means.files.remove(sha)
+        left = [] if ours else unused
+        if left != before:
+            store.set_guard(_LEFT, left, _micros(means))
 
 
 def _receipt(means: Means, told: Forgotten, words: Sequence[str], is_clean: bool) -> Forgotten:

@@ -32,6 +32,7 @@ from lossless.transcripts.base import Header
 Progress: TypeAlias = Callable[[str, int, int], None]
 """(path, bytes so far, bytes of all that is to be read)."""
 
+_UNKNOWN = "It is no transcript, database or archive that is known here."
 Status: TypeAlias = Literal["would-import", "imported", "up-to-date", "skipped", "error"]
 
 
@@ -52,7 +53,7 @@ class Known(Struct):
         key, mark = self.marks.get(source_of(found.path), ("", Mark()))
         if not is_unchanged(mark, found.stat, now):
             return None
-        return ImportedSource(str(found.path), "up-to-date", mark.format, key)
+        return ImportedSource(str(found.path), "up-to-date", mark.format, key, known=mark.number)
 
 
 def known(store: Store, key: str | None = None) -> Known:
@@ -86,7 +87,7 @@ def run(
     At most `limit` files are read; those that did not change do not count.
     """
     if apply and door.store.read_only:
-        raise StoreReadOnly("The database is open for reading.", hint="Open it without read_only to import.")
+        raise StoreReadOnly("The database is open for reading.", hint="Open it for writing to import.")
     rows: list[ImportedSource] = []
     found = list(discover(paths, rows))
     if key is not None and len(found) > 1:
@@ -114,7 +115,7 @@ def _seconds(since: datetime | str | None) -> float:
     try:
         when = instant(since)
     except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"since={since!r} is not a time.", hint="Give a datetime or ISO 8601 text.") from error
+        raise InvalidInput(f"since={since!r} is not a time.", hint="Write it as 2026-03-01T09:00Z.") from error
     return float("-inf") if when is None else when.timestamp()
 
 
@@ -169,7 +170,13 @@ class _Run(Struct):
         except (NotOurDatabase, StoreCorrupt, InvalidInput) as error:
             if isinstance(error, StoreCorrupt) and found.named and found.recognise() is None:
                 return None
-            return ImportedSource(str(found.path), "error" if found.named else "skipped", reason=str(error))
+            reason = str(error) if isinstance(error, InvalidInput) or _may_be_database(found) else _UNKNOWN
+            return ImportedSource(str(found.path), "error" if found.named else "skipped", reason=reason)
+
+
+def _may_be_database(found: Found) -> bool:
+    with open(found.path, "rb") as file:
+        return b"\0" in file.read(4096)
 
 
 def transcript(

@@ -22,7 +22,7 @@ from lossless.engine.ingest import Intake, ingest
 from lossless.engine.placing import Entry, Node, Place, layout
 from lossless.engine.promise import broken
 from lossless.engine.render import as_pin
-from lossless.engine.unpack import unpack
+from lossless.engine.unpack import standing, unpack
 from lossless.errors import InvalidInput, StoreBusy
 from lossless.imports.base import History, PastFile, PastMessage, PastSummary, Source
 from lossless.model import Imported, ImportedHistory, ImportPlan, PlannedHistory
@@ -101,8 +101,12 @@ class _Told(Struct):
 def plan(store: Store, source: Source) -> ImportPlan:
     """What an import would do; nothing is written."""
     known, taken, told = _known(store, source), set[str](), []
+    there = {number for number, _ in known.values()}
     for history in source.histories():
         state = known.get(_cursor(source, history), (0, None))[1]
+        if state is None and history.exact and (found := standing(store, source, history, there)):
+            there.add(found)
+            state = {"done": True}
         key = key_of(history)
         free = store.conversation(key) is None and key not in taken
         if active := history.active and free and not (state and state["done"]):

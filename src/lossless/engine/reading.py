@@ -6,6 +6,7 @@ same as for an id that nobody ever had.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
@@ -47,7 +48,7 @@ class Reader(Struct, frozen=True):
         """A summary and its conversation."""
         found = self.store.summary_named(reference.id)
         if found is None or found[0] not in self.scope:
-            raise _absent(reference)
+            raise self._absent(reference)
         return found
 
     def message(self, reference: Reference) -> tuple[int, MessageRow]:
@@ -55,30 +56,38 @@ class Reader(Struct, frozen=True):
         conversation, seq = divmod(reference.number, SPAN)
         rows = self.store.messages_at(conversation, [seq]) if conversation in self.scope else []
         if not rows:
-            raise _absent(reference)
+            raise self._absent(reference)
         return conversation, rows[0]
+
+    def _absent(self, reference: Reference) -> NotFound:
+        elsewhere = set(everything(self.store)) - set(self.scope)
+        return NotFound(reference.kind, reference.id, hint=_ELSEWHERE if elsewhere else "")
 
     def file(self, reference: Reference) -> tuple[int, FileRow]:
         """A file and the first conversation in scope that has it."""
         for conversation in self.scope:
             if row := self.store.file(conversation, reference.id):
                 return conversation, row
-        raise _absent(reference)
+        raise self._absent(reference)
 
     def exact(self, conversation: int, row: MessageRow) -> Message:
         """A message as it came in. What cannot be read any more stays a reference."""
-        message = message_of(row)
+        return self.restored(conversation, row)[0]
+
+    def restored(self, conversation: int, row: MessageRow) -> tuple[Message, tuple[str, ...]]:
+        """A message as it came in; or as it is stored, and the ids of the files that are lost."""
+        message, lost = message_of(row), list[str]()
 
         def read(file_id: str) -> bytes:
             found = self.store.file(conversation, file_id)
-            if found is None:
-                raise FileUnavailable(f"{file_id} has no row.")
-            return self.files.whole(found.sha256)
+            with suppress(FileUnavailable):
+                if found is not None:
+                    return self.files.whole(found.sha256)
+            lost.append(file_id)
+            return b""
 
-        try:
-            return payloads.restore(message, read)
-        except FileUnavailable:
-            return message
+        whole = payloads.restore(message, read)
+        return (message, tuple(dict.fromkeys(lost))) if lost else (whole, ())
 
 
 def family(store: Store, key: str, session: str | None = None) -> tuple[int, ...]:
@@ -106,10 +115,6 @@ def only(store: Store, conversation: int) -> tuple[int, ...]:
     if conversation not in everything(store):
         raise NotFound("conversation", conversation, hint="lcm_grep names the conversation of every hit.")
     return (conversation,)
-
-
-def _absent(reference: Reference) -> NotFound:
-    return NotFound(reference.kind, reference.id, hint=_ELSEWHERE)
 
 
 def of_message(conversation: int, row: MessageRow, message: Message | None = None, above: str | None = None) -> Excerpt:

@@ -52,7 +52,8 @@ def _message(digits: str) -> Reference:
     number = int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
     if not number:
         raise InvalidInput("A message has no id 0.", hint=_FORMS)
-    return Reference("message", message_id(number), number)
+    name = message_id(number) if len(digits) <= _MOST_DIGITS else f"msg#{digits[:_SHOWN]}"
+    return Reference("message", name, number)
 
 
 def _bare(bare: re.Match[str]) -> Reference:

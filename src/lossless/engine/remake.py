@@ -13,7 +13,7 @@ from lossless.engine import plan
 from lossless.engine.compact import Flow, Work, asked
 from lossless.engine.draft import PROVISIONAL, Told, as_row, of_messages, of_summaries
 from lossless.engine.prompts import Templates
-from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow
+from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow, TextAt
 
 MOST_TRIES = 3
 
@@ -57,7 +57,7 @@ def _next(store: Store, conversation_id: int, tried: set[int]) -> SummaryRow | N
     return next((row for row in rows if row.id not in tried), None)
 
 
-def _put(store: Store, conversation_id: int, row: SummaryRow, new: NewSummary, sources: list[tuple[int, int]]) -> bool:
+def _put(store: Store, conversation_id: int, row: SummaryRow, new: NewSummary, sources: list[TextAt]) -> bool:
     """The new text, unless it was made from what somebody else changed meanwhile."""
     with store.transaction():
         store.hold(conversation_id)

@@ -44,7 +44,7 @@ def renew(store: Store, key: str, session: str | None, retain_depth: int, now: i
         store.set_renewed(row.id, now)
         store.set_cursor(row.id, _RENEWED, {"seq": row.messages}, now)
         left = row.context_tokens - sum(item.tokens for item in items)
-        return Renewed(_named(store, row.id, [(item, "new", now) for item in items]), row.context_tokens, left)
+        return Renewed(named_items(store, row.id, [(item, "new", now) for item in items]), row.context_tokens, left)
 
 
 def begun_after(store: Store, row: ConversationRow) -> int:
@@ -117,10 +117,10 @@ def belong(store: Store, row: ConversationRow, key: str, session: str | None) ->
 
 def detached(store: Store, row: ConversationRow) -> tuple[Detached, ...]:
     """What left a context, by its place."""
-    return _named(store, row.id, store.detached(row.id))
+    return named_items(store, row.id, store.detached(row.id))
 
 
-def _named(store: Store, conversation_id: int, left: Sequence[tuple[ItemRow, str, int]]) -> tuple[Detached, ...]:
+def named_items(store: Store, conversation_id: int, left: Sequence[tuple[ItemRow, str, int]]) -> tuple[Detached, ...]:
     ids = [item.summary_id for item, *_ in left if item.summary_id is not None]
     names = {row.id: row.public_id for row in store.summaries(conversation_id, ids)} if ids else {}
     return tuple(

@@ -7,7 +7,7 @@ exported. A conversation comes in whole, in one transaction; one that came in be
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ def unpack(
 ) -> dict[str, int]:
     """Take in every exact history of a source that is not here yet; the conversation of each, by its ref.
 
-    Where its key has an active conversation already, it becomes an archived one of the same family.
+    One that stands here as it is there, because it was never removed, is left as it is. Where its key has an active conversation already, it becomes an archived one of the same family.
     """
     mark = f"{IMPORTED}{source.identity}:"
     placed = {state["ref"]: conversation_id for conversation_id, _, state in store.cursors(mark)}
@@ -40,7 +40,8 @@ def unpack(
     for history in histories:
         if history.ref not in placed:
             with store.transaction():
-                placed[history.ref] = _Unpacking(store, files, source, history, now).all()
+                there = standing(store, source, history, placed.values())
+                placed[history.ref] = there or _Unpacking(store, files, source, history, now).all()
                 store.set_cursor(placed[history.ref], mark + history.ref, {"ref": history.ref}, now)
             if progress:
                 progress(history)
@@ -50,6 +51,26 @@ def unpack(
                 continues, parent = (placed.get(ref or "") for ref in (history.continues_ref, history.parent_ref))
                 store.relate(placed[history.ref], continues=continues, parent=parent)
     return placed
+
+
+def standing(store: Store, source: Source, history: History, besides: Collection[int] = ()) -> int | None:
+    """The conversation that is here already as a source has it: under its key, and begun with all its words."""
+    for row in store.members(history.key):
+        fits = row.messages >= history.messages if history.messages else not row.messages
+        if fits and row.id not in besides and _is_same(store, source, history, row.id):
+            return row.id
+    return None
+
+
+def _is_same(store: Store, source: Source, history: History, conversation_id: int) -> bool:
+    if not {pin.id for pin in history.pins} <= {pin.id for pin in store.pins(conversation_id)}:
+        return False
+    known = store.part("copy", conversation_id, ("message_id", "digest"))
+    copies = {(identity % SPAN, bytes(digest)) for identity, digest in known}
+    return all(
+        past.digest == digest and copies.issuperset((int(past.ref), copy.digest) for copy in past.copies)
+        for past, digest in zip(source.messages(history), store.digests(conversation_id), strict=False)
+    )
 
 
 class _Unpacking:

@@ -19,6 +19,7 @@ from lossless.engine.assemble import Entry
 from lossless.engine.draft import as_summary
 from lossless.engine.plan import Limits
 from lossless.engine.render import as_message, as_pin
+from lossless.errors import StoreCorrupt
 from lossless.model import StoredMessage
 from lossless.store.base import SPAN, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, Store, SummaryRow
 from lossless.store.rows import message_of, moment
@@ -87,6 +88,11 @@ def entries(store: Store, conversation_id: int, items: Sequence[ItemRow], zone: 
     ids = [item.summary_id for item in items if item.summary_id is not None]
     summaries = {row.id: row for row in store.summaries(conversation_id, ids)} if ids else {}
     sources = _sources(store, conversation_id, [row.id for row in summaries.values() if row.depth])
+    lost = sum((item.summary_id or item.ordinal) not in (summaries if item.summary_id else messages) for item in items)
+    if lost:
+        raise StoreCorrupt(
+            f"{lost:,} of the context's items have no row any more.", hint="`lcm doctor` tells more; restore a backup."
+        )
     return [
         stored_entry(conversation_id, messages[item.ordinal])
         if item.summary_id is None

@@ -139,7 +139,7 @@ def _compiled(pattern: str, written: str) -> re2.Pattern:
         return re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
-        hint = 'Write a character that stands for itself with a backslash before it, or use mode="full_text".'
+        hint = "Write a character that stands for itself with a backslash before it, or search in mode full_text."
         if "too large" in reason:
             hint = "Repeat less often, or something simpler."
         raise InvalidInput(f"{written!r} is not a pattern: {reason}.", hint=hint) from error

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -113,6 +115,65 @@ class SummaryRow(NewSummary, frozen=True, gc=False):
     """The summary of another conversation that it is a copy of."""
 
 
+class PlacedSummary(SummaryRow, frozen=True, gc=False):
+    """A summary and its place, for somebody who looks at it; its text may be only the beginning."""
+
+    stale: bool = False
+    sources: int = 0
+    """How many messages, or summaries, it was made from."""
+    consumers: int = 0
+    shown: bool = False
+    """It stands in the view."""
+    cause: str | None = None
+    """Why it left the view, if it did."""
+
+
+class Run(Struct, frozen=True, gc=False):
+    """A summary of the view, or messages that stand together in it: from which ordinal to which, how many, what they cost."""
+
+    summary_id: int | None
+    first: int
+    last: int
+    count: int
+    tokens: int
+
+
+class Aside(Run, frozen=True, gc=False):
+    """The same of what left the view: one summary, or all messages that left for one cause."""
+
+    cause: str
+    at: int
+
+
+class SourceMessage(Struct, frozen=True, gc=False):
+    """A message that a leaf was made from, and the beginning of its words."""
+
+    seq: int
+    role: str
+    tokens: int
+    at: int
+    text: str
+
+
+class RevisionRow(Struct, frozen=True, gc=False):
+    """An earlier text of a summary."""
+
+    revision: int
+    text: str
+    tokens: int
+    model: str
+    level: str
+    prompt_version: str | None
+    faithful: float | None
+    created_at: int
+
+
+TextAt: TypeAlias = tuple[int, int, int]
+"""Which text a summary has: its id, the revision, and when that was made, since after an undo a number is given again."""
+Named: TypeAlias = Literal["summary", "file", "operation"]
+"""What has an id that somebody may mistype."""
+
+
 class DebtRow(Struct, frozen=True):
     """What is owed to a conversation, and who is at it."""
 
@@ -160,6 +221,48 @@ class PinRow(Struct, frozen=True):
     created_at: int
 
 
+class Heap(Struct, frozen=True):
+    """What contexts hold: their items, the tokens of messages in them and set aside by name, and those below their summaries."""
+
+    items: int
+    message_tokens: int
+    detached_tokens: int
+    shown_source_tokens: int
+
+
+class DepthRow(Struct, frozen=True):
+    """The summaries of one depth, and how many of them are flawed in which way."""
+
+    depth: int
+    summaries: int
+    tokens: int
+    source_tokens: int
+    provisional: int
+    cut: int
+    unfaithful: int
+    stale: int
+    in_vain: int
+
+
+class Glance(Struct, frozen=True, gc=False):
+    """A message in a count: who said how much, and when it was said and stored."""
+
+    id: int
+    role: str
+    tokens: int
+    at: int
+    created_at: int
+
+
+class WrittenRow(Struct, frozen=True):
+    """What a model wrote: texts of summaries, earlier ones included, and the tokens it read and wrote for them."""
+
+    model: str
+    texts: int
+    tokens_read: int
+    tokens_written: int
+
+
 class KnownEvent(Struct, frozen=True):
     """What is stored under an event id: enough to tell a copy from a different message."""
 
@@ -185,6 +288,22 @@ class Kept(Struct, frozen=True):
     count: int
 
 
+class KeptCopy(Struct, frozen=True):
+    """A copy of the database, or of rows of it: since when it is there, if that is known, and its bytes."""
+
+    name: str
+    at: int | None
+    bytes: int
+
+
+class OverRows(Struct, frozen=True):
+    """How many rows are over: grants, manifests of archived conversations, leases of workers that are gone."""
+
+    grants: int = 0
+    manifests: int = 0
+    leases: int = 0
+
+
 class FileRow(Struct, frozen=True):
     id: str
     sha256: str
@@ -193,6 +312,40 @@ class FileRow(Struct, frozen=True):
     bytes: int
     lines: int | None
     summary: str
+    created_at: int
+
+
+class Figures(Struct, frozen=True):
+    """A conversation in numbers that its own row does not hold."""
+
+    items: int
+    """Of the view; `summaries_shown` of them are summaries."""
+    summaries_shown: int
+    raw_tokens: int
+    """Of the messages in the view."""
+    message_tokens: int
+    """Of all messages in the view, below its summaries, or listed beside it."""
+    summaries: int
+    max_depth: int | None
+
+
+class PlaceRow(Struct, frozen=True, gc=False):
+    """Where a message stands itself, or a summary that tells it: in the view, or out of it for a cause."""
+
+    seq: int
+    summary: str | None
+    depth: int
+    shown: bool
+    cause: str | None
+
+
+class CopyRow(Struct, frozen=True, gc=False):
+    """Another text that came under a message's event id."""
+
+    text: str
+    parts: str | None
+    meta: str | None
+    at: int | None
     created_at: int
 
 
@@ -390,6 +543,38 @@ class LedgerRow(Struct, frozen=True):
     times: int
 
 
+class Dump(Struct, frozen=True):
+    """A whole database as one file: in which form, and made by what; without a form if it could not be made, and why."""
+
+    form: str
+    by: str
+
+
+class Site(Protocol):
+    """Where a database is, or will be, as a whole: nobody need have opened it."""
+
+    form: str
+    """Which dumps `load` takes."""
+    beside: Path
+    """What the name of a draft may begin with, so that `load` need not copy it."""
+
+    def is_taken(self) -> bool:
+        """Whether there is a database."""
+
+    def cleared(self, now: datetime, *, replaces: bool) -> AbstractContextManager[tuple[str, ...]]:
+        """Keep what is there aside, and the place for whoever fills it within; where that is.
+
+        `StoreBusy` if somebody has it open, `InvalidInput` unless it `replaces` what is there by now. If anything goes
+        wrong within, everything is as it was before.
+        """
+
+    def load(self, path: Path) -> None:
+        """Within: put the database there that a dump holds, whole or not at all. A file is moved."""
+
+    def filling(self) -> AbstractContextManager[Store]:
+        """Within, in its stead: a new database, which takes the place once it was left without an error."""
+
+
 class Store(Protocol):
     """Everything the engine asks of a database. `tests/store/test_contract.py` says what each must do."""
 
@@ -497,8 +682,17 @@ class Store(Protocol):
     def context_messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
         """The messages among the items from an ordinal on, in one query."""
 
-    def replace(self, conversation: ConversationRow, items: Sequence[ItemRow], summary: NewSummary) -> ItemRow:
-        """Put a summary in the place of exactly these items, in one transaction; `ContextMoved` if they changed."""
+    def replace(
+        self,
+        conversation: ConversationRow,
+        items: Sequence[ItemRow],
+        summary: NewSummary,
+        revisions: Sequence[TextAt] = (),
+    ) -> ItemRow:
+        """Put a summary in the place of exactly these items, in one transaction.
+
+        `ContextMoved` if they changed, or summaries among them have other texts than these.
+        """
 
     # what left the view
     def detach(self, conversation_id: int, items: Sequence[ItemRow], cause: str, now: int) -> int:
@@ -566,11 +760,54 @@ class Store(Protocol):
     def kept_copies(self) -> list[str]:
         """The copies of this database, or of rows of it, that were kept before migrations and repairs."""
 
+    def backups(self) -> list[str]:
+        """The backups that lie beside it under our names, and what a restore has put aside there."""
+
     def drop_copies(self) -> None:
-        """Remove those."""
+        """Remove all of those."""
 
     beyond: tuple[str, ...]
     """Where words may still be that we cannot reach, as sentences."""
+
+    # what nobody needs any more
+    def silent(self, before: int, *, active: bool) -> list[tuple[ConversationRow, int]]:
+        """Conversations in which nothing was said since a time, with the time of the last message, or of their beginning.
+
+        The oldest come first. Without `active` only archived ones are meant.
+        """
+
+    def hold_all(self, ids: Sequence[int]) -> list[ConversationRow]:
+        """In a transaction: those of these conversations that are there, held against other writers."""
+
+    def tallies(self, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        """What belongs to each of these conversations and leaves no trace in its row: another answer, and something came."""
+
+    def referring(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Which conversation hangs from one of these: pairs, the one that refers first."""
+
+    def namesakes(self) -> list[str]:
+        """Other databases in the same directory that would keep their payloads under the same name."""
+
+    def over(self, now: int) -> OverRows:
+        """What `clear_over` would remove."""
+
+    def clear_over(self, now: int) -> OverRows:
+        """Remove rows that are over by now: no message, no summary, nothing that is owed."""
+
+    def used_files(self, names: Sequence[str]) -> set[str]:
+        """Those of these contents (SHA-256) that a row of any owner refers to."""
+
+    def copies_kept(self) -> list[KeptCopy]:
+        """The copies that `kept_copies` names."""
+
+    def drop_copy(self, name: str) -> None:
+        """Remove one of the copies that were kept."""
+
+    def spare(self) -> int:
+        """Bytes that the database takes on disk and does not need, as far as they are ours to give back."""
+
+    def give_back(self) -> bool:
+        """Outside a transaction: let go of them. False if somebody's reading keeps the log of writes from being emptied."""
 
     # summaries
     def summaries(self, conversation_id: int, ids: Sequence[int] | None = None) -> list[SummaryRow]:
@@ -653,7 +890,7 @@ class Store(Protocol):
     def revised_by(self, operation_id: str) -> set[int]:
         """The ids of the summaries that an operation gave another text."""
 
-    def source_revisions(self, conversation_id: int, summary_id: int) -> list[tuple[int, int]]:
+    def source_revisions(self, conversation_id: int, summary_id: int) -> list[TextAt]:
         """The ids of the summaries that a summary was made from, in order, and which text each has now."""
 
     def unfold(self, conversation_id: int, item: ItemRow, sources: Sequence[ItemRow], now: int) -> bool:
@@ -729,7 +966,55 @@ class Store(Protocol):
         """In a transaction: make a change. Words of messages and texts of summaries cannot be changed so."""
 
     def remove_conversation(self, conversation_id: int) -> None:
-        """In a transaction: a conversation with all that belongs to it."""
+        """In a transaction: a conversation with all that belongs to it. Its id is never given again."""
+
+    # looking through
+    def conversation_page(
+        self, *, active: bool | None, below: tuple[int, int] | None, limit: int
+    ) -> list[ConversationRow]:
+        """Conversations, the newest activity first: those behind a time and an id, the active or the archived ones or all."""
+
+    def figures(self, ids: Sequence[int]) -> dict[int, Figures]: ...
+
+    def depths(self, conversation_id: int) -> list[tuple[int, int, int, int]]:
+        """Of each depth of summaries: how many there are, their tokens, those of the messages below them."""
+
+    def departed(self, conversation_id: int) -> dict[str, int]:
+        """How many items left the view, by cause."""
+
+    def sub_agents(self, conversation_id: int) -> list[ConversationRow]:
+        """The conversations of its sub-agents, not of theirs; active ones first, then the newest."""
+
+    def message_page(
+        self,
+        conversation_id: int,
+        *,
+        beyond: int | None,
+        newest_first: bool,
+        roles: Sequence[str],
+        since: int | None,
+        before: int | None,
+        limit: int,
+    ) -> list[MessageRow]:
+        """Messages by seq, or the newest first, those beyond a seq; of these roles, if any are given, and these times."""
+
+    def stand(self, conversation_id: int, seqs: Sequence[int]) -> list[PlaceRow]:
+        """Where these messages stand, and every summary that tells them, by seq, the deepest summary last."""
+
+    def aliases(self, conversation_id: int, seq: int) -> list[str]:
+        """Further event ids of a message."""
+
+    def other_texts(self, conversation_id: int, seq: int) -> list[CopyRow]:
+        """What else came under a message's event id, oldest first."""
+
+    def file_page(self, conversation_id: int, *, below: tuple[int, str] | None, limit: int) -> list[FileRow]:
+        """The payloads of a conversation, the newest first: those behind a time and an id."""
+
+    def file_totals(self, conversation_id: int) -> tuple[int, int]:
+        """How many payloads a conversation has, and their bytes."""
+
+    def files_named(self, file_id: str) -> list[tuple[int, FileRow]]:
+        """The conversations that have a payload, the newest activity first, and their rows of it."""
 
     # recall
     def family(self, key: str) -> list[ConversationRow]:
@@ -770,6 +1055,54 @@ class Store(Protocol):
 
     def texts(self, kind: TextKind, ids: Sequence[int]) -> list[TextRow]:
         """The texts of these ids, in no order."""
+
+    # looking at summaries (`length` is how many characters of a text are wanted)
+    def summary_page(
+        self,
+        conversation_id: int,
+        *,
+        depths: tuple[int, int] | None,
+        since: int | None,
+        before: int | None,
+        below: tuple[int, int] | None,
+        limit: int,
+        length: int,
+    ) -> list[PlacedSummary]:
+        """Summaries, of depths from one to another if so, the newest first: by the time of their newest source, then by id; those after `below`."""
+
+    def placed(self, conversation_id: int, ids: Sequence[int], length: int) -> dict[int, PlacedSummary]: ...
+
+    def level_below(
+        self, conversation_id: int, ids: Sequence[int], length: int
+    ) -> tuple[list[tuple[int, int]], dict[int, PlacedSummary]]:
+        """The summaries that these were made from: pairs of ids, sources in their order, and the sources by id."""
+
+    def level_above(self, conversation_id: int, summary_id: int, length: int) -> list[PlacedSummary]:
+        """The summaries that were made from this one, by depth and id."""
+
+    def source_messages(self, conversation_id: int, summary_id: int, length: int) -> list[SourceMessage]:
+        """The messages that a leaf was made from, in order."""
+
+    def messages_below(self, conversation_id: int, ids: Sequence[int]) -> dict[int, int]:
+        """How many messages lie below each of these summaries."""
+
+    def runs(self, conversation_id: int) -> list[Run]:
+        """The view in order, messages that stand together as one."""
+
+    def aside(self, conversation_id: int) -> list[Aside]:
+        """What left the view, in order: summaries one by one, messages by cause."""
+
+    def message_times(self, conversation_id: int, seqs: Sequence[int]) -> dict[int, int]:
+        """When these messages were said."""
+
+    def earlier(self, conversation_id: int, summary_id: int) -> list[RevisionRow]:
+        """The earlier texts of a summary, the newest first."""
+
+    def revised_in(self, summary_id: int, revisions: Sequence[int]) -> dict[int, str]:
+        """The operations that gave a summary these texts, by revision; not those that were undone."""
+
+    def around(self, what: Named, id: str) -> list[str]:
+        """The ids of this owner's that come just before and after one that is not there."""
 
     # vectors
     def without_vector(self, conversation_id: int, model: str, *, after: int = 0, limit: int) -> list[tuple[int, str]]:
@@ -962,8 +1295,50 @@ class Store(Protocol):
         """In a transaction."""
 
     # the whole
+    def version(self) -> int:
+        """The number of its schema."""
+
+    def place(self) -> Path | None:
+        """What the names of files that are kept beside it begin with; None in memory."""
+
+    def mark(self, now: int) -> str:
+        """A random text of all owners' that no other database has but its copies; none before somebody asks who may write."""
+
+    def dump(self, path: Path) -> Dump:
+        """In a snapshot: everything, of all owners, as a new file."""
+
     def size(self) -> int:
         """Bytes on disk."""
 
     def integrity(self) -> list[str]:
         """What is wrong with the database itself, as sentences."""
+
+    # figures
+    def heap(self, conversation_id: int | None) -> Heap:
+        """Of one conversation, or of all."""
+
+    def depth_rows(self, conversation_id: int | None, *, since: int, tries: int) -> list[DepthRow]:
+        """By depth, the summaries made since then; tried so often in vain, one is in vain."""
+
+    def files_kept(self) -> tuple[int, int]:
+        """How many payloads this owner has out of line, and their bytes, each once."""
+
+    def debts(self, conversation_id: int | None) -> list[tuple[DebtRow, int]]:
+        """Debts of active conversations that are pending, failed or too small for the context, whose tokens are told too."""
+
+    def guards(self, prefix: str) -> dict[str, Any]:
+        """The guards whose names begin so, by the rest of their names."""
+
+    def newest_cursors(
+        self, prefix: str, conversation_id: int | None, limit: int
+    ) -> tuple[int, list[tuple[str, str, Any]]]:
+        """How many sources begin so, and of the newest cursors the key of the conversation, the source and the state."""
+
+    def glances(self, ids: Sequence[int]) -> list[Glance]:
+        """These messages, by id."""
+
+    def written(self, conversation_id: int | None, since: int) -> list[WrittenRow]:
+        """What each model wrote since then. Copies of summaries are nobody's work."""
+
+    def turns(self, conversation_ids: Sequence[int], since: int) -> list[tuple[int, int, int]]:
+        """Conversation, time and tokens of each assembly since then, in no order."""

@@ -29,6 +29,7 @@ from lossless.store.base import (
     NewSummary,
     SummaryMatch,
     SummaryRow,
+    TextAt,
 )
 
 CONVERSATION_COLUMNS = (
@@ -310,12 +311,19 @@ class Core(ABC):
         )
         return [message_row(row, base) for row in rows]
 
-    def replace(self, conversation: ConversationRow, items: Sequence[ItemRow], summary: NewSummary) -> ItemRow:
+    def replace(
+        self,
+        conversation: ConversationRow,
+        items: Sequence[ItemRow],
+        summary: NewSummary,
+        revisions: Sequence[TextAt] = (),
+    ) -> ItemRow:
         first, last = items[0].ordinal, items[-1].ordinal
         with self.transaction():
             is_active = self.hold(conversation.id).active
             there = self._between(conversation.id, first, last) if is_active else []
-            if there != [(item.ordinal, item.summary_id, item.tokens) for item in items]:
+            is_same = there == [(item.ordinal, item.summary_id, item.tokens) for item in items]
+            if not is_same or self._revisions([each[0] for each in revisions]) != sorted(revisions):
                 raise ContextMoved(f"The context of {conversation.key} changed while it was being summarised.")
             summary_id = self._insert_summary(conversation.id, summary, self._seal(conversation.id, items))
             self._link(conversation.id, summary_id, items)
@@ -334,6 +342,15 @@ class Core(ABC):
             )
             self.index_summary(summary_id, summary.text)
         return ItemRow(first, summary_id, summary.tokens, summary.depth)
+
+    def _revisions(self, ids: Sequence[int]) -> list[Row]:
+        if not ids:
+            return []
+        among = f"id IN ({self.each_of('ids', 'bigint')})"
+        return self.all(
+            f"SELECT id, revision, created_at FROM summary WHERE {among} ORDER BY id",  # noqa: S608 - constants
+            ids=self.listing(ids),
+        )
 
     def _between(self, conversation_id: int, first: int, last: int) -> list[Row]:
         return self.all(
@@ -398,7 +415,7 @@ class Core(ABC):
             source=source,
             owner=self.owner,
         )
-        return jsontext.loads(rows[0][0]) if rows else None
+        return jsontext.stored(rows[0][0]) if rows else None
 
     def set_cursor(self, conversation_id: int, source: str, state: Any, now: int) -> None:
         self.run(
@@ -413,7 +430,7 @@ class Core(ABC):
     def guard(self, name: str, *, hold: bool = False) -> Any | None:
         lock = self.for_update if hold else ""
         rows = self.all(f"SELECT state FROM guard WHERE name = :name{lock}", name=self._guard_name(name))  # noqa: S608 - constants
-        return jsontext.loads(rows[0][0]) if rows else None
+        return jsontext.stored(rows[0][0]) if rows else None
 
     def _guard_name(self, name: str) -> str:
         return f"{len(self.owner)}:{self.owner}:{name}"  # no owner's name can be taken for a part of another's

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from lossless.errors import StoreCorrupt
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -34,6 +36,16 @@ def loads(text: str) -> Any:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return json.loads(text)
+
+
+def stored(text: str) -> Any:
+    """A value that we wrote into a database: what is no JSON any more has been damaged there."""
+    try:
+        return loads(text)
+    except ValueError as error:
+        raise StoreCorrupt(
+            f"A value in the database is damaged ({error}).", hint="`lcm doctor` tells more; restore a backup."
+        ) from error
 
 
 def is_clean(text: str) -> bool:

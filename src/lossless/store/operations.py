@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 
 from lossless.errors import ContextMoved, InvalidInput, NotFound
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ItemRow, OperationRow, Shape, Touched
+from lossless.store.base import SPAN, ItemRow, OperationRow, Shape, TextAt, Touched
 from lossless.store.core import OWNED
 from lossless.store.detached import Detached
 from lossless.store.tables import TABLES, Tables
@@ -79,17 +79,17 @@ class Operations(Detached, Tables):
             "SELECT key FROM change WHERE operation_id = :id AND table_name = 'revision'",
             id=operation_id,
         )
-        return {jsontext.loads(row[0])[0] for row in rows}
+        return {jsontext.stored(row[0])[0] for row in rows}
 
-    def source_revisions(self, conversation_id: int, summary_id: int) -> list[tuple[int, int]]:
+    def source_revisions(self, conversation_id: int, summary_id: int) -> list[TextAt]:
         rows = self.all(
-            "SELECT s.id, s.revision FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
+            "SELECT s.id, s.revision, s.created_at FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
             f" WHERE l.summary_id = :id AND {OWNED} ORDER BY l.ordinal",
             id=summary_id,
             conversation=conversation_id,
             owner=self.owner,
         )
-        return [(row[0], row[1]) for row in rows]
+        return [(row[0], row[1], row[2]) for row in rows]
 
     # what operations do beyond what others do as well
 
@@ -233,11 +233,12 @@ class Operations(Detached, Tables):
         with self.transaction():
             found = self.operation(operation_id)
             if found is None:
-                raise NotFound("operation", operation_id, hint="`history()` lists them.")
+                raise NotFound("operation", operation_id, hint="The history lists them: lcm history.")
             self.hold(found.conversation_id)
             found = self.operation(operation_id)
             if found is None or found.status == "undone":
                 raise InvalidInput(f"{operation_id} was undone already.")
+            self._refuse_without_sources(found)
             rows = self.all(
                 "SELECT table_name, key, before, after FROM change WHERE operation_id = :id ORDER BY number DESC",
                 id=operation_id,
@@ -252,6 +253,21 @@ class Operations(Detached, Tables):
             self._follow(found.conversation_id, changes)
             self.run("UPDATE operation SET status = 'undone' WHERE id = :id", id=operation_id)
         return len(changes)
+
+    def _refuse_without_sources(self, operation: OperationRow) -> None:
+        """What was joined is only taken out again where the conversations it came from still are."""
+        sources = jsontext.stored(operation.plan)["sources"] if operation.kind == "merge" else []
+        rows = self.all(
+            f"SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})"  # noqa: S608 - our names
+            f" ORDER BY c.id{self.for_update}",
+            owner=self.owner,
+            ids=self.listing(sources),
+        )
+        if gone := sorted({*sources} - {row[0] for row in rows}):
+            raise ContextMoved(
+                f"Conversation {gone[0]}, which {operation.id} joined, was removed since.",
+                hint="Nothing was undone: this is all that is left of it.",
+            )
 
     def _refuse_changed(self, operation: OperationRow, ref: Ref, kept: Image | None, after: str | None) -> None:
         """What would be overwritten has to be what the operation left."""
@@ -275,12 +291,12 @@ class Operations(Detached, Tables):
         table, key = ref
         if table not in ("summary", "revision"):
             return f"The row {key} of {table}"
-        rows = self.all("SELECT public_id FROM summary WHERE id = :id", id=jsontext.loads(key)[0])
+        rows = self.all("SELECT public_id FROM summary WHERE id = :id", id=jsontext.stored(key)[0])
         return str(rows[0][0]) if rows else f"The summary {key}"
 
     def _now(self, ref: Ref) -> Image | None:
         table, key = ref
-        given = {f"k{at}": value for at, value in enumerate(jsontext.loads(key))}
+        given = {f"k{at}": value for at, value in enumerate(jsontext.stored(key))}
         found = self._select(table, self._is(table, "t."), given)
         return found[0][1] if found else None
 
@@ -297,7 +313,7 @@ class Operations(Detached, Tables):
 
     def _restore(self, ref: Ref, kept: Image | None) -> None:
         table, key = ref
-        given = {f"k{at}": value for at, value in enumerate(jsontext.loads(key))}
+        given = {f"k{at}": value for at, value in enumerate(jsontext.stored(key))}
         now = self._now(ref)
         if kept is None:
             self.run(f"DELETE FROM {table} WHERE {self._is(table)}", **given)  # noqa: S608 - our names
@@ -313,7 +329,7 @@ class Operations(Detached, Tables):
 
     def _follow(self, conversation_id: int, changes: Mapping[Ref, Image | None]) -> None:
         """What depends on the rows that came back."""
-        touched = {jsontext.loads(key)[0]: kept for (table, key), kept in changes.items() if table == "summary"}
+        touched = {jsontext.stored(key)[0]: kept for (table, key), kept in changes.items() if table == "summary"}
         told = [each for each, kept in touched.items() if kept is not None and "text" in kept]
         self.run(
             "UPDATE summary SET stale = 1, tries = 0 WHERE id IN (SELECT l.summary_id FROM summary_source l"  # noqa: S608 - our names
@@ -348,7 +364,7 @@ class Operations(Detached, Tables):
 
 
 def _read(kept: str | None) -> Image | None:
-    image: Image | None = None if kept is None else jsontext.loads(kept)
+    image: Image | None = None if kept is None else jsontext.stored(kept)
     return image
 
 

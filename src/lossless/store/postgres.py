@@ -17,20 +17,21 @@ import psycopg
 from psycopg import errors as pg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from lossless.config import redact_url
+from lossless.config import data_dir, redact_url
 from lossless.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from lossless.events import Event, Hook, log
 from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
-from lossless.store import fulltext, migrate
-from lossless.store.base import SPAN, KnownEvent, Match, Rows, Step, SummaryMatch
+from lossless.store import fulltext, kept, migrate, pgtools
+from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch
 from lossless.store.sql import Row, SQLStore
+from lossless.store.tables import LAST
 from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
 
 CONNECT_SECONDS = 5
 # What the pool would print while it retries in the background, we raise with the way out.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
-_START_UP_LOCK, _FILES_LOCK = 0x6C636D31, 0x6C636D32
+START_UP_LOCK, _FILES_LOCK = 0x6C636D31, 0x6C636D32
 _POOL = 8
 _TRIGRAM = 3
 _ROWS_AT_A_TIME = 500
@@ -134,7 +135,7 @@ class PostgresStore(SQLStore):
     @contextmanager
     def held(self) -> Iterator[None]:
         with self.transaction():
-            self.all("SELECT pg_advisory_xact_lock(:lock)", lock=_START_UP_LOCK)
+            self.all("SELECT pg_advisory_xact_lock(:lock)", lock=START_UP_LOCK)
             yield
 
     def keep_copy_before(self, version: int) -> None:
@@ -250,9 +251,10 @@ class PostgresStore(SQLStore):
     def renumber(self) -> None:
         for table in ("conversation", "summary"):
             self.all(
-                "SELECT setval(pg_get_serial_sequence(:table, 'id'), coalesce(max(id), 0) + 1, false)"  # noqa: S608 - our names
-                f" FROM {table}",
+                "SELECT setval(pg_get_serial_sequence(:table, 'id'), greatest(max(id), (SELECT CAST(state AS BIGINT)"  # noqa: S608 - our names
+                f" FROM guard WHERE name = :mark), 0) + 1, false) FROM {table}",
                 table=f"lossless.{table}",
+                mark=LAST.format(table),
             )
 
     def each_of(self, name: str, kind: str) -> str:
@@ -437,6 +439,7 @@ class PostgresStore(SQLStore):
     beyond: tuple[str, ...] = (
         "The server's write-ahead log and its archive, replicas, base backups and dumps may still hold it, until they are"
         " recycled or expire.",
+        kept.ELSEWHERE,
     )
 
     @contextmanager
@@ -469,8 +472,18 @@ class PostgresStore(SQLStore):
         with self.transaction():
             for each in self.kept_copies():
                 self.script(f"DROP SCHEMA {each} CASCADE")
+        for each in self.backups():
+            kept.remove(each)
 
     # the whole
+
+    def place(self) -> Path:
+        with self._translated(), self._borrowed() as connection:
+            return place(connection)
+
+    def dump(self, path: Path) -> Dump:
+        snapshot = self.all("SELECT pg_export_snapshot()")[0][0]
+        return pgtools.dump(self._url, snapshot, path)
 
     def size(self) -> int:
         return int(
@@ -497,9 +510,9 @@ class PostgresStore(SQLStore):
         except PoolTimeout as error:
             if self._is_full():
                 raise StoreBusy(f"All {_POOL} connections to {self.location} are in use.", hint=_AGAIN) from error
-            raise _translate(error, self.location) from error
+            raise translate(error, self.location) from error
         except psycopg.Error as error:
-            raise _translate(error, self.location) from error
+            raise translate(error, self.location) from error
 
 
 _MOST_SOUGHT = 20
@@ -516,10 +529,16 @@ def _translated_sql(sql: str) -> bytes:
 
 
 _AGAIN = "Nothing of this call was stored; it can be tried again."
-_KINDS: list[tuple[type[Exception], type[StoreError], str, str]] = [
+_KINDS: list[tuple[type[Exception] | tuple[type[Exception], ...], type[StoreError], str, str]] = [
     (pg.DiskFull, StoreFull, "has no room left", f"Free some disk space on the server. {_AGAIN}"),
     (pg.ReadOnlySqlTransaction, StoreReadOnly, "cannot be written", "It is a standby, or was set read-only."),
     (pg.InsufficientPrivilege, StoreUnavailable, "does not let this user in", "Ask for the rights on schema lossless."),
+    (
+        (pg.UndefinedTable, pg.InvalidSchemaName),
+        StoreUnavailable,
+        "was replaced or removed meanwhile",
+        f"Open it again. {_AGAIN}",
+    ),
     (pg.LockNotAvailable, StoreBusy, "was held by another session for too long", _AGAIN),
     (pg.DeadlockDetected, StoreBusy, "was held by another session", _AGAIN),
     (pg.SerializationFailure, StoreBusy, "was changed by another session", _AGAIN),
@@ -535,7 +554,14 @@ _KINDS: list[tuple[type[Exception], type[StoreError], str, str]] = [
 ]
 
 
-def _translate(error: Exception, location: str) -> StoreError:
+def place(connection: Connection) -> Path:
+    """What the names of files begin with that belong to the database of a connection."""
+    told = connection.info
+    return data_dir() / re.sub(r"[^\w.-]", "_", f"{told.host}-{told.port}-{told.dbname}")
+
+
+def translate(error: Exception, location: str) -> StoreError:
+    """What the server or its driver says, as one of our errors."""
     reason = " ".join(str(error).split())
     for kind, ours, what, hint in _KINDS:
         if isinstance(error, kind):

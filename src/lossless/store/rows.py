@@ -171,11 +171,11 @@ class _Writer:
 
 def decode(role: str, text: str, parts: str | None, meta: str | None, at: int | None, event_id: str | None) -> Message:
     """The message that `encode` put into these columns."""
-    found = (Text(text),) if parts is None else tuple([_part(piece, text) for piece in jsontext.loads(parts)])
+    found = (Text(text),) if parts is None else tuple([_part(piece, text) for piece in jsontext.stored(parts)])
     when = None if at is None else moment(at)
     if meta is None:
         return Message(role, found, when, None, event_id)
-    more = jsontext.loads(meta)
+    more = jsontext.stored(meta)
     return Message(
         more.get("role", role),
         found,
@@ -196,7 +196,7 @@ def spoken_by(row: MessageRow) -> tuple[str, str | None]:
     """The role and the name of whoever said what is in a row."""
     if row.meta is None:
         return row.role, None
-    more = jsontext.loads(row.meta)
+    more = jsontext.stored(row.meta)
     return more.get("role", row.role), more.get("name")
 
 
@@ -206,7 +206,7 @@ def said_in(row: MessageRow) -> list[str | Part]:
         return [row.text]
     said: list[str | Part] = []
     text = row.text
-    for piece in jsontext.loads(row.parts):
+    for piece in jsontext.stored(row.parts):
         if piece["type"] != "text":
             said.append(_part(piece, text))
         elif span := piece.get("span"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from lossless.patterns import is_scheduled
@@ -12,6 +13,9 @@ from lossless.store.core import ACTIVE, CONVERSATION_COLUMNS, OWNED, Core, conve
 
 class Sessions(Core):
     """See `lossless.store.base.Store` for what each method promises."""
+
+    @abstractmethod
+    def new_ids(self, table: str, count: int) -> list[int]: ...
 
     def conversation_by_id(self, conversation_id: int) -> ConversationRow | None:
         rows = self.all(
@@ -78,9 +82,10 @@ class Sessions(Core):
     ) -> int | None:
         """A new conversation's id; None if there is an active one already."""
         rows = self.all(
-            "INSERT INTO conversation (owner, key, active, session, continues, parent_id, archive_cause, archived_at,"
-            " created_at, updated_at) VALUES (:owner, :key, :active, :session, :continues, :parent, :cause, :archived,"
+            "INSERT INTO conversation (id, owner, key, active, session, continues, parent_id, archive_cause, archived_at,"
+            " created_at, updated_at) VALUES (:id, :owner, :key, :active, :session, :continues, :parent, :cause, :archived,"
             " :now, :now) ON CONFLICT DO NOTHING RETURNING id",
+            id=self.new_ids("conversation", 1)[0],
             owner=self.owner,
             key=key,
             active=int(active),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from lossless.store.checked import Checked
 from lossless.store.core import Row
+from lossless.store.counted import Counted
 from lossless.store.detached import Detached
 from lossless.store.erased import Erased
 from lossless.store.granted import Granted
+from lossless.store.inspected import Inspected
+from lossless.store.kept import Backed
+from lossless.store.listed import Listed
 from lossless.store.moved import Moved
 from lossless.store.noted import Noted
 from lossless.store.operations import Operations
@@ -14,6 +18,7 @@ from lossless.store.owing import Owing
 from lossless.store.proven import Proven
 from lossless.store.sessions import Sessions
 from lossless.store.summaries import Summaries
+from lossless.store.swept import Swept
 from lossless.store.tables import Tables
 from lossless.store.texts import Texts
 
@@ -21,6 +26,23 @@ __all__ = ["Row", "SQLStore"]
 
 
 class SQLStore(
-    Checked, Sessions, Operations, Detached, Summaries, Owing, Noted, Granted, Texts, Tables, Moved, Proven, Erased
+    Checked,
+    Sessions,
+    Operations,
+    Detached,
+    Summaries,
+    Owing,
+    Noted,
+    Granted,
+    Texts,
+    Tables,
+    Moved,
+    Proven,
+    Swept,
+    Erased,
+    Backed,
+    Inspected,
+    Listed,
+    Counted,
 ):
     """The shared half of a store; see `lossless.store.base.Store` for what each method promises."""

@@ -26,6 +26,7 @@ from lossless.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
+    StoreMissing,
     StoreReadOnly,
     StoreUnavailable,
 )
@@ -34,23 +35,58 @@ from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
 from lossless.search.sought import OVERLAP, Sought
 from lossless.search.words import segment
-from lossless.store import fulltext, jsontext, migrate
-from lossless.store.base import SPAN, KnownEvent, Match, Rows, Step, SummaryMatch
+from lossless.store import fulltext, jsontext, kept, migrate
+from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch
 from lossless.store.fts5 import FTS5Index, either
 from lossless.store.sql import Row, SQLStore
+from lossless.store.tables import LAST
 
 APPLICATION_ID = 0x4C434D31
 BUSY_MS = 30_000
+_PAUSES = tuple(ms / 1000 for ms in (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100))
+"""In seconds, as SQLite itself would wait, which keeps signals out until it is through."""
+_LEAST_TOLD = 2.0
 _MOST_IDLE = 8
+_MOST_TOLD = 3
 _BLOCK = 1 << 22
+_PAGES = 4096
 _DERIVED = ("item", "event", "search_message", "search_summary")
 _TABLES = ("conversation", "message", *_DERIVED)
 _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
 """A word that the index holds as it is, whatever its tokenizer makes of the rest."""
 _MUCH_FREE = 1_000
 _MUCH_LOGGED = 256 * 2**20
+_MAGIC = b"SQLite format 3\0"
 _COMMON = " etaoinsrhldcumfpgwybvkxjqz"
 _abandoned: list[apsw.Connection] = []
+
+
+class Patience:
+    """Waits for whoever holds the database, a little longer each time, so that an interrupt gets through between."""
+
+    def __init__(
+        self,
+        on_event: Hook,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._on_event, self._clock, self._pause = on_event, clock, pause
+        self._since, self._told = 0.0, False
+
+    def __call__(self, tries: int) -> bool:
+        """Whether to try again, after a pause."""
+        now = self._clock()
+        if tries == 0:
+            self._since, self._told = now, False
+        waited = now - self._since
+        if waited >= _LEAST_TOLD and not self._told:
+            self._told = True
+            told = f"Another process holds the database; waiting up to {BUSY_MS // 1000} seconds."
+            self._on_event(Event("store.waiting", told, "warning"))
+        if waited * 1000 >= BUSY_MS:
+            return False
+        self._pause(_PAUSES[min(tries, len(_PAUSES) - 1)])
+        return True
 
 
 class SQLiteStore(SQLStore):
@@ -75,7 +111,8 @@ class SQLiteStore(SQLStore):
         scripts: dict[int, Path] | None = None,
     ) -> None:
         self.owner = owner
-        self.location = str(path)
+        # Whoever changes the working directory later still means this file.
+        self.location = ":memory:" if str(path) == ":memory:" else str(Path(path).absolute())
         self.read_only = read_only
         self._on_event = on_event
         self._vfs = vfs
@@ -102,6 +139,9 @@ class SQLiteStore(SQLStore):
             with self._translated():
                 self._set_up()
                 self._refuse_foreign()
+                if not self._memory:
+                    with suppress(OSError):  # a courtesy to whoever looks for what was replaced
+                        kept.forget_second_name(Path(self._file))
                 migrate.migrate(self, self._scripts)
                 self._mend()
         except BaseException:
@@ -110,14 +150,16 @@ class SQLiteStore(SQLStore):
 
     def _open_to_read(self) -> None:
         if not Path(self.location).is_file():
-            raise StoreUnavailable(f"There is no database at {self.location}.", hint="Check LCM_DATABASE_PATH.")
+            if Path(self.location).is_dir():
+                raise StoreUnavailable(f"{self.location} is a directory.", hint="Name a file in it.")
+            raise StoreMissing(f"There is no database at {self.location}.", hint=f"Check the {_PATH}.")
         with self._translated():
             try:
                 self.version()
             except (StoreUnavailable, StoreReadOnly):
                 # In a directory that cannot be written SQLite finds no place for its shared memory. With no writer
                 # about and nothing left in a WAL, the file alone is the whole truth.
-                if os.path.exists(self.location + "-wal"):
+                if os.path.exists(self._file + "-wal"):
                     raise
                 self._immutable = True
             self._refuse_foreign()
@@ -125,12 +167,17 @@ class SQLiteStore(SQLStore):
             if self.version() == 0:
                 raise StoreUnavailable(f"{self.location} holds nothing yet.", hint="Write to it once, then read.")
 
+    @property
+    def _file(self) -> str:
+        """The file itself, whatever links lead there: what SQLite and we put beside it is beside that."""
+        return os.path.realpath(self.location)
+
     def _connect(self, flags: int) -> apsw.Connection:
         with self._translated():
             name = f"{Path(self.location).absolute().as_uri()}?immutable=1" if self._immutable else self.location
             flags |= apsw.SQLITE_OPEN_URI if self._immutable else 0
             connection = apsw.Connection(name, flags=flags, vfs=self._vfs)
-            connection.set_busy_timeout(BUSY_MS)
+            connection.set_busy_handler(Patience(self._on_event))
             return connection
 
     def _set_up(self) -> None:
@@ -169,11 +216,22 @@ class SQLiteStore(SQLStore):
         if not ours and self.all("SELECT 1 FROM sqlite_schema LIMIT 1"):
             raise NotOurDatabase(
                 f"{self.location} is a database of another program.",
-                hint="Choose another LCM_DATABASE_PATH; nothing was changed.",
+                hint=f"Choose another {_PATH}; nothing was changed.",
             )
 
     def _mend(self) -> None:
-        """Derived tables that are missing or broken are made anew; raw ones that are missing are told."""
+        """Derived tables that are missing or broken are made anew, all of them or none."""
+        if not self._wanting():
+            return
+        with self.transaction():
+            names = self._wanting()  # again: another process may have been at it
+            if names:
+                self._make_anew(names)
+        if names:
+            self._on_event(Event("store.mended", f"made anew: {', '.join(names)}", "warning"))
+
+    def _wanting(self) -> list[str]:
+        """The derived tables that are missing or broken; raw ones that are missing are told."""
         rows = self._writer.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
         missing = set(_TABLES) - {row[0] for row in rows}
         if missing & {"conversation", "message"}:
@@ -181,20 +239,24 @@ class SQLiteStore(SQLStore):
                 f"{self.location} has lost its table(s) {', '.join(sorted(missing))}.", hint="Restore a backup."
             )
         broken = [index for index, source, _ in _INDEXES if index not in missing and not self._answers(index, source)]
-        if not missing and not broken:
-            return
-        self._on_event(Event("store.mended", f"made anew: {', '.join([*sorted(missing), *broken])}", "warning"))
-        for name in broken:
+        return [*sorted(missing), *broken]
+
+    def _make_anew(self, names: Sequence[str]) -> None:
+        """In a transaction, which whatever goes wrong takes back: a file that is damaged is not written to."""
+        searched = [index for index, _, _ in _INDEXES if index in names]
+        for name in searched:
             self._drop_search(name)
-        with self.transaction():
-            self.script(self._scripts[1].read_text(encoding="utf-8"))
-            if "item" in missing:
-                self.run(_ITEMS_FROM_HISTORY)
-            if "event" in missing:
-                for conversation_id, name, seq in self._writer.execute(_EVENTS_FROM_HISTORY):
-                    self.remember_events(conversation_id, [(name, seq)])
-            if missing & {"search_message", "search_summary"} or broken:
-                self.rebuild_search()
+        # Asked once they are gone, since what is wrong with them is no damage of the file.
+        if damage := self._damage("quick_check(1)"):
+            raise StoreCorrupt(f"{self.location} is damaged ({damage}).", hint=_RESTORE)
+        self.script(self._scripts[1].read_text(encoding="utf-8"))
+        if "item" in names:
+            self.run(_ITEMS_FROM_HISTORY)
+        if "event" in names:
+            for conversation_id, name, seq in self._writer.execute(_EVENTS_FROM_HISTORY):
+                self.remember_events(conversation_id, [(name, seq)])
+        if searched:
+            self.rebuild_search()
 
     def _answers(self, name: str, source: str) -> bool:
         """Whether an index is whole as far as a glance can tell: its tables are there, and it finds the newest words."""
@@ -215,15 +277,16 @@ class SQLiteStore(SQLStore):
             return False
 
     def _drop_search(self, name: str) -> None:
+        """An index and the tables behind it, whichever of them are there."""
         try:
-            self._writer.execute(f"DROP TABLE {name}")
+            self._writer.execute(f"DROP TABLE IF EXISTS {name}")
         except (apsw.SQLError, apsw.CorruptError):
             # A virtual table that cannot be opened cannot be dropped either: take its entry out by hand.
             self._writer.execute("PRAGMA writable_schema = ON")
             self._writer.execute("DELETE FROM sqlite_schema WHERE name = ?", (name,))
             self._writer.execute("PRAGMA writable_schema = RESET").fetchall()
-            for shadow in ("data", "idx", "docsize", "config", "content"):
-                self._writer.execute(f"DROP TABLE IF EXISTS {name}_{shadow}")
+        for shadow in ("data", "idx", "docsize", "config", "content"):
+            self._writer.execute(f"DROP TABLE IF EXISTS {name}_{shadow}")
 
     # migrating (see migrate.Migratable)
 
@@ -246,7 +309,7 @@ class SQLiteStore(SQLStore):
     def keep_copy_before(self, version: int) -> None:
         if self._memory:
             return
-        target = Path(f"{self.location}.before-v{version}")
+        target = Path(f"{self._file}.before-v{version}")
         self._copy(target)
         self._on_event(Event("store.copied", f"kept a copy before schema {version}: {target.name}"))
 
@@ -271,7 +334,7 @@ class SQLiteStore(SQLStore):
         if getattr(self._writing, "now", False):
             yield
             return
-        with self._mutex, self._translated():
+        with self._mutex, self._translated(own=False):
             try:
                 self._writing.now = True
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -284,7 +347,7 @@ class SQLiteStore(SQLStore):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        with self._translated(), self._reading() as connection:
+        with self._translated(own=False), self._reading() as connection:
             if self._memory or connection.in_transaction:
                 yield  # held against every writer, or one snapshot already
                 return
@@ -362,11 +425,15 @@ class SQLiteStore(SQLStore):
         self._writer.execute("PRAGMA defer_foreign_keys = ON")
 
     def new_ids(self, table: str, count: int) -> list[int]:
-        last = int(self.all(f"SELECT coalesce(max(id), 0) FROM {table}")[0][0])  # noqa: S608 - our names
+        rows = self.all(
+            f"SELECT max(id) FROM {table} UNION ALL SELECT CAST(state AS INTEGER) FROM guard WHERE name = :mark",  # noqa: S608 - our names
+            mark=LAST.format(table),
+        )
+        last = max(row[0] or 0 for row in rows)
         return list(range(last + 1, last + 1 + count))
 
     def renumber(self) -> None:
-        pass  # the next id is always the one after the highest
+        pass  # the next id is always the one after the highest that ever was
 
     def each_of(self, name: str, kind: str) -> str:
         return f"SELECT value FROM json_each(:{name})"  # noqa: S608 - our names
@@ -458,7 +525,7 @@ class SQLiteStore(SQLStore):
 
     def check_search(self) -> list[str]:
         """Compares the whole index, word by word, with one made anew from the messages."""
-        with self.transaction():
+        with self.transaction(), self._translated():
             try:
                 return [problem for index in _INDEXES for problem in self._compare(*index)]
             finally:
@@ -487,7 +554,7 @@ class SQLiteStore(SQLStore):
             db.execute(f"DROP TABLE temp.{table}")
 
     def rebuild_search(self) -> int:
-        with self.transaction():
+        with self.transaction(), self._translated():
             for index, source, _ in _INDEXES:
                 self._writer.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")  # noqa: S608 - our names
                 self._writer.executemany(
@@ -539,7 +606,7 @@ class SQLiteStore(SQLStore):
         if free > _MUCH_FREE and 4 * free > pages:
             told.append(f"{free:,} of {pages:,} pages are free; whoever closes the database gives them back.")
         with suppress(FileNotFoundError):
-            log_size = os.stat(f"{self.location}-wal").st_size
+            log_size = os.stat(f"{self._file}-wal").st_size
             if log_size > _MUCH_LOGGED:
                 told.append(f"{log_size / 1e6:,.0f} MB wait in the log of writes: somebody reads for a long time.")
         return told
@@ -547,7 +614,7 @@ class SQLiteStore(SQLStore):
     def keep(self, name: str, steps: Sequence[Step]) -> str:
         if self._memory or not steps:
             return ""
-        target = Path(f"{self.location}.{name}")
+        target = Path(f"{self._file}.{name}")
         if not target.exists():
             self._copy(target)
         return str(target)
@@ -556,6 +623,7 @@ class SQLiteStore(SQLStore):
 
     beyond: tuple[str, ...] = (
         "Copies that others made of the file, and blocks that a file system or a disk has put aside, are beyond reach.",
+        kept.ELSEWHERE,
     )
 
     @contextmanager
@@ -580,16 +648,42 @@ class SQLiteStore(SQLStore):
         if self._memory:
             return [needle for needle in needles if self.holding(needle).count]
         with self._translated():
-            return Sought(needles).found(block for suffix in ("", "-wal") for block in _blocks(self.location + suffix))
+            return Sought(needles).found(block for suffix in ("", "-wal") for block in _blocks(self._file + suffix))
 
     def kept_copies(self) -> list[str]:
-        return [] if self._memory else sorted(glob.glob(f"{glob.escape(self.location)}.before-*"))
+        return [] if self._memory else sorted(glob.glob(f"{glob.escape(self._file)}.before-*"))
+
+    def namesakes(self) -> list[str]:
+        own, copies = Path(self.location), set(self.kept_copies())
+        found = [] if self._memory else sorted(own.parent.iterdir())
+        others = [each for each in found if each.stem == own.stem and each.name != own.name and str(each) not in copies]
+        return [str(each) for each in others if each.is_file() and not each.samefile(own) and _is_database(each)]
 
     def drop_copies(self) -> None:
-        for each in self.kept_copies():
-            os.unlink(each)
+        for each in (*self.kept_copies(), *self.backups()):
+            kept.remove(each)
 
     # the whole
+
+    def place(self) -> Path | None:
+        return None if self._memory else Path(self._file)
+
+    def dump(self, path: Path) -> Dump:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with self._translated(), self._reading() as source:
+            try:
+                copy = apsw.Connection(str(path))
+                try:
+                    with copy.backup("main", source, "main") as backup:
+                        while not backup.done:  # in steps, so that whoever waits can interrupt it
+                            backup.step(_PAGES)
+                    # Whoever only reads it needs no log of writes beside it.
+                    copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+                finally:
+                    copy.close()
+            except apsw.Error as error:
+                raise translate(error, str(path)) from error
+        return Dump("sqlite", f"SQLite {apsw.sqlite_lib_version()}")
 
     def size(self) -> int:
         if self._memory:
@@ -597,12 +691,24 @@ class SQLiteStore(SQLStore):
         found = 0
         for suffix in ("", "-wal"):
             with suppress(FileNotFoundError):
-                found += os.stat(self.location + suffix).st_size
+                found += os.stat(self._file + suffix).st_size
         return found
 
     def integrity(self) -> list[str]:
-        found = [row[0] for row in self.all("PRAGMA integrity_check")]
-        return [] if found == ["ok"] else found
+        found = self._damage("integrity_check")
+        return [found] if found else []
+
+    def _damage(self, check: str) -> str:
+        """What a check finds, at most three lines of it; empty if the file is sound."""
+        lines: list[str] = []
+        try:
+            for (told,) in self.stream(f"PRAGMA {check}"):
+                lines += [line for line in told.splitlines() if not line.startswith("***") and line != "ok"]
+        except StoreCorrupt:
+            if not lines:
+                raise  # else it went as far as it could
+        more = len(lines) - _MOST_TOLD
+        return "; ".join(lines[:_MOST_TOLD]) + (f"; and {more:,} more" if more > 0 else "")
 
     def close(self) -> None:
         if os.getpid() != self._pid:
@@ -615,16 +721,22 @@ class SQLiteStore(SQLStore):
                 self._idle.pop().close()
             if not self.read_only:
                 with suppress(apsw.Error):  # tidying is a courtesy; everything acknowledged is on disk already
+                    self._writer.set_busy_timeout(0)  # and not worth waiting for whoever writes
                     self._writer.execute("PRAGMA optimize").fetchall()
                     self._writer.execute("PRAGMA incremental_vacuum").fetchall()
                 self._writer.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, *, own: bool = True) -> Iterator[None]:
+        """Faults of the driver as ours. What others do inside may decode bytes of theirs, which is not our `own` fault."""
         try:
             yield
         except apsw.Error as error:
-            raise _translate(error, self.location) from error
+            raise translate(error, self.location) from error
+        except UnicodeDecodeError as error:
+            if not own:
+                raise
+            raise StoreCorrupt(f"{self.location} is damaged (a text in it is no UTF-8).", hint=_RESTORE) from error
 
 
 _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
@@ -656,6 +768,18 @@ def _blocks(path: str) -> Iterator[bytes]:
         file.xClose()
 
 
+def _is_database(path: Path) -> bool:
+    """Whether a file begins as a database does; read as in `_blocks`, since somebody here may have it open."""
+    try:
+        file = apsw.VFSFile("", os.path.realpath(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    except apsw.Error:
+        return True  # it cannot be told
+    try:
+        return file.xFileSize() >= len(_MAGIC) and file.xRead(len(_MAGIC), 0) == _MAGIC
+    finally:
+        file.xClose()
+
+
 def _from_the_rarest(literal: str) -> str:
     """The end of a literal, three characters or more, from a rare one on: LIKE and GLOB are quick to find their first."""
     starts = range(max(1, len(literal) - 2))
@@ -671,6 +795,15 @@ def _words(connection: apsw.Connection, table: str) -> Iterator[tuple[int, str]]
         yield rowid, segment(text)
 
 
+_CREATING: dict[int, type[StoreError]] = {
+    errno.ENOSPC: StoreFull,
+    errno.EDQUOT: StoreFull,
+    errno.EACCES: StoreReadOnly,
+    errno.EPERM: StoreReadOnly,
+    errno.EROFS: StoreReadOnly,
+}
+
+
 def _prepare(path: Path) -> None:
     """The directory and the empty file, for the owner's eyes only, before SQLite opens it."""
     try:
@@ -680,18 +813,21 @@ def _prepare(path: Path) -> None:
             raise StoreUnavailable(f"{path} is a directory.", hint="Name a file in it.")
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        if not os.access(path, os.W_OK):
+            raise StoreReadOnly(
+                f"{path} cannot be written: its permissions or its file system forbid it.",
+                hint="Reading works with read_only=True; to write, make it writable or copy it to another place.",
+            )
         with suppress(PermissionError):  # somebody else's file, which its owner may well share
             os.chmod(path, 0o600)
-    except PermissionError as error:
-        raise StoreReadOnly(
-            f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH."
-        ) from error
     except OSError as error:
-        kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreUnavailable
-        raise kind(f"{path} cannot be created: {error.strerror}.", hint="Choose another LCM_DATABASE_PATH.") from error
+        kind = _CREATING.get(error.errno or 0, StoreUnavailable)
+        raise kind(f"{path} cannot be created: {error.strerror}.", hint=f"Choose another {_PATH}.") from error
 
 
 _AGAIN = "Nothing of this call was stored; it can be tried again."
+_PATH = "path (--db, or the setting database_path)"
+_RESTORE = "Restore a backup; reading may still work with read_only=True."
 _KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
     (apsw.FullError, StoreFull, "has no room left", f"Free some disk space. {_AGAIN}"),
     (
@@ -702,8 +838,13 @@ _KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
     ),
     (apsw.PermissionsError, StoreReadOnly, "may not be opened", "Check the permissions of the file."),
     (apsw.CantOpenError, StoreUnavailable, "cannot be opened", "Check that the path exists, is a file."),
-    (apsw.NotADBError, StoreCorrupt, "is not a database", "Move that file away, or choose another LCM_DATABASE_PATH."),
-    (apsw.CorruptError, StoreCorrupt, "is damaged", "Restore a backup; reading may still work with read_only=True."),
+    (
+        apsw.NotADBError,
+        StoreCorrupt,
+        "is not a database",
+        f"If it was one, restore a backup; else move that file away, or choose another {_PATH}.",
+    ),
+    (apsw.CorruptError, StoreCorrupt, "is damaged", _RESTORE),
     (apsw.BusyError, StoreBusy, "was held by another process for too long", _AGAIN),
     (apsw.LockedError, StoreBusy, "was held by another process for too long", _AGAIN),
     (apsw.ConnectionClosedError, StoreUnavailable, "was closed", "Open it again."),
@@ -711,7 +852,10 @@ _KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
 ]
 
 
-def _translate(error: apsw.Error, location: str) -> StoreError:
+def translate(error: apsw.Error, location: str) -> StoreError:
+    """What SQLite says, as one of our errors."""
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
+        return StoreUnavailable(f"{location} was replaced meanwhile.", hint=f"Open it again. {_AGAIN}")
     for kind, ours, what, hint in _KINDS:
         if isinstance(error, kind):
             return ours(f"{location} {what} ({error}).", hint=hint)

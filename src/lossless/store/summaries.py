@@ -97,10 +97,11 @@ class Summaries(Core):
                 "UPDATE summary SET text = :text, tokens = :tokens, model = :model, level = :level,"  # noqa: S608 - constants
                 " prompt_version = :prompt_version, faithful = :faithful, created_at = :created_at,"
                 " revision = revision + 1, stale = 0, tries = 0"
-                f" WHERE id = :id AND conversation_id = :conversation AND revision = :revision AND {OWNED}",
+                f" WHERE id = :id AND conversation_id = :conversation AND revision = :revision AND created_at = :made_at AND {OWNED}",
                 id=old.id,
                 conversation=conversation_id,
                 revision=old.revision,
+                made_at=old.created_at,
                 owner=self.owner,
                 text=new.text,
                 tokens=new.tokens,

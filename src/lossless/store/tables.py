@@ -45,6 +45,8 @@ TABLES = (
 """Every table that is not derived, those that others refer to first."""
 GROWING = ("conversation", "message", "summary")
 """Those whose rows are not taken back when a migration is taken up again: they are many, or others refer to them."""
+LAST = "last {}"
+"""The guard of a table of which rows were removed: the highest id that any has had."""
 _MARK = "migration"
 _SUMMARIES = "(SELECT y.id FROM summary y WHERE y.conversation_id = :conversation)"
 _BELONGS = {
@@ -191,7 +193,7 @@ class Tables(Core):
 
     def moving_in(self) -> str | None:
         rows = self.all("SELECT state FROM guard WHERE name = :mark", mark=_MARK)
-        return str(jsontext.loads(rows[0][0])) if rows else None
+        return str(jsontext.stored(rows[0][0])) if rows else None
 
     def set_moving_in(self, identity: str | None, now: int) -> None:
         self.run("DELETE FROM guard WHERE name = :mark", mark=_MARK)

@@ -108,7 +108,7 @@ def _guess(model: str, settings: Settings) -> str:
         return "openai"
     raise InvalidInput(
         f'"{model}" is not a summariser.',
-        hint="Name it provider/model, command:PROGRAM or extractive, or give a function.",
+        hint="Name it provider/model, command:PROGRAM or extractive.",
     )
 
 

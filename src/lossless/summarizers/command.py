@@ -50,7 +50,7 @@ class Command(Struct, frozen=True):
         if status:
             lines = err.decode(errors="replace").strip().splitlines()
             why = "".join(filter(str.isprintable, lines[-1]))[:200] if lines else "it said nothing"
-            raise SummarizerUnavailable(f"{self.name} ended with status {status}: {why}")
+            raise SummarizerUnavailable(f"{self.name} ended with status {status}: {why.rstrip('.')}.")
         return Reply(summary_of(out.decode(errors="replace")), self.name)
 
     def _run(self, prompt: bytes) -> tuple[int, bytes, bytes]:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lossless.engine.export import export
 from lossless.engine.files import Files
+from lossless.engine.prune import How, take_out
 from lossless.errors import InvalidInput
 from lossless.model import Cleaning, Junk
 from lossless.store.base import ConversationRow, Store
-from lossless.store.rows import moment
 
 _EXAMPLES = 3
 _PREVIEW = 120
@@ -89,33 +88,22 @@ def _told(store: Store, name: str, rows: Sequence[ConversationRow]) -> Junk:
     return Junk(name, len(rows), sum(row.messages for row in rows), examples)
 
 
-def apply(store: Store, files: Files, name: str | None, archive: Path, now: int) -> Cleaning:
-    """Export them, then remove them in one transaction. What was written to meanwhile stays."""
+def apply(
+    store: Store, files: Files, name: str | None, archive: Path, now: int, *, without_files: bool = False
+) -> Cleaning:
+    """Export them, then remove them. What was written to meanwhile stays."""
     told = plan(store, name)
     if not told.conversations:
         return told
     wanted = {row.id: row for rule in chosen(name) for row in junk(store, rule, store.conversations())}
-    export(store, files, archive, sorted({row.key for row in wanted.values()}), replace=False, now=moment(now))
-    contents: set[str] = set()
-    messages = removed = 0
-    with store.transaction():
-        for row in sorted(wanted.values(), key=lambda each: each.id):
-            held = store.hold(row.id)
-            if (held.next_seq, held.active) != (row.next_seq, row.active):
-                continue
-            contents.update(file.sha256 for file in store.files(row.id))
-            store.remove_conversation(row.id)
-            messages, removed = messages + row.messages, removed + 1
-    return Cleaning(told.junk, removed, messages, True, str(archive), _sweep(store, files, contents))
-
-
-def _sweep(store: Store, files: Files, contents: Iterable[str]) -> int:
-    """Bytes that nothing refers to any more."""
-    swept = 0
-    with store.transaction():
-        store.hold_files(alone=True)
-        for sha256 in contents:
-            if files.exists(sha256) and not store.file_is_used(sha256):
-                files.remove(sha256)
-                swept += 1
-    return swept
+    done = take_out(store, files, list(wanted.values()), archive, now, How(without_files=without_files))
+    return Cleaning(
+        told.junk,
+        len(done.rows),
+        sum(row.messages for row in done.rows),
+        True,
+        str(archive),
+        len(done.strays),
+        len(wanted) - len(done.rows),
+        done.doubtful,
+    )

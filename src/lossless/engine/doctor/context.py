@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -144,7 +145,7 @@ def beneath(ward: Ward) -> Iterator[Fault]:
 def length(ward: Ward) -> Iterator[Fault]:
     for row in ward.rows:
         if row.active and row.context_tokens > _WINDOW:
-            told = f"The context is longer than a window of 128,000 tokens: lcm compact {row.key}"
+            told = f"The context is longer than a window of 128,000 tokens: lcm compact {shlex.quote(row.key)}"
             yield Fault(
                 "C06", row.id, f"{row.context_tokens:,} tokens", told=told.replace("{", "{{").replace("}", "}}")
             )

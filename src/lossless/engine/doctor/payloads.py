@@ -10,10 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from lossless.engine.doctor.ward import Fault, Step, Ward
+from lossless.engine.gc import is_its_own
 from lossless.engine.movein import NO_BYTES
 from lossless.errors import FileUnavailable, InvalidInput
 
 _HOUR = 3_600
+_SHARED = (
+    "{count} files belong to nothing in this database. If no other keeps its files there,"
+    " lcm gc --unshared --apply removes them."
+)
 _NAME = re.compile(r"\.?[0-9a-f]{64}(?:\.\d+\.[0-9a-f]+)?")
 
 
@@ -40,11 +45,15 @@ def _is_whole(ward: Ward, sha256: str, size: int) -> bool:
 def unowned(ward: Ward) -> Iterator[Fault]:
     if not ward.everything:
         return
+    ours = is_its_own(ward.store, ward.files)
     for path in _there(ward.files.root):
         with suppress(OSError):
             old = ward.now / 1_000_000 - path.stat().st_mtime > _HOUR
             if old and not ward.store.file_is_used(path.name):
-                yield Fault("F02", None, path.name, Step("erase", "file", {"name": f"{path.parent.name}/{path.name}"}))
+                step = Step("erase", "file", {"name": f"{path.parent.name}/{path.name}"})
+                yield (
+                    Fault("F02", None, path.name, step) if ours else Fault("F02", None, path.name, None, None, _SHARED)
+                )
 
 
 def _there(root: Path) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from lossless.engine.doctor.markers import marker
+from lossless.errors import StoreCorrupt
 from lossless.store import jsontext, rows
 from lossless.store.base import SPAN, Store
 from lossless.store.seals import Sealing
@@ -105,7 +106,7 @@ def _listen(
             elif piece["type"] == "tool_result":
                 results.add(piece["call_id"])
         return _cost(role, text, parts, meta)
-    except (ValueError, TypeError, LookupError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError, StoreCorrupt):
         heard.unreadable.append(identity)
         return None
 
@@ -144,5 +145,5 @@ def read(store: Store, ids: Sequence[int]) -> Read:
                 found.repeated.append(this)
             said.add(key)
             if file_ids != "[]":
-                found.named += [(conversation, each) for each in jsontext.loads(file_ids)]
+                found.named += [(conversation, each) for each in jsontext.stored(file_ids)]
     return found

@@ -23,7 +23,7 @@ from lossless.engine.surgery.marks import flaw
 from lossless.errors import LosslessError, StoreCorrupt
 from lossless.model import Applied, Plan, Step, SummaryRequest
 from lossless.store import jsontext
-from lossless.store.base import ConversationRow, NewSummary, OperationRow, Store, SummaryRow, Touched
+from lossless.store.base import ConversationRow, NewSummary, OperationRow, Store, SummaryRow, TextAt, Touched
 from lossless.tokens import estimate
 
 AT_ONCE = 4
@@ -103,13 +103,18 @@ class Making(Struct):
                 return "The new text is no better."
         return ""
 
-    def _put(self, row: SummaryRow, new: NewSummary, sources: list[tuple[int, int]]) -> bool:
+    def _put(self, row: SummaryRow, new: NewSummary, sources: list[TextAt]) -> bool:
         """The new text in the place of the old; False if either it or a source changed meanwhile."""
-        conversation_id = self.conversation.id
-        with self.store.recording(self.operation or "", Touched(conversation_id, (row.id,))):
-            if self.store.source_revisions(conversation_id, row.id) != sources:
-                return False
-            return self.store.revise(conversation_id, row, new)
+        conversation_id, operation = self.conversation.id, self.operation or ""
+        with self.store.transaction():
+            with self.store.recording(operation, Touched(conversation_id, (row.id,))):
+                if self.store.source_revisions(conversation_id, row.id) != sources:
+                    return False
+                if not self.store.revise(conversation_id, row, new):
+                    return False
+            # With each text, since nobody knows which is the last.
+            self.store.set_operation(operation, "partly", self._sentence(len(self.store.revised_by(operation))))
+        return True
 
     def _told(self, row: SummaryRow) -> Told:
         store, conversation_id = self.store, self.conversation.id

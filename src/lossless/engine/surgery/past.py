@@ -18,7 +18,7 @@ def history(store: Store, conversation_id: int | None, limit: int) -> list[Opera
 def found(store: Store, operation_id: str) -> OperationRow:
     row = store.operation(operation_id)
     if row is None:
-        raise NotFound("operation", operation_id, hint="`history()` lists them.")
+        raise NotFound("operation", operation_id, hint="The history lists them: lcm history.")
     return row
 
 

@@ -110,7 +110,7 @@ class Lineage(Struct):
     def _named(self, name: str) -> int:
         found = next((each.id for each in self.known.values() if each.name == name), None)
         if found is None:
-            raise NotFound("summary", name, hint="`summaries()` lists those of a conversation.")
+            raise NotFound("summary", name, hint="`lcm summaries list` lists those of a conversation.")
         return found
 
 

@@ -1,0 +1,129 @@
+"""Put a backup in the place of a database: checked first, in one step, with what was there kept aside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lossless.engine import moving
+from lossless.engine.backup import Open, check, refuse_difference
+from lossless.engine.bundle import DATABASE, Bundle, drafting, refuse_if_full, telling
+from lossless.engine.files import Files
+from lossless.errors import InvalidInput
+from lossless.model import Restored
+from lossless.store.base import Site
+
+
+class Means(Struct, frozen=True):
+    """What a backup is restored with."""
+
+    site: Site
+    location: str
+    """The site's name, as it may be told."""
+    files: Files
+    own_files: bool
+    """Whether that directory belongs to the one database that is there."""
+    open: Open
+    open_there: Open
+    """As `open`; it opens the database at the site, whatever path it is given."""
+    now: datetime
+
+
+def restore(means: Means, bundle: Bundle, *, replaces: bool, apply: bool) -> Restored:
+    """Restore to a free place, or with `replaces` to any; what is there is replaced only with `apply`."""
+    site, form = means.site, bundle.manifest.form
+    if form not in ("sqlite", site.form):
+        raise InvalidInput(
+            f"{bundle.path} holds a database of PostgreSQL, and {means.location} is a file.",
+            hint="Name a postgresql:// URL; `lcm migrate` makes a file of it.",
+        )
+    told = Restored(means.location, bundle.told(), site.is_taken())
+    if told.replaces and not replaces:
+        raise InvalidInput(
+            f"There is a database at {means.location}.", hint="Name another place, or --replace it: it is kept aside."
+        )
+    if told.replaces and not apply:
+        return told
+    with telling(site.beside):
+        site.beside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with drafting(site.beside) as draft:
+        refuse_if_full(draft, bundle.unpacked)
+        database = draft / DATABASE
+        bundle.unpack_database(database)
+        if form == "sqlite":
+            check(means.open, database, bundle.manifest)
+        with site.cleared(means.now, replaces=told.replaces) as aside, _files_kept(means, aside) as files:
+            _put(means, bundle, database)
+    return replace(told, aside=(*aside, *files), applied=True)
+
+
+@contextmanager
+def _files_kept(means: Means, aside: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The payloads of the database that goes aside, with it: what nothing refers to any more is removed here one day."""
+    path = Path(next(iter(aside), ""))
+    if path.suffix != ".db" or not (means.own_files and means.files.root.is_dir()):
+        yield ()
+        return
+    kept = path.with_name(f"{path.stem}-files")
+    try:
+        with telling(kept):
+            _name_too(means.files.root, kept)
+        yield (str(kept),)
+    except BaseException:
+        shutil.rmtree(kept, ignore_errors=True)
+        raise
+
+
+def _name_too(root: Path, kept: Path) -> None:
+    for directory, _, names in os.walk(root):
+        there = kept / Path(directory).relative_to(root)
+        there.mkdir(mode=0o700)
+        for name in names:
+            try:
+                # A payload is never written to once it is there, so that two names for it are as good as two of it.
+                os.link(f"{directory}/{name}", there / name)
+            except OSError:
+                shutil.copy2(f"{directory}/{name}", there / name, follow_symlinks=False)
+
+
+def _put(means: Means, bundle: Bundle, database: Path) -> None:
+    put: list[str] = []
+    try:
+        put = bundle.unpack_payloads(means.files)
+        if bundle.manifest.form == means.site.form:
+            means.site.load(database)
+        else:
+            _move_in(means, database)
+        _check_there(means, bundle)
+    except BaseException:
+        for name in put:
+            means.files.remove(name)
+        raise
+
+
+def _move_in(means: Means, database: Path) -> None:
+    """A file's rows into a server's database; opened for writing first, which brings an old one up to date."""
+    source = means.open(database, False)
+    try:
+        with means.site.filling() as there:
+            micros = int(means.now.timestamp() * 1_000_000)
+            moving.move(source, means.files, there, means.files, now=micros, progress=lambda table, done, total: None)
+    finally:
+        source.close()
+
+
+def _check_there(means: Means, bundle: Bundle) -> None:
+    there = means.open_there(bundle.path, True)
+    try:
+        manifest = bundle.manifest
+        schema = manifest.schema if manifest.form == means.site.form else there.version()
+        refuse_difference(there, replace(manifest, schema=schema))
+    finally:
+        there.close()

@@ -1,0 +1,109 @@
+"""Files that are kept beside a database: how they are called, which there are, how they go."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+from abc import abstractmethod
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from lossless.errors import InvalidInput
+from lossless.store import jsontext
+from lossless.store.base import Dump
+from lossless.store.core import Core
+
+ELSEWHERE = "Backups and exports that were put elsewhere are not known here, and may still hold it."
+_MARK = "SELECT state FROM guard WHERE name = 'database'"
+_TIME = r"\d{8}T\d{6}Z"
+_NAME = re.compile(
+    rf"(?:(?:backup-{_TIME}|[a-z0-9][a-z0-9-]*-latest)(?:\.\d+-[0-9a-f]{{8}}\.part)?"
+    rf"|replaced-{_TIME}(?:-files|\.db(?:-wal|-shm|-journal)?)"
+    r"|\d+-[0-9a-f]{8}\.part)"
+)
+"""What follows the name of the database: backups, whole or half written, what was replaced, and what a restore unpacked."""
+
+
+class Backed(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    read_only: bool
+
+    @abstractmethod
+    def version(self) -> int: ...
+
+    @abstractmethod
+    def place(self) -> Path | None: ...
+
+    @abstractmethod
+    def dump(self, path: Path) -> Dump: ...
+
+    def backups(self) -> list[str]:
+        place = self.place()
+        return found(place) if place else []
+
+    def mark(self, now: int) -> str:
+        rows = self.all(_MARK)
+        if not rows and not self.read_only:
+            with self.transaction():
+                self.run(
+                    "INSERT INTO guard (name, state, updated_at) VALUES ('database', :state, :now) ON CONFLICT DO NOTHING",
+                    state=jsontext.dumps(os.urandom(16).hex()),
+                    now=now,
+                )
+            rows = self.all(_MARK)
+        return str(jsontext.loads(rows[0][0])) if rows else ""
+
+
+def backup(place: Path, now: datetime) -> Path:
+    """Where a backup goes when nobody says."""
+    return _named(place, f"backup-{now:%Y%m%dT%H%M%SZ}")
+
+
+def rolling(place: Path, label: str) -> Path:
+    """Where the newest backup under a label is."""
+    return _named(place, f"{label}-latest")
+
+
+def replaced(place: Path, now: datetime) -> Path:
+    """Where a database goes that another takes the place of. It ends as a database's name does: its files are beside it."""
+    return _named(place, f"replaced-{now:%Y%m%dT%H%M%SZ}.db")
+
+
+def _named(place: Path, what: str) -> Path:
+    return place.with_name(f"{place.name}.{what}")
+
+
+def found(place: Path) -> list[str]:
+    """All of these there are, half-written ones included."""
+    beside = sorted(glob.glob(f"{glob.escape(str(place))}.*"))
+    return [path for path in beside if _NAME.fullmatch(path[len(str(place)) + 1 :])]
+
+
+def remove(path: str) -> None:
+    """One of these, whatever it is."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def forget_second_name(place: Path) -> None:
+    """Of a database that is held: a restore that was killed may have left it the name of one that was replaced."""
+    if place.stat().st_nlink == 1:
+        return
+    for path in found(place):
+        if path.endswith(".db") and os.path.samefile(path, place):
+            remove(path)
+            shutil.rmtree(f"{path.removesuffix('.db')}-files", ignore_errors=True)
+
+
+def taken_meanwhile(location: str) -> InvalidInput:
+    """Somebody was quicker than a restore to a free place."""
+    return InvalidInput(
+        f"There is a database at {location} by now.", hint="It was made meanwhile, and nothing of it was changed."
+    )

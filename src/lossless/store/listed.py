@@ -1,0 +1,218 @@
+"""Conversations, messages and files as somebody looks through them: page by page, and where each of a page stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossless.store.base import SPAN, ConversationRow, CopyRow, Figures, FileRow, MessageRow, PlaceRow
+from lossless.store.core import (
+    CONVERSATION_COLUMNS,
+    FILE_COLUMNS,
+    MESSAGE_COLUMNS,
+    OWNED,
+    Core,
+    Row,
+    conversation_row,
+    message_row,
+)
+
+_SAID = "coalesce(m.at, m.created_at)"
+_FILE = ", ".join(f"f.{column}" for column in FILE_COLUMNS.split(", "))
+
+
+class Listed(Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    def conversation_page(
+        self, *, active: bool | None, below: tuple[int, int] | None, limit: int
+    ) -> list[ConversationRow]:
+        conditions = [
+            ("active = :active", active is not None),
+            ("(updated_at, id) < (:at, :id)", below is not None),
+        ]
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner"  # noqa: S608 - constants
+            + "".join(f" AND {condition}" for condition, is_asked in conditions if is_asked)
+            + " ORDER BY updated_at DESC, id DESC LIMIT :limit",
+            owner=self.owner,
+            active=int(bool(active)),
+            at=below[0] if below else None,
+            id=below[1] if below else None,
+            limit=limit,
+        )
+        return [conversation_row(row) for row in rows]
+
+    def figures(self, ids: Sequence[int]) -> dict[int, Figures]:
+        owned = "SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id"
+        chosen = f"IN ({owned} IN ({self.each_of('ids', 'bigint')}))"
+        known = {"owner": self.owner, "ids": self.listing(ids)}
+        views = self.all(
+            "SELECT i.conversation_id, count(*), count(i.summary_id),"  # noqa: S608 - constants
+            " CAST(sum(CASE WHEN i.summary_id IS NULL THEN i.tokens ELSE 0 END) AS bigint),"
+            " CAST(sum(coalesce(s.source_tokens, i.tokens)) AS bigint) FROM item i LEFT JOIN summary s ON s.id = i.summary_id"
+            f" WHERE i.conversation_id {chosen} GROUP BY 1",
+            **known,
+        )
+        beside = self.all(
+            "SELECT d.conversation_id, CAST(sum(coalesce(s.source_tokens, d.tokens)) AS bigint) FROM detached d"  # noqa: S608 - constants
+            f" LEFT JOIN summary s ON s.id = d.summary_id WHERE d.cause <> 'dissolved' AND d.conversation_id {chosen} GROUP BY 1",
+            **known,
+        )
+        made = self.all(
+            f"SELECT s.conversation_id, count(*), max(s.depth) FROM summary s WHERE s.conversation_id {chosen} GROUP BY 1",  # noqa: S608 - constants
+            **known,
+        )
+        seen, made_of = {row[0]: row[1:] for row in views}, {row[0]: row[1:] for row in made}
+        left = {row[0]: row[1] for row in beside}
+        return {each: _figures(seen.get(each), left.get(each, 0), made_of.get(each)) for each in ids}
+
+    def depths(self, conversation_id: int) -> list[tuple[int, int, int, int]]:
+        rows = self.all(
+            "SELECT s.depth, count(*), CAST(sum(s.tokens) AS bigint), CAST(sum(s.source_tokens) AS bigint) FROM summary s"  # noqa: S608 - constants
+            f" WHERE s.conversation_id = :conversation AND {OWNED} GROUP BY 1 ORDER BY 1",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+    def departed(self, conversation_id: int) -> dict[str, int]:
+        rows = self.all(
+            f"SELECT d.cause, count(*) FROM detached d WHERE d.conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
+            " GROUP BY 1 ORDER BY 1",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return {row[0]: row[1] for row in rows}
+
+    def sub_agents(self, conversation_id: int) -> list[ConversationRow]:
+        # Joined to nothing, so that SQLite looks for them by their parent and not through all of an owner's.
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE parent_id = :id AND owner || '' = :owner"  # noqa: S608 - constants
+            " ORDER BY active DESC, id DESC",
+            id=conversation_id,
+            owner=self.owner,
+        )
+        return [conversation_row(row) for row in rows]
+
+    def message_page(
+        self,
+        conversation_id: int,
+        *,
+        beyond: int | None,
+        newest_first: bool,
+        roles: Sequence[str],
+        since: int | None,
+        before: int | None,
+        limit: int,
+    ) -> list[MessageRow]:
+        base = conversation_id * SPAN
+        first, last = base, base + SPAN
+        if beyond is not None:
+            # Whatever a cursor says, the ids of other conversations are out of reach.
+            edge = base + max(0, min(beyond, SPAN))
+            first, last = (base, edge) if newest_first else (edge, last)
+        named = {f"role{at}": role for at, role in enumerate(roles)}
+        conditions = [
+            (f"m.role IN ({', '.join(f':{name}' for name in named)})", bool(roles)),
+            (f"{_SAID} >= :since", since is not None),
+            (f"{_SAID} < :before", before is not None),
+        ]
+        rows = self.all(
+            f"SELECT {MESSAGE_COLUMNS} FROM message m WHERE m.id > :first AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
+            + "".join(f" AND {condition}" for condition, is_asked in conditions if is_asked)
+            + f" ORDER BY m.id{' DESC' if newest_first else ''} LIMIT :limit",
+            first=first,
+            last=last,
+            conversation=conversation_id,
+            owner=self.owner,
+            since=since,
+            before=before,
+            limit=limit,
+            **named,
+        )
+        return [message_row(row, base) for row in rows]
+
+    def stand(self, conversation_id: int, seqs: Sequence[int]) -> list[PlaceRow]:
+        base = conversation_id * SPAN
+        known = {"conversation": conversation_id, "owner": self.owner}
+        among = f"IN ({self.each_of('seqs', 'bigint')})"
+        themselves = self.all(
+            "SELECT i.ordinal, NULL, -1, 1, NULL FROM item i WHERE i.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND i.summary_id IS NULL AND i.ordinal {among} AND {OWNED} UNION ALL"
+            " SELECT d.ordinal, NULL, -1, 0, d.cause FROM detached d WHERE d.conversation_id = :conversation"
+            f" AND d.summary_id IS NULL AND d.ordinal {among} AND {OWNED}",
+            **known,
+            seqs=self.listing(seqs),
+        )
+        # The plus keeps SQLite from going through all summaries of the conversation for a few of them. UNION and not UNION
+        # ALL: a damaged history that leads back to itself must end all the same.
+        told = self.all(
+            "WITH RECURSIVE up (id, seq) AS (SELECT l.summary_id, l.message_id - :base FROM summary_message l"  # noqa: S608 - constants
+            f" WHERE l.message_id {among} AND {OWNED} UNION"
+            " SELECT l.summary_id, u.seq FROM up u JOIN summary_source l ON l.source_id = u.id)"
+            " SELECT u.seq, s.public_id, s.depth, (SELECT count(*) FROM item i WHERE i.summary_id = u.id),"
+            " (SELECT min(d.cause) FROM detached d WHERE d.summary_id = u.id)"
+            " FROM up u JOIN summary s ON s.id = u.id AND +s.conversation_id = :conversation ORDER BY 1, 3, s.id",
+            **known,
+            base=base,
+            seqs=self.listing([base + seq for seq in seqs]),
+        )
+        return [
+            PlaceRow(seq, name, depth, bool(shown), cause) for seq, name, depth, shown, cause in (*themselves, *told)
+        ]
+
+    def aliases(self, conversation_id: int, seq: int) -> list[str]:
+        rows = self.all(
+            f"SELECT a.name FROM alias a WHERE a.conversation_id = :conversation AND a.seq = :seq AND {OWNED} ORDER BY 1",  # noqa: S608 - constants
+            conversation=conversation_id,
+            seq=seq,
+            owner=self.owner,
+        )
+        return [row[0] for row in rows]
+
+    def other_texts(self, conversation_id: int, seq: int) -> list[CopyRow]:
+        rows = self.all(
+            "SELECT o.text, o.parts, o.meta, o.at, o.created_at FROM copy o WHERE o.message_id = :message"  # noqa: S608 - constants
+            f" AND {OWNED} ORDER BY o.created_at, o.digest",
+            message=conversation_id * SPAN + seq,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [CopyRow(*row) for row in rows]
+
+    def file_page(self, conversation_id: int, *, below: tuple[int, str] | None, limit: int) -> list[FileRow]:
+        after = "" if below is None else " AND (f.created_at, f.id) < (:at, :id)"
+        rows = self.all(
+            f"SELECT {_FILE} FROM file f WHERE f.conversation_id = :conversation AND {OWNED}{after}"  # noqa: S608 - constants
+            " ORDER BY f.created_at DESC, f.id DESC LIMIT :limit",
+            conversation=conversation_id,
+            owner=self.owner,
+            at=below[0] if below else None,
+            id=below[1] if below else None,
+            limit=limit,
+        )
+        return [FileRow(*row) for row in rows]
+
+    def file_totals(self, conversation_id: int) -> tuple[int, int]:
+        rows = self.all(
+            "SELECT count(*), CAST(coalesce(sum(f.bytes), 0) AS bigint) FROM file f"  # noqa: S608 - constants
+            f" WHERE f.conversation_id = :conversation AND {OWNED}",
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return rows[0][0], rows[0][1]
+
+    def files_named(self, file_id: str) -> list[tuple[int, FileRow]]:
+        rows = self.all(
+            f"SELECT f.conversation_id, {_FILE} FROM conversation c JOIN file f ON f.conversation_id = c.id AND f.id = :id"  # noqa: S608 - constants
+            " WHERE c.owner = :owner ORDER BY c.updated_at DESC, c.id DESC",
+            id=file_id,
+            owner=self.owner,
+        )
+        return [(row[0], FileRow(*row[1:])) for row in rows]
+
+
+def _figures(view: Row | None, beside: int, made: Row | None) -> Figures:
+    items, shown, raw, told = view or (0, 0, 0, 0)
+    summaries, depth = made or (0, None)
+    return Figures(items, shown, raw, told + beside, summaries, depth)

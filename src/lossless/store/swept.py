@@ -1,0 +1,185 @@
+"""What nobody needs any more: rows that are over, copies that were kept, room that is not used, conversations that fell silent."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from lossless.store.base import SPAN, ConversationRow, KeptCopy, OverRows
+from lossless.store.core import CONVERSATION_COLUMNS, Core, conversation_row
+from lossless.store.erased import Erased
+
+_HOUR, _DAY = 3_600_000_000, 86_400_000_000
+_NEWEST = (
+    f"coalesce((SELECT coalesce(m.at, m.created_at) FROM message m WHERE m.id = c.id * {SPAN} + c.next_seq - 1),"  # noqa: S608 - constants
+    " c.created_at)"
+)
+# The last message is looked at first: it is one row. What a transplant copied has later ids and earlier times, so the others count too.
+_SILENT = (
+    f"{_NEWEST} < :before AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id > c.id * {SPAN}"  # noqa: S608 - constants
+    f" AND m.id < (c.id + 1) * {SPAN} AND coalesce(m.at, m.created_at) >= :before)"
+)
+_MINE = "conversation_id IN (SELECT c.id FROM conversation c WHERE c.owner = :owner{})"
+_OVER = {
+    "grants": (
+        "recall_grant",
+        "DELETE FROM {}",
+        f"owner = :owner AND coalesce(revoked_at, expires_at) < :now - {_DAY}",
+    ),
+    "manifests": ("manifest", "DELETE FROM {}", f"at < :now - {90 * _DAY} AND {_MINE.format(' AND c.active = 0')}"),
+    # A debt stays owed when nobody is at it any more.
+    "leases": (
+        "debt",
+        "UPDATE {} SET worker = NULL, lease_until = NULL",
+        f"worker IS NOT NULL AND lease_until < :now - {_HOUR} AND {_MINE.format('')}",
+    ),
+}
+_STAMP = re.compile(r"_(\d{8})_(\d{6})_\d+(?:_0)?\Z")
+_VERSION = re.compile(r"_v(\d+)\Z")
+_OWN = "t.conversation_id = c.id"
+_TALLIED = (
+    ("count(*)", "copy", f"t.message_id > c.id * {SPAN} AND t.message_id < (c.id + 1) * {SPAN}"),
+    ("count(*)", "alias", _OWN),
+    ("count(*)", "file", _OWN),
+    ("count(*)", "detached", _OWN),
+    # What goes and comes again has another time.
+    ("count(*) + coalesce(max(t.created_at), 0)", "pin", _OWN),
+    ("count(*) + coalesce(max(t.updated_at), 0)", "cursor", _OWN),
+    ("count(*) + coalesce(max(t.last_at), 0)", "session", _OWN),
+    ("CAST(coalesce(sum(t.revision), 0) AS BIGINT)", "summary", _OWN),
+)
+"""What may come to a conversation without a trace in its row, and how it is noticed."""
+
+
+class Swept(Erased, Core):
+    """See `lossless.store.base.Store` for what each method promises."""
+
+    dialect: str
+
+    @property
+    def _is_file(self) -> bool:
+        return self.dialect == "sqlite" and self.location != ":memory:"
+
+    # conversations
+
+    def silent(self, before: int, *, active: bool) -> list[tuple[ConversationRow, int]]:
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS}, {_NEWEST} AS newest FROM conversation c"  # noqa: S608 - constants
+            f" WHERE c.owner = :owner AND c.active <= :active AND {_SILENT} ORDER BY newest, c.id",
+            owner=self.owner,
+            active=int(active),
+            before=before,
+        )
+        return [(conversation_row(row[:-1]), row[-1]) for row in rows]
+
+    def hold_all(self, ids: Sequence[int]) -> list[ConversationRow]:
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation c WHERE c.owner = :owner"  # noqa: S608 - constants
+            f" AND c.id IN ({self.each_of('ids', 'bigint')}) ORDER BY c.id{self.for_update}",
+            owner=self.owner,
+            ids=self.listing(ids),
+        )
+        return [conversation_row(row) for row in rows]
+
+    def tallies(self, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        counted = ", ".join(f"(SELECT {what} FROM {table} t WHERE {which})" for what, table, which in _TALLIED)  # noqa: S608 - constants
+        rows = self.all(
+            f"SELECT c.id, {counted} FROM conversation c WHERE c.owner = :owner"  # noqa: S608 - constants
+            f" AND c.id IN ({self.each_of('ids', 'bigint')})",
+            owner=self.owner,
+            ids=self.listing(ids),
+        )
+        return {row[0]: row[1:] for row in rows}
+
+    def referring(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        rows = self.all(
+            f"SELECT c.id, c.parent_id FROM conversation c WHERE c.parent_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            ids=self.listing(ids),
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    # rows and files
+
+    def over(self, now: int) -> OverRows:
+        return OverRows(
+            **{
+                name: self.all(f"SELECT count(*) FROM {table} WHERE {which}", owner=self.owner, now=now)[0][0]  # noqa: S608 - constants
+                for name, (table, _, which) in _OVER.items()
+            }
+        )
+
+    def clear_over(self, now: int) -> OverRows:
+        with self.transaction():
+            gone = {
+                name: self.run(f"{what.format(table)} WHERE {which}", owner=self.owner, now=now)
+                for name, (table, what, which) in _OVER.items()
+            }
+        return OverRows(**gone)
+
+    def used_files(self, names: Sequence[str]) -> set[str]:
+        rows = self.all(
+            f"SELECT DISTINCT sha256 FROM file WHERE sha256 IN ({self.each_of('names', 'text')})",  # noqa: S608 - our names
+            names=self.listing(names),
+        )
+        return {row[0] for row in rows}
+
+    def namesakes(self) -> list[str]:
+        return []  # a server has one database of a name
+
+    # copies that were kept
+
+    def copies_kept(self) -> list[KeptCopy]:
+        return [self._kept_file(name) if self._is_file else self._kept_schema(name) for name in self.kept_copies()]
+
+    def _kept_file(self, path: str) -> KeptCopy:
+        found = os.stat(path)
+        return KeptCopy(path, int(found.st_mtime * 1_000_000), found.st_size)
+
+    def _kept_schema(self, name: str) -> KeptCopy:
+        size = self.all(
+            "SELECT CAST(coalesce(sum(pg_total_relation_size(t.oid)), 0) AS BIGINT) FROM pg_class t"
+            " JOIN pg_namespace n ON n.oid = t.relnamespace WHERE n.nspname = :name AND t.relkind = 'r'",
+            name=name,
+        )[0][0]
+        return KeptCopy(name, self._kept_at(name), size)
+
+    def _kept_at(self, name: str) -> int | None:
+        """A schema does not know since when it is there: its name does, or the migration it was made for."""
+        at: datetime | None = None
+        if stamp := _STAMP.search(name):
+            at = datetime.strptime("".join(stamp.groups()), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        elif version := _VERSION.search(name):
+            rows = self.all("SELECT applied_at FROM migration WHERE version = :version", version=int(version[1]))
+            at = rows[0][0] if rows else None
+        return None if at is None else int(at.timestamp() * 1_000_000)
+
+    def drop_copy(self, name: str) -> None:
+        if name not in self.kept_copies():
+            return
+        if self._is_file:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+        else:
+            with self.transaction():
+                self.run(f"DROP SCHEMA {name} CASCADE")
+
+    # room
+
+    def spare(self) -> int:
+        if self.dialect != "sqlite":
+            return 0
+        pages, free, page = (
+            int(self.all(f"PRAGMA {name}")[0][0]) for name in ("page_count", "freelist_count", "page_size")
+        )
+        # What waits in the log of writes takes its place in the file when the log is emptied.
+        return max(0, self.size() - (pages - free) * page)
+
+    def give_back(self) -> bool:
+        if self.dialect != "sqlite":
+            return True  # the server's own to keep (autovacuum)
+        with self.transaction():
+            self.all("PRAGMA incremental_vacuum")
+        return not self.all("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
