@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterator
 
 import click
-import msgspec
 
 from lossless import Answer, Lossless
-from lossless.cli.choose import safe
+from lossless.cli.choose import chosen
+from lossless.cli.frame import Command, answer, conversation, is_json, opened, remark
+from lossless.cli.text import Line, Paint, many
+from lossless.errors import StoreReadOnly
+
+_SHOWN = 8
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("question")
-@click.option("-c", "--conversation", "key", metavar="KEY", help="One conversation; otherwise all of them.")
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
+@conversation(positional=False, otherwise="all of them")
 @click.option("--id", "ids", multiple=True, help="A summary or message to look at; may be repeated.")
 @click.option("--query", help="Words that find the place; otherwise the question itself.")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="How long the answer may be.")
@@ -23,39 +26,50 @@ from lossless.cli.choose import safe
 @click.option(
     "--model", metavar="NAME", help='"provider/model", "command:..." or "extractive"; otherwise what the settings say.'
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ask(
     question: str,
-    key: str | None,
-    db: str | None,
     ids: tuple[str, ...],
     query: str | None,
     max_tokens: int | None,
     token_cap: int | None,
     model: str | None,
-    as_json: bool,
 ) -> None:
-    """Answer QUESTION from what was said, with the words it rests on. Without a model it shows the words alone."""
-    with Lossless.open(db, summarizer=model) as lcm:
+    """Answer QUESTION from what was said, with the words it rests on. Without a model it shows the words alone.
+
+    Asks all conversations, unless one is named. Exits with 1 if the model fails.
+    """
+    with _opened(model) as lcm:
+        key = chosen(lcm)
         asked = lcm if key is None else lcm.conversation(key)
         found = asked.ask(question, ids=ids, query=query, max_tokens=max_tokens, token_cap=token_cap)
-    if as_json:
-        click.echo(json.dumps({"ok": not found.error, "command": "ask", "data": msgspec.to_builtins(found)}))
-    else:
-        _print(found)
+    answer(found, _lines(found), ok=not found.error)
+    if not is_json():
+        if found.error:
+            remark(f"lcm: {found.error}")
+        if len(found.evidence) > _SHOWN:
+            remark(f"\n{many(len(found.evidence) - _SHOWN, 'more piece')} of evidence; --json tells all.")
+        if found.dropped:
+            remark(f"not found in what was read: {'; '.join(found.dropped)}")
     if found.error:
         sys.exit(1)
 
 
-def _print(found: Answer) -> None:
-    if found.error:
-        click.echo(f"lcm: {safe(found.error)}", err=True)
+def _opened(model: str | None) -> Lossless:
+    try:
+        return opened(read_only=False, summarizer=model)
+    except StoreReadOnly:  # where no model is asked, nothing is noted
+        return opened(summarizer=model)
+
+
+def _lines(found: Answer) -> Iterator[Line]:
     if found.answer:
-        click.echo(safe(found.answer))
-    elif not found.evidence:
-        click.echo("Nothing was found.")
-    for each in found.evidence:
+        yield found.answer
+    elif not found.evidence and not found.error:
+        yield "Nothing was found."
+    elif found.evidence:
+        yield Paint("No model answered. What was said:", dim=True)
+    for each in found.evidence[:_SHOWN]:
         when = f", {each.at:%Y-%m-%d %H:%M} UTC" if each.at else ""
-        click.echo(f"\n[{each.id}{when}]\n{safe(each.quote)}")
-    if found.dropped:
-        click.echo(f"\nnot found in what was read: {safe('; '.join(found.dropped))}", err=True)
+        yield ""
+        yield Paint(f"[{each.id}{when}]", "cyan")
+        yield each.quote

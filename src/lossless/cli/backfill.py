@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from click.decorators import FC
 
-from lossless import Lossless, Settings, config
-from lossless.cli.choose import safe
-from lossless.cli.imports import tell
+from lossless import Settings, config
+from lossless.cli.frame import Command, Stopped, answer, named_database, remark
+from lossless.cli.imports import rehearsed
+from lossless.cli.text import many
 from lossless.cli.transplant import lines as transplanted
 from lossless.model import Backfill
 
@@ -29,7 +27,7 @@ def _size(name: str, default: int, about: str, least: int = 1) -> Callable[[FC],
     )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @click.option("--apply", is_flag=True, help="Do it; otherwise nothing is written, and you see what it would take.")
 @click.option("--recompact", is_flag=True, help="Import nothing, only compact what is there.")
@@ -50,15 +48,12 @@ def _size(name: str, default: int, about: str, least: int = 1) -> Callable[[FC],
 @click.option(
     "--model", metavar="NAME", help='"provider/model", "command:..." or "extractive"; otherwise what the settings say.'
 )
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def backfill(
     paths: tuple[Path, ...],
     apply: bool,
     single_root: bool,
     fresh_tail: int | None,
     model: str | None,
-    as_json: bool,
     **given: Any,
 ) -> None:
     """Import the transcripts PATH (files, or directories of them) and compact each conversation to its end.
@@ -69,19 +64,15 @@ def backfill(
     if single_root and fresh_tail:
         raise click.BadOptionUsage("fresh_tail", "--fresh-tail: a single root leaves no tail. Give 0, or leave it out.")
     tail = (0 if single_root else _TAIL) if fresh_tail is None else fresh_tail
+    settings = _settings(given)
     verb = {name: given[name] for name in ("recompact", "transplant_to", "title", "key")}
     try:
-        with _opened(_settings(given), model, apply) as lcm:
+        with rehearsed(settings.database, apply, settings=settings, summarizer=model) as lcm:
             done = lcm.backfill(paths, apply=apply, single_root=single_root, tail=tail, progress=_progress, **verb)
     except KeyboardInterrupt:
-        click.echo("Stopped. What was written stays; the same command goes on from there.", err=True)
-        sys.exit(130)
+        raise Stopped("What was written stays; the same command goes on from there.") from None
     failed = any(each.failure for each in done)
-    if as_json:
-        data = msgspec.to_builtins(done, str_keys=True)
-        click.echo(json.dumps({"ok": not failed, "command": "backfill", "data": {"conversations": data}}))
-    else:
-        click.echo(safe("\n".join(line for each in done for line in _lines(each, apply))))
+    answer({"conversations": done}, (line for each in done for line in _lines(each, apply)), ok=not failed)
     sys.exit(1 if failed else 0)
 
 
@@ -92,26 +83,11 @@ def _settings(given: dict[str, Any]) -> Settings:
         "condensed_min_fanout": given["condensed_fanout"],
         "condensed_min_fanout_hard": given["hard_fanout"],
     }
-    return config.load({"database_path": given["db"], "prompt_dir": given["prompt_dir"], **named, **fanouts})
-
-
-@contextmanager
-def _opened(settings: Settings, model: str | None, apply: bool) -> Iterator[Lossless]:
-    """The database, for reading only unless something is to be written; if there is none, an empty one that is gone again."""
-    named = settings.database
-    is_there = not config.is_file(named) or Path(named).exists()
-    with Lossless.open(
-        named if apply or is_there else ":memory:",
-        settings=settings,
-        summarizer=model,
-        read_only=is_there and not apply,
-        on_event=tell,
-    ) as lcm:
-        yield lcm
+    return config.load({"database_path": named_database(), "prompt_dir": given["prompt_dir"], **named, **fanouts})
 
 
 def _progress(key: str, made: int, about: int) -> None:
-    click.echo(safe(f"{key}: {made:,} of about {about:,} summaries"), err=True)
+    remark(f"{key}: {made:,} of about {many(about, 'summary', 'summaries')}")
 
 
 def _lines(done: Backfill, apply: bool) -> Iterator[str]:
@@ -119,10 +95,11 @@ def _lines(done: Backfill, apply: bool) -> Iterator[str]:
     if done.failure and not done.applied:
         yield f"{what}: {done.failure}"
         return
-    yield f"{what}: {done.imported:,} messages {'imported' if apply else 'to import'}, {done.known:,} were here"
+    yield f"{what}: {many(done.imported, 'message')} {'imported' if apply else 'to import'}, {done.known:,} were here"
     if done.applied:
-        yield f"{len(done.made):,} summaries made: {done.tokens_before:,} -> {done.tokens_after:,} tokens in the context"
-        yield f"left in it: {done.summaries_left:,} summaries, {done.messages_left:,} messages"
+        made = many(len(done.made), "summary", "summaries")
+        yield f"{made} made: {done.tokens_before:,} -> {done.tokens_after:,} tokens in the context"
+        yield f"left in it: {many(done.summaries_left, 'summary', 'summaries')}, {many(done.messages_left, 'message')}"
     else:
         yield from _expected(done)
     if done.transplant:
@@ -136,7 +113,6 @@ def _lines(done: Backfill, apply: bool) -> Iterator[str]:
 def _expected(done: Backfill) -> Iterator[str]:
     told = done.expected
     cost = "no model is asked" if done.model == "extractive" else f"{done.model} is asked"
-    yield (
-        f"about {told.calls:,} summaries: {told.tokens_read:,} tokens to read, {told.tokens_written:,} to write ({cost})"
-    )
+    calls = many(told.calls, "summary", "summaries")
+    yield f"about {calls}: {told.tokens_read:,} tokens to read, {told.tokens_written:,} to write ({cost})"
     yield f"{done.tokens_before:,} -> about {told.tokens_left:,} tokens in the context"

@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from typing import Any
 
 import click
 import msgspec
 
-from lossless import Lossless, StoredMessage
-from lossless.cli.choose import choose, safe
-from lossless.model import Context
+from lossless import StoredMessage
+from lossless.cli.choose import choose
+from lossless.cli.frame import Command, answer, as_json, conversation, opened
+from lossless.cli.text import Line, Paint, many, one_line, width
+from lossless.cli.titled import titled
+from lossless.engine.reading import words
+from lossless.model import Context, Summary
 
 _FORMATS = ("anthropic", "openai_chat", "openai_responses", "openclaw")
+_LEAST = 5
+_OVER = "pins and the newest turn are always shown, and are more than that by themselves"
+_BESIDE = "a summary is sent in a frame, pins come before it, references stand for what is too large"
 
 
-@click.command()
-@click.argument("key", required=False)
-@click.option("-c", "--conversation", "named", metavar="KEY", help="The conversation; the same as KEY.")
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
+@click.command(cls=Command)
+@conversation()
 @click.option(
     "--window", type=click.IntRange(min=1), help="Assemble for a model of so many tokens; otherwise the whole view."
 )
 @click.option("--at", metavar="TIME", help="What was shown at a past time (ISO 8601) or turn (a number).")
-@click.option("--as-prompt", type=click.Choice(_FORMATS), help="The request as a provider gets it, as JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def context(
-    key: str | None,
-    named: str | None,
-    db: str | None,
-    window: int | None,
-    at: str | None,
-    as_prompt: str | None,
-    as_json: bool,
-) -> None:
-    """What a model is shown of a conversation: every item, in order, with its cost."""
-    with Lossless.open(db, read_only=True) as lcm:
-        chat = choose(lcm, named or key)
+@click.option("--as-prompt", type=click.Choice(_FORMATS), help="The request alone, as a provider gets it, as JSON.")
+def context(window: int | None, at: str | None, as_prompt: str | None) -> None:
+    """What a model is shown of a conversation: every item, in order, with its cost. Reads only."""
+    with opened() as lcm:
+        chat = choose(lcm)
         if at is not None:
             shown = chat.context(at=int(at) if at.isdigit() else at)
         else:
             shown = chat.context() if window is None else chat.assemble(window)
     if as_prompt:
-        click.echo(json.dumps(_wire(as_prompt, shown), indent=2, ensure_ascii=True))
-    elif as_json:
-        click.echo(json.dumps({"ok": True, "command": "context", "data": _data(shown)}))
+        click.echo(as_json(_wire(as_prompt, shown), indent=2))
     else:
-        click.echo("\n".join(_lines(shown)))
+        answer(_data(shown), _lines(shown, None if at else window))
 
 
 def _wire(name: str, shown: Context) -> dict[str, Any]:
@@ -73,26 +67,34 @@ def _item(item: Any) -> dict[str, Any]:
     return {"id": item.id, "depth": item.depth, "tokens": item.tokens, "text": item.text}
 
 
-def _lines(shown: Context) -> list[str]:
-    lines = [f"{len(shown.items)} items, {shown.tokens:,} tokens ({shown.reason})"]
+def _lines(shown: Context, window: int | None) -> Iterator[Line]:
+    of = f" of {window:,}" if window else ""
+    left = f"; {len({each.id for each in shown.left_out}):,} left out" if shown.left_out else ""
+    yield f"{many(len(shown.items), 'item')}, {shown.tokens:,}{of} tokens ({shown.reason}){left}"
+    if shown.over_budget:
+        yield from titled("over budget", _OVER, "yellow")
     for item in shown.items:
+        is_message = isinstance(item, StoredMessage)
         what = f"{item.seq:>6} {item.role:<9}" if isinstance(item, StoredMessage) else f"{item.id} d{item.depth}"
-        lines.append(f"{what} {item.tokens:>7,}  {safe(' '.join(item.text[:300].split()))[:100]}")
-    lines += [f"left out: {left.id} ({left.reason}, {left.tokens:,} tokens)" for left in shown.left_out]
-    return lines
+        head = f"{what} {item.tokens:>7,}  "
+        room = width() - len(head)
+        yield Paint(head, None if is_message else "cyan"), one_line(_told(item), room) if room >= _LEAST else ""
+    if beside := shown.tokens - sum(item.tokens for item in shown.items):
+        yield from titled("as it is sent", f"{beside:+,} tokens: {_BESIDE}", dim=True)
+    for left_out in shown.left_out:
+        yield from titled("left out", f"{left_out.id} ({left_out.reason}, {many(left_out.tokens, 'token')})", "yellow")
 
 
-@click.command()
+def _told(item: StoredMessage | Summary) -> str:
+    return item.text or (words(item.message) if isinstance(item, StoredMessage) else "")
+
+
+@click.command(cls=Command)
 @click.argument("what")
-@click.option("-c", "--conversation", "key", metavar="KEY", help="The conversation; otherwise the newest.")
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
+@conversation(positional=False)
 @click.option("--window", type=click.IntRange(min=1), help="The model's window, in tokens.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def explain(what: str, key: str | None, db: str | None, window: int | None, as_json: bool) -> None:
-    """Why WHAT (a message's id, or words that stand in it) is, or is not, in the context."""
-    with Lossless.open(db, read_only=True) as lcm:
-        found = choose(lcm, key).explain(what, window=window)
-    if as_json:
-        click.echo(json.dumps({"ok": True, "command": "explain", "data": msgspec.to_builtins(found)}))
-    else:
-        click.echo(safe(found.text))
+def explain(what: str, window: int | None) -> None:
+    """Why WHAT (a message's id, or words that stand in it) is, or is not, in the context. Reads only."""
+    with opened() as lcm:
+        found = choose(lcm, what).explain(what, window=window)
+    answer(found, [found.text])

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lossless import Conversation, Lossless, Message, Settings, Summary
+from lossless.cli.frame import Plain, answer, is_json, noted
+from lossless.cli.text import many
 from lossless.config import data_dir
 from lossless.errors import InvalidInput
 from lossless.events import Event
@@ -34,7 +36,7 @@ SETTINGS = {
 _BATCH = 20
 
 
-@click.command()
+@click.command(cls=Plain)
 @click.argument("transcript", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--db", metavar="PATH", help="Where to put the demo's database; otherwise beside your own.")
 def demo(transcript: Path | None, db: str | None) -> None:
@@ -45,7 +47,8 @@ def demo(transcript: Path | None, db: str | None) -> None:
     """
     from rich.console import Console
 
-    console = Console(highlight=False)
+    as_json = is_json(otherwise=False)
+    console = Console(highlight=False, quiet=as_json)
     messages, detail = _conversation(transcript)
     path = Path(db) if db else data_dir() / "demo.db"
     if db and path.exists():
@@ -54,10 +57,17 @@ def demo(transcript: Path | None, db: str | None) -> None:
         )
     _fresh(path)
     settings = Settings(database_path=str(path), **SETTINGS)  # type: ignore[arg-type]  # whole numbers, all of them
-    with Lossless.open(settings=settings, summarizer="extractive", on_event=_told_below) as lcm:
-        chat = lcm.conversation(KEY)
-        done = _taken_in(console, chat, messages)
-        _report(console, chat, messages, done, detail, path)
+    try:
+        with Lossless.open(settings=settings, summarizer="extractive", on_event=_told_below) as lcm:
+            chat = noted(lcm).conversation(KEY)
+            done = _taken_in(console, chat, messages)
+            _report(console, chat, messages, done, detail, path)
+            if as_json:
+                answer(_data(chat, done), [])
+    except KeyboardInterrupt:
+        # Half a demo is of no use, and would be in the way of the next.
+        _fresh(path)
+        raise
 
 
 def _conversation(transcript: Path | None) -> tuple[list[Message], tuple[str, str] | None]:
@@ -101,6 +111,18 @@ def _taken_in(console: Console, chat: Conversation, messages: list[Message]) -> 
     return done
 
 
+def _data(chat: Conversation, done: list[Compaction]) -> dict[str, int]:
+    stored, shown = chat.messages(), chat.context()
+    return {
+        "messages": len(stored),
+        "tokens": sum(each.tokens for each in stored),
+        "window": WINDOW,
+        "context_tokens": shown.tokens,
+        "summaries": len(chat.summaries()),
+        "compactions": sum(1 for each in done if each.summaries),
+    }
+
+
 def _report(
     console: Console,
     chat: Conversation,
@@ -115,9 +137,8 @@ def _report(
         f"[bold]{len(messages):,} messages, {raw:,} tokens[/bold] of history; a model with a window of {WINDOW:,}."
     )
     console.print(f"It would see [bold]{context.tokens:,} tokens[/bold]: {_shown(context.items)}.")
-    console.print(
-        f"{len(summaries)} summaries were made in {sum(1 for each in done if each.summaries)} compactions, no model asked.\n"
-    )
+    made = f"{many(len(summaries), 'summary', 'summaries')} made"
+    console.print(f"{made} in {many(sum(bool(each.summaries) for each in done), 'compaction')}, no model asked.\n")
     console.print(_tree(chat))
     console.print("\n[bold]What the model would see[/bold], its beginning:")
     first = next((item for item in context.items if isinstance(item, Summary)), None)
@@ -126,14 +147,15 @@ def _report(
     if detail:
         _recall(console, chat, detail)
     console.print(
-        f"\nThe database is {path}. Look at it: lcm context --db {path}, lcm grep, lcm describe, lcm explain",
+        f"\nThe database is {path}. Look at it: lcm status --db {path}, lcm summaries tree, lcm context, lcm grep",
         markup=False,
+        soft_wrap=True,
     )
 
 
 def _shown(items: tuple[object, ...]) -> str:
     count = sum(isinstance(item, Summary) for item in items)
-    return f"{count} summaries and the {len(items) - count} newest messages"
+    return f"{many(count, 'summary', 'summaries')} and the {many(len(items) - count, 'newest message')}"
 
 
 def _tree(chat: Conversation) -> Tree:

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 
 import click
-import msgspec
 
-from lossless import Lossless
-from lossless.cli.choose import safe
+from lossless.cli.frame import Command, answer, opened
+from lossless.cli.text import many, one_line
 from lossless.model import Applied
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("summary", metavar="ID")
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
 @click.option("--apply", is_flag=True, help="Do it; otherwise it is only told.")
-@click.option("--purge", is_flag=True, help="Remove the summary for good, if nothing was made from it.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def dissolve(summary: str, db: str | None, apply: bool, purge: bool, as_json: bool) -> None:
-    """Put the sources of the summary ID in its place in the context."""
-    with Lossless.open(db) as lcm:
+@click.option(
+    "--purge", is_flag=True, help="Remove the summary too, if nothing was made from it; `lcm undo` brings it back."
+)
+def dissolve(summary: str, apply: bool, purge: bool) -> None:
+    """Put the sources of the summary ID in its place in the context. `lcm undo` takes it back."""
+    with opened(read_only=not apply) as lcm:
         done = lcm.holding(summary).dissolve(summary, apply=apply, purge=purge)
-    if as_json:
-        click.echo(json.dumps({"ok": True, "command": "dissolve", "data": msgspec.to_builtins(done)}))
-    else:
-        click.echo(safe("\n".join(_lines(summary, done))))
+    answer(done, _lines(summary, done))
 
 
-def _lines(summary: str, done: Applied) -> list[str]:
+def _lines(summary: str, done: Applied) -> Iterator[str]:
     plan = done.plan
     change = plan.tokens_after - plan.tokens_before
-    lines = [f"{summary} gives way to {len(plan.steps):,} sources:"]
-    lines += [f"  {step.id} d{step.depth} {step.tokens:>7,}  {' '.join(step.old.split())[:80]}" for step in plan.steps]
-    lines.append(f"context: {change:+,} tokens ({plan.tokens_before:,} → {plan.tokens_after:,})")
-    lines += [f"in the way of a purge: {each}" for each in plan.review]
+    yield f"{summary} gives way to {many(len(plan.steps), 'source')}:"
+    for step in plan.steps:
+        yield f"  {step.id} d{step.depth} {step.tokens:>7,}  {one_line(step.old, 80)}"
+    yield f"context: {change:+,} tokens ({plan.tokens_before:,} → {plan.tokens_after:,})"
+    yield from (f"in the way of a purge: {each}" for each in plan.review)
     if done.operation:
-        return [*lines, f"Done as {done.operation}; `lcm undo {done.operation}` takes it back."]
-    return [*lines, "Nothing was written; --apply does it."]
+        yield f"Done as {done.operation}; `lcm undo {done.operation}` takes it back."
+    else:
+        yield "Nothing was written; --apply does it."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -11,18 +10,17 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from lossless import Lossless
-from lossless.cli.choose import safe
+from lossless.cli.frame import Group, answer, conversation, keys, named_conversation, opened
+from lossless.cli.text import Line, Paint, many
 from lossless.model import Cleaning, Finding, Fix, Health, Proof, Severity
 
 _UNWELL = 6
 _SHOWN = 5
 _MOST_STEPS = 100
-_db = click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_COLOURS = {"critical": "red", "error": "red", "warn": "yellow", "info": "cyan"}
 
 
-class _Doctor(click.Group):
+class _Doctor(Group):
     """A group whose command `check` need not be named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -36,7 +34,7 @@ def doctor() -> None:
 
 
 @doctor.command()
-@click.argument("conversation", required=False)
+@conversation()
 @click.option(
     "--check", "checks", metavar="ID", multiple=True, help="Only this check, and closely; as often as you like."
 )
@@ -48,51 +46,56 @@ def doctor() -> None:
     show_default=True,
     help=f"Exit with {_UNWELL} if anything is as bad as that, or worse.",
 )
-@_db
-@_json
-def check(
-    conversation: str | None, checks: tuple[str, ...], prove: bool, fail_on: Severity, db: str | None, as_json: bool
-) -> None:
-    """Examine the database, or the conversation of that key or id. Only reads."""
-    with Lossless.open(db, read_only=True) as lcm:
+def check(checks: tuple[str, ...], prove: bool, fail_on: Severity) -> None:
+    """Examine the database, or the conversation of that key or id. Reads only."""
+    with opened() as lcm:
+        named = _named(named_conversation())
         found: Health | tuple[Proof, ...]
         if prove:
-            found = lcm.prove(conversation)
+            found = lcm.prove(named)
             unwell = not all(each.holds for each in found)
         else:
-            found = lcm.doctor(conversation, list(checks) or None)
+            found = lcm.doctor(named, list(checks) or None)
             unwell = bool(found.at_least(fail_on))
-    if as_json:
-        _print_json("doctor", _proofs(found) if isinstance(found, tuple) else found, ok=not unwell)
+    if isinstance(found, tuple):
+        answer(_proofs(found), map(_flat, _proven(found)), ok=not unwell, command="doctor")
     else:
-        _print_lines(_proven(found) if isinstance(found, tuple) else _examined(found))
+        answer(found, map(_flat, _examined(found)), ok=not unwell, command="doctor")
     sys.exit(_UNWELL if unwell else 0)
 
 
-def _print_json(command: str, data: Any, *, ok: bool = True) -> None:
-    click.echo(json.dumps({"ok": ok, "command": command, "data": msgspec.to_builtins(data)}))
+def _named(conversation: str | None) -> str | int | None:
+    """A conversation by its key, or as `#12` by its id, archived or not."""
+    is_id = conversation is not None and re.fullmatch(r"#[0-9]{1,18}", conversation)
+    return int(conversation[1:]) if conversation and is_id else conversation
 
 
-def _print_lines(lines: Iterator[str]) -> None:
-    for line in lines:
-        click.echo(safe(re.sub(r"\s*[\r\n]\s*", " ", line)))  # a key or an id may hold a line of its own
+def _flat(line: Line) -> Line:
+    """A key or an id may hold a line of its own."""
+    if isinstance(line, str):
+        return re.sub(r"\s*[\r\n]\s*", " ", line)
+    if isinstance(line, Paint):
+        return line._replace(text=str(_flat(line.text)))
+    return tuple(
+        piece._replace(text=str(_flat(piece.text))) if isinstance(piece, Paint) else str(_flat(piece)) for piece in line
+    )
 
 
 def _proofs(found: tuple[Proof, ...]) -> list[dict[str, Any]]:
     return [{**msgspec.to_builtins(each), "accounted": each.accounted, "holds": each.holds} for each in found]
 
 
-def _examined(found: Health) -> Iterator[str]:
+def _examined(found: Health) -> Iterator[Line]:
     levels = get_args(Severity)
     for each in sorted(found.findings, key=lambda finding: -levels.index(finding.severity)):
         yield from _finding(each)
-    worst = f"{len(found.findings):,} findings" if found.findings else "nothing to complain of"
-    yield f"{len(found.checked)} checks in {found.seconds:.1f} s: {worst}"
+    worst = many(len(found.findings), "finding") if found.findings else "nothing to complain of"
+    yield Paint(f"{len(found.checked)} checks in {found.seconds:.1f} s: {worst}", None if found.findings else "green")
 
 
-def _finding(each: Finding) -> Iterator[str]:
+def _finding(each: Finding) -> Iterator[Line]:
     where = "" if each.conversation is None else f" (conversation {each.conversation})"
-    yield f"{each.severity:<8} {each.check}  {each.text}{where}"
+    yield Paint(f"{each.severity:<8}", _COLOURS[each.severity], bold=True), f" {each.check}  {each.text}{where}"
     if each.samples:
         more = f", and {each.count - _SHOWN:,} more" if each.count > _SHOWN < len(each.samples) else ""
         yield f"              {', '.join(each.samples[:_SHOWN])}{more}"
@@ -100,9 +103,10 @@ def _finding(each: Finding) -> Iterator[str]:
         yield f"              {each.fix}"
 
 
-def _proven(found: tuple[Proof, ...]) -> Iterator[str]:
+def _proven(found: tuple[Proof, ...]) -> Iterator[Line]:
     for each in found:
-        yield f"{each.key} (conversation {each.conversation}): {'nothing is lost' if each.holds else 'NOT PROVEN'}"
+        holds = Paint("nothing is lost", "green") if each.holds else Paint("NOT PROVEN", "red", bold=True)
+        yield f"{each.key} (conversation {each.conversation}): ", holds
         yield f"  {each.messages:>11,}  messages"
         yield f"  {each.context:>11,}  in the context"
         yield f"  {each.below:>11,}  below it: {each.items:,} items in all"
@@ -120,18 +124,13 @@ def _proven(found: tuple[Proof, ...]) -> Iterator[str]:
 
 @doctor.command()
 @click.argument("checks", metavar="ID...", nargs=-1, required=True)
-@click.option("-c", "--conversation", metavar="KEY", help="Only in this conversation.")
+@click.option("-c", "--conversation", "named", metavar="KEY", shell_complete=keys, help="Only in this conversation.")
 @click.option("--apply", is_flag=True, help="Do it; otherwise it is only told what would be done.")
-@_db
-@_json
-def fix(checks: tuple[str, ...], conversation: str | None, apply: bool, db: str | None, as_json: bool) -> None:
+def fix(checks: tuple[str, ...], named: str | None, apply: bool) -> None:
     """Put right what these checks find. Messages are never changed, and a copy is kept first."""
-    with Lossless.open(db, read_only=not apply) as lcm:
-        done = lcm.fix(list(checks), conversation, apply=apply)
-    if as_json:
-        _print_json("doctor fix", done, ok=not done.refused)
-    else:
-        _print_lines(_fixed(done))
+    with opened(read_only=not apply) as lcm:
+        done = lcm.fix(list(checks), _named(named), apply=apply)
+    answer(done, map(_flat, _fixed(done)), ok=not done.refused)
     sys.exit(_UNWELL if done.refused else 0)
 
 
@@ -155,24 +154,26 @@ def _fixed(done: Fix) -> Iterator[str]:
 @click.argument("rule", required=False)
 @click.option("--apply", is_flag=True, help="Export them and remove them; otherwise they are only listed.")
 @click.option("--archive", metavar="PATH", help="Where they are exported to; otherwise beside the database.")
-@_db
-@_json
-def clean(rule: str | None, apply: bool, archive: str | None, db: str | None, as_json: bool) -> None:
+@click.option(
+    "--without-files", is_flag=True, help="Also if payloads of theirs cannot be read and so are not exported."
+)
+def clean(rule: str | None, apply: bool, archive: str | None, without_files: bool) -> None:
     """Remove conversations that nobody needs, by one RULE or by all."""
-    with Lossless.open(db, read_only=not apply) as lcm:
-        done = lcm.clean(rule, apply=apply, archive=archive)
-    if as_json:
-        _print_json("doctor clean", done)
-    else:
-        _print_lines(_cleaned(done))
+    with opened(read_only=not apply) as lcm:
+        done = lcm.clean(rule, apply=apply, archive=archive, without_files=without_files)
+    answer(done, map(_flat, _cleaned(done)))
 
 
 def _cleaned(done: Cleaning) -> Iterator[str]:
     for each in done.junk:
-        yield f"{each.rule:<22} {each.conversations:,} conversations, {each.messages:,} messages"
+        yield f"{each.rule:<22} {many(each.conversations, 'conversation')}, {many(each.messages, 'message')}"
         yield from (f"    {example}" for example in each.examples)
-    total = f"{done.conversations:,} conversations with {done.messages:,} messages"
+    total = f"{many(done.conversations, 'conversation')} with {many(done.messages, 'message')}"
     if done.applied:
-        yield f"Removed {total} and {done.files:,} files; they are in {done.archive}"
+        yield f"Removed {total} and {many(done.files, 'file')}; they are in {done.archive}"
+        if done.changed:
+            yield f"{many(done.changed, 'conversation')} changed meanwhile and stayed."
+        if done.doubtful:
+            yield f"{many(done.doubtful, 'payload')} may be another database's; `lcm gc --unshared --apply` removes them."
     else:
         yield f"{total} in all; --apply removes them" if done.conversations else "Nothing to clean."

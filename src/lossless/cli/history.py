@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 
 import click
-import msgspec
 
-from lossless import Lossless
-from lossless.cli.choose import safe
+from lossless.cli.choose import chosen
+from lossless.cli.frame import Command, answer, conversation, opened
+from lossless.cli.text import flat
+from lossless.model import Operation
 
 
-@click.command()
-@click.argument("conversation", required=False, metavar="[CONVERSATION]")
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many, the newest first.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def history(conversation: str | None, db: str | None, limit: int, as_json: bool) -> None:
+@click.command(cls=Command)
+@conversation(otherwise="all of them")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many, the newest first."
+)
+def history(limit: int) -> None:
     """What was rewritten, repaired, dissolved or merged, in all conversations or in one. Reads only."""
-    with Lossless.open(db, read_only=True) as lcm:
-        found = lcm.history(conversation, limit)
-    if as_json:
-        click.echo(json.dumps({"ok": True, "command": "history", "data": msgspec.to_builtins(found)}))
-        return
+    with opened() as lcm:
+        found = lcm.history(chosen(lcm), limit)
+    answer(found, _lines(found))
+
+
+def _lines(found: list[Operation]) -> Iterator[str]:
     for each in found:
-        click.echo(
-            safe(f"{each.id}  {each.at:%Y-%m-%d %H:%M} UTC  {each.status:<8} {each.conversation}: {each.summary}")
-        )
+        yield f"{each.id}  {each.at:%Y-%m-%d %H:%M} UTC  {each.status:<8} {flat(str(each.conversation))}: {flat(each.summary)}"
     if not found:
-        click.echo("Nothing was done to old data yet.")
+        yield "Nothing was done to old data yet."
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("operation", metavar="OP")
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def undo(operation: str, db: str | None, as_json: bool) -> None:
+def undo(operation: str) -> None:
     """Take the operation OP back: every row it touched is as it was before, or nothing is changed."""
-    with Lossless.open(db) as lcm:
+    with opened(read_only=False) as lcm:
         done = lcm.undo(operation)
-    if as_json:
-        click.echo(json.dumps({"ok": True, "command": "undo", "data": msgspec.to_builtins(done)}))
-    else:
-        click.echo(safe(f"{done.id} undone: {done.summary}"))
+    answer(done, [f"{done.id} undone: {done.summary}"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,25 +13,25 @@ import click
 import msgspec
 
 from lossless import Lossless, config
-from lossless.cli.choose import safe
+from lossless.cli.frame import Command, Stopped, answer, is_json, is_there, named_database, noted_place, remark
 from lossless.cli.places import places
+from lossless.cli.text import many, safe
 from lossless.engine.importing import Progress
 from lossless.events import Event, log
 from lossless.model import ImportedSource, ImportReport
 
+_HEADS = ("status", "new", "known", "kind", "conversation", "path", "")
 _TOLD_HERE = ("transcript.", "ingest.")
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @click.option("--apply", is_flag=True, help="Do it; otherwise nothing is written, and you see what would be done.")
 @click.option("--key", metavar="KEY", help="The conversation, for a single transcript; otherwise it names its own.")
 @click.option("--since", metavar="TIME", help="Only files written from this time on (ISO 8601).")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Read at most so many files.")
 @click.option("--files-dir", metavar="DIR", help="Where a database keeps its large files, if not beside it.")
-@click.option("--db", metavar="PATH_OR_URL", help="The database to import into; otherwise what the settings say.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def import_(paths: tuple[Path, ...], apply: bool, db: str | None, as_json: bool, **options: Any) -> None:
+def import_(paths: tuple[Path, ...], apply: bool, **options: Any) -> None:
     """Bring history in: files, or directories of them.
 
     A PATH is a session of Claude Code, Codex, OpenClaw or pi, a file of plain messages, a database of lossless-claw or
@@ -40,14 +39,12 @@ def import_(paths: tuple[Path, ...], apply: bool, db: str | None, as_json: bool,
     programs keep their sessions. What is here already is not read again. Exits with 1 if anything could not be read.
     """
     try:
-        with _opened(db, apply) as lcm, _progress(apply) as progress:
+        with rehearsed(named_database() or config.load().database, apply) as lcm, _progress(apply) as progress:
             report = lcm.import_(paths or _found(), apply=apply, progress=progress, **options)
     except KeyboardInterrupt:
-        click.echo("Stopped. What was imported stays; the same command goes on from there.", err=True)
-        sys.exit(130)
-    if as_json:
-        data = {**msgspec.to_builtins(report), "messages": report.messages}
-        click.echo(json.dumps({"ok": not report.errors, "command": "import", "data": data}))
+        raise Stopped("What was imported stays; the same command goes on from there.") from None
+    if is_json():
+        answer({**msgspec.to_builtins(report), "messages": report.messages}, [], ok=not report.errors)
     else:
         _print(report)
     sys.exit(1 if report.errors else 0)
@@ -57,11 +54,9 @@ def _found() -> list[Path]:
     """The known places that are there, told on standard error."""
     found = places()
     for program, path in found:
-        click.echo(safe(f"{program}: {path}"), err=True)
+        remark(f"{program}: {path}")
     if not found:
-        click.echo(
-            "No sessions of Claude Code, Codex, OpenClaw or pi are in their usual places. Name a PATH.", err=True
-        )
+        remark("No sessions of Claude Code, Codex, OpenClaw or pi are in their usual places. Name a PATH.")
     return [path for _, path in found]
 
 
@@ -72,11 +67,12 @@ def tell(event: Event) -> None:
 
 
 @contextmanager
-def _opened(db: str | None, apply: bool) -> Iterator[Lossless]:
+def rehearsed(database: str, apply: bool, **how: Any) -> Iterator[Lossless]:
     """The database, for reading only unless something is to be written; if there is none, an empty one that is gone again."""
-    named = db or config.load().database
-    is_there = not config.is_file(named) or Path(named).exists()
-    with Lossless.open(db if apply or is_there else ":memory:", read_only=is_there and not apply, on_event=tell) as lcm:
+    exists = is_there(database)
+    place = database if apply or exists else ":memory:"
+    with Lossless.open(place, read_only=exists and not apply, on_event=tell, **how) as lcm:
+        noted_place(lcm.location if apply or exists else database)
         yield lcm
 
 
@@ -107,9 +103,11 @@ def _print(report: ImportReport) -> None:
     console = Console(highlight=False)
     if told and console.is_terminal:
         console.print(_table(told))
-    else:
-        for each in told:
-            click.echo("  ".join(_cells(each)))
+    elif told:
+        rows = [_HEADS, *map(_cells, told)]
+        wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for cells in rows:
+            click.echo("  ".join(map(str.ljust, cells, wide)).rstrip())
     for each in told:
         for note in each.notes:
             click.echo(safe(f"{Path(each.path).name}: {note}"))
@@ -121,20 +119,20 @@ def _table(told: list[ImportedSource]) -> Any:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    for title in ("status", "new", "known", "kind", "conversation", "path", ""):
+    for title in _HEADS:
         table.add_column(title, justify="right" if title in ("new", "known") else "left", overflow="fold")
     for each in told:
         table.add_row(*map(Text, _cells(each)))
     return table
 
 
-def _cells(each: ImportedSource) -> list[str]:
+def _cells(each: ImportedSource) -> tuple[str, ...]:
     key = each.key or (f"{each.conversations:,} conversations" if each.conversations else "")
     why = [each.reason] if each.reason else []
     why += [f"{count:,} {reason}" for reason, count in each.skipped.items()]
     why += [f"{each.outside:,} out of the context"] if each.outside else []
     cells = [each.status, f"{each.messages:,}", f"{each.known:,}", each.kind, key, each.path, "; ".join(why)]
-    return [safe(cell.replace("\n", " ")) for cell in cells]
+    return tuple(safe(cell.replace("\n", " ")) for cell in cells)
 
 
 def _summary(report: ImportReport) -> str:
@@ -150,7 +148,3 @@ def _summary(report: ImportReport) -> str:
     if counts["would-import"]:
         told.append("Nothing was written; --apply does it.")
     return safe(" ".join(told))
-
-
-def many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

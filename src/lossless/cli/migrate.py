@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
-import msgspec
 
 from lossless import Lossless
-from lossless.cli.choose import safe
+from lossless.cli.frame import Plain, answer, progress
 from lossless.config import redact_url
 from lossless.engine.moving import Progress
 from lossless.model import Migration
 
 
-@click.command()
+@click.command(cls=Plain)
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def migrate(source: str, target: str, as_json: bool) -> None:
+def migrate(source: str, target: str) -> None:
     """Copy the database SOURCE, of all owners, into the new database TARGET, and prove that all of it is there.
 
     Both are paths or postgresql:// URLs. SOURCE is only read; TARGET has to be empty, or a migration from SOURCE that was
-    broken off and now goes on. Let the hosts rest meanwhile: what they write after it began stays behind.
+    broken off and now goes on. Let the hosts rest meanwhile: what they write after it began stays behind. Prints tables,
+    rows and the digest.
     """
     with Lossless.open(source, read_only=True) as lcm, _progress() as progress:
         done = lcm.migrate(target, progress=progress)
-    if as_json:
-        click.echo(json.dumps({"ok": True, "command": "migrate", "data": msgspec.to_builtins(done)}))
-    else:
-        click.echo(safe("\n".join(_lines(done, redact_url(target)))))
+    answer(done, _lines(done, redact_url(target)))
 
 
 @contextmanager
@@ -51,7 +46,7 @@ def _progress() -> Iterator[Progress]:
 
 def _tell(table: str, done: int, total: int) -> None:
     if done == total:
-        click.echo(f"{table}: {total:,}", err=True)
+        progress(f"{table}: {total:,}")
 
 
 def _lines(done: Migration, target: str) -> Iterator[str]:

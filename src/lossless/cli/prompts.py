@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import TextIO
 
@@ -11,64 +9,65 @@ import click
 import msgspec
 
 from lossless import Settings, config
+from lossless.cli.frame import Group, Plain, answer, is_json, remark
 from lossless.engine import prompts as engine
 from lossless.engine.prompts import Templates
 from lossless.errors import InvalidInput
 
-# What moves a cursor, changes a colour or turns the direction of writing could make a text look like another one.
-_UNSAFE = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
-
 _prompt_dir = click.option(
     "--prompt-dir", metavar="DIR", help="Where your own prompts are; otherwise what the settings say."
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _text = click.File(encoding="utf-8", errors="replace")
 
 
-@click.group()
+class _Prompts(Group):
+    command_class = Plain
+
+
+@click.group(cls=_Prompts)
 def prompts() -> None:
     """The prompts that ask for summaries, and your own in their place.
 
-    A NAME is that of a file, as `list` shows it; .txt may follow.
+    They are system, leaf, condensed-d1, condensed-d2 and condensed-d3, and of each but the first a stricter form such as
+    leaf-aggressive. A NAME may be written in capitals, and .txt may follow. Your own are looked for in --prompt-dir,
+    otherwise in the prompt_dir of the settings; a file there that cannot serve is told on standard error (with --json, as
+    `problems`).
     """
 
 
 @prompts.command("list")
 @_prompt_dir
-@_json
-def list_(prompt_dir: str | None, as_json: bool) -> None:
+def list_(prompt_dir: str | None) -> None:
     """Every prompt, and where its text comes from."""
     templates = Templates.load(_settings(prompt_dir).prompt_dir)
     origins = [(name, templates.origin(name)) for name in templates.names()]
     data = {"version": templates.version, "prompts": [{"name": name, "source": origin} for name, origin in origins]}
-    _print("list", data, "\n".join(f"{name:<25}{origin}" for name, origin in origins), as_json, templates)
+    _print(data, "\n".join(f"{name:<25}{origin}" for name, origin in origins), templates)
 
 
 @prompts.command()
 @click.argument("name")
 @_prompt_dir
-@_json
-def show(name: str, prompt_dir: str | None, as_json: bool) -> None:
+def show(name: str, prompt_dir: str | None) -> None:
     """The text in force, before any values are put in."""
     templates = Templates.load(_settings(prompt_dir).prompt_dir)
     text = templates.source(name)
     data = {"name": engine.known(name), "source": templates.origin(name), "text": text}
-    _print("show", data, text, as_json, templates)
+    _print(data, text, templates)
 
 
 @prompts.command()
 @click.argument("name")
 @_prompt_dir
-@_json
-def diff(name: str, prompt_dir: str | None, as_json: bool) -> None:
+def diff(name: str, prompt_dir: str | None) -> None:
     """What your own prompt changes.
 
-    Prints nothing when it says the same as the built-in one.
+    Prints nothing when it says the same as the built-in one. Exits with 3 when there is none of yours.
     """
     templates = Templates.load(_settings(prompt_dir).prompt_dir)
     changes = templates.diff(name)
     data = {"name": engine.known(name), "source": templates.origin(name), "diff": changes}
-    _print("diff", data, changes, as_json)
+    _print(data, changes)
 
 
 @prompts.command()
@@ -85,7 +84,6 @@ def diff(name: str, prompt_dir: str | None, as_json: bool) -> None:
     help="The depth of the summary, where the prompt serves several.",
 )
 @_prompt_dir
-@_json
 def render(
     name: str,
     source: TextIO | None,
@@ -93,7 +91,6 @@ def render(
     target: int | None,
     depth: int | None,
     prompt_dir: str | None,
-    as_json: bool,
 ) -> None:
     """The whole request, as a model would get it.
 
@@ -112,37 +109,41 @@ def render(
     )
     data = {"name": engine.known(name), "depth": asked.depth, "target_tokens": asked.target_tokens}
     data |= {"system": asked.system, "prompt": asked.prompt}
-    _print("render", data, f"=== system ===\n{asked.system}\n\n=== user ===\n{asked.prompt}", as_json, templates)
+    _print(data, f"=== system ===\n{asked.system}\n\n=== user ===\n{asked.prompt}", templates)
 
 
 @prompts.command()
 @click.argument("directory", required=False, metavar="[DIR]")
 @click.option("--force", is_flag=True, help="Replace files that are there already.")
 @_prompt_dir
-@_json
-def export(directory: str | None, force: bool, prompt_dir: str | None, as_json: bool) -> None:
-    """Write the built-in prompts to DIR, to start your own from."""
+def export(directory: str | None, force: bool, prompt_dir: str | None) -> None:
+    """Write the built-in prompts to DIR, to start your own from.
+
+    If one of the files is there already it writes none, unless --force.
+    """
     target = _directory(directory or prompt_dir)
     paths = [str(path) for path in engine.export(target, force=force)]
     told = (
         f"{len(paths)} prompts written to {target}.\n"
         "Delete those you leave as they are: a file is used also when a later version brings a better prompt."
     )
-    _print("export", {"directory": str(target), "files": paths}, told, as_json)
+    _print({"directory": str(target), "files": paths}, told)
 
 
 @prompts.command()
 @click.argument("directory", required=False, metavar="[DIR]")
 @_prompt_dir
-@_json
-def check(directory: str | None, prompt_dir: str | None, as_json: bool) -> None:
+def check(directory: str | None, prompt_dir: str | None) -> None:
     """What is wrong with the prompts in DIR.
 
-    Exits with 1 if anything is.
+    It finds what is no template, with its line; variables, filters and constructs that a prompt cannot use; a prompt that
+    does not show its conversation_segment, or does not ask for the last line `Expand for details about: ...`; files that
+    cannot be read; and files whose name means no prompt. Hidden files and directories do not count. In JSON, `serves`
+    says whether the file is used all the same. Exits with 1 if anything is wrong.
     """
     checked = engine.check(_directory(directory or prompt_dir))
     fine = f"{', '.join(checked.overrides) or 'No prompts'} in {checked.directory}: nothing to complain about."
-    _print("check", checked, "\n".join(map(str, checked.findings)) or fine, as_json)
+    _print(checked, "\n".join(map(str, checked.findings)) or fine)
     if checked.findings:
         raise SystemExit(1)
 
@@ -162,18 +163,11 @@ def _directory(named: str | None) -> Path:
     return Path(found)
 
 
-def _print(command: str, data: object, text: str, as_json: bool, templates: Templates | None = None) -> None:
+def _print(data: object, text: str, templates: Templates | None = None) -> None:
     """Tell the result, and of prompts in force also which files do not serve."""
     problems = templates.problems if templates else ()
-    if as_json:
-        told = msgspec.to_builtins(data) | ({"problems": problems} if templates else {})
-        click.echo(json.dumps({"ok": True, "command": f"prompts {command}", "data": told}))
-        return
-    if text:
-        click.echo(_printable(text.removesuffix("\n")))
-    for problem in problems:
-        click.echo(_printable(problem), err=True)
-
-
-def _printable(text: str) -> str:
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    told = msgspec.to_builtins(data) | ({"problems": problems} if templates else {})
+    answer(told, [text.removesuffix("\n")] if text else [])
+    if not is_json():
+        for problem in problems:
+            remark(problem)

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
-import msgspec
 
-from lossless import Lossless
-from lossless.cli.choose import choose, safe
+from lossless.cli.choose import choose
+from lossless.cli.frame import Command, Stopped, answer, conversation, is_json, named_conversation, opened, remark, say
+from lossless.cli.text import Line, Paint, diffed, flat, many
 from lossless.engine.source import time_range
 from lossless.model import Applied, Plan, Step
 
 _LINES = 12
 _WIDTH = 200
+_WAYS = "--summary ID, --depth N, --subtree ID or --all"
+_NO_MODEL = "extractive"
+_NOBODY = "There is no model to write them yet: name one with --model, or `lcm config set summary_model NAME`."
 
 
 def remaking_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of every command that makes summaries anew."""
     for option in reversed(
         (
-            click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say."),
             click.option("--plan", "plan_only", is_flag=True, help="Only tell what would be done, and what it costs."),
             click.option("--dry-run", is_flag=True, help="Ask the model, write nothing; the default."),
             click.option("--apply", is_flag=True, help="Write each new text as it comes; the old one is kept."),
@@ -36,39 +37,48 @@ def remaking_options(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--timestamps/--no-timestamps", default=True, help="Tell the model when things were said."),
             click.option("--tz", metavar="ZONE", help="The zone of these times; otherwise what the settings say."),
             click.option("--resume", metavar="OP", help="Go on with an operation that ended early."),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         )
     ):
         command = option(command)
     return command
 
 
-@click.command()
-@click.argument("conversation", required=False, metavar="[CONVERSATION]")
+@click.command(cls=Command)
+@conversation()
 @click.option("--summary", metavar="ID", help="One summary.")
 @click.option("--depth", type=click.IntRange(min=0), help="All of a depth; leaves have 0.")
 @click.option("--all", "everything", is_flag=True, help="All, the leaves first.")
 @click.option("--subtree", metavar="ID", help="One summary and everything it was made from.")
+@click.option(
+    "--bottom-up",
+    is_flag=True,
+    expose_value=False,
+    help="The leaves first, then what is made from them: it is always so.",
+)
 @remaking_options
 def rewrite(
-    conversation: str | None,
     summary: str | None,
     depth: int | None,
     everything: bool,
     subtree: str | None,
-    db: str | None,
     resume: str | None,
-    as_json: bool,
     **given: Any,
 ) -> None:
-    """Make summaries of CONVERSATION anew and show them beside the old ones. Nothing is written without --apply."""
-    with Lossless.open(db) as lcm:
+    """Make summaries anew, with today's prompts and model, and show them beside the old ones.
+
+    Nothing is written without --apply; the old texts are kept, and `lcm undo` brings them back. Exits with 1 if it ended
+    early, with 130 if it was interrupted; what was written by then stays, and --resume goes on.
+    """
+    ways = (summary is not None, depth is not None, everything, subtree is not None)
+    if resume is None and sum(ways) != 1:
+        raise click.UsageError(f"{'Say which' if not any(ways) else 'Say in one way which'} summaries: {_WAYS}.")
+    with opened(read_only=given["plan_only"]) as lcm:
         named = summary or subtree
-        with Telling("rewrite", as_json, given) as how:
+        with Telling("rewrite", given) as how:
             if resume is not None:
                 how.told(lcm.resume(resume, **how.resuming))
                 return
-            chat = lcm.holding(named) if named and conversation is None else choose(lcm, conversation)
+            chat = lcm.holding(named) if named and named_conversation() is None else choose(lcm)
             done = chat.rewrite(summary, depth=depth, all=everything, subtree=subtree, **how.options)
             how.told(done)
 
@@ -76,8 +86,8 @@ def rewrite(
 class Telling:
     """What a command that makes summaries anew says: the plan first, each step as it ends, the totals last."""
 
-    def __init__(self, command: str, as_json: bool, given: dict[str, Any]) -> None:
-        self._command, self._as_json, self._diff = command, as_json, given["diff"]
+    def __init__(self, command: str, given: dict[str, Any]) -> None:
+        self._command, self._diff = command, given["diff"]
         self._operation: str | None = None
         asks = {"model": given["model"], "started": self.started, "progress": self.step}
         self.resuming: dict[str, Any] = asks
@@ -94,43 +104,46 @@ class Telling:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            click.echo(f"\nInterrupted. {self._how_to_go_on(self._operation)}", err=True)
-            sys.exit(130)
+            raise Stopped(self._how_to_go_on(self._operation)) from None
 
     def started(self, begun: Applied) -> None:
         self._operation = begun.operation
-        click.echo(headline(begun.plan), err=self._as_json)
+        (remark if is_json() else say)(headline(begun.plan))
 
     def step(self, step: Step) -> None:
-        if self._as_json or step.state == "planned":
+        if is_json() or step.state == "planned":
             return
-        click.echo("\n" + "\n".join(shown(step, diff=self._diff)))
+        for line in ("", *shown(step, diff=self._diff)):
+            say(line)
 
     def told(self, *done: Applied) -> None:
         """The end of it: exits with 1 if it ended early."""
         problem = next((each.problem for each in done if each.problem), "")
-        if self._as_json:
-            data = msgspec.to_builtins(done[0] if len(done) == 1 else done)
-            click.echo(json.dumps({"ok": not problem, "command": self._command, "data": data}))
-        else:
-            for each in done:
-                click.echo(("" if each.status == "planned" else "\n") + "\n".join(self._totals(each)))
+        lines = (line for each in done for line in self._totals(each)) if done else ("There is nothing to do.",)
+        answer(done[0] if len(done) == 1 else done, lines, ok=not problem)
         if problem:
             sys.exit(1)
 
-    def _totals(self, done: Applied) -> list[str]:
+    def _totals(self, done: Applied) -> Iterator[Line]:
         if done.status == "planned":
-            return [headline(done.plan), *(safe(f"  {_title(step)}: {step.reason}") for step in done.plan.steps)]
+            if done.plan.steps and done.plan.model == _NO_MODEL:
+                yield Paint(_NOBODY, "yellow")
+            yield headline(done.plan) if done.plan.steps else "There is nothing to do."
+            yield from (f"  {_title(step)}: {step.reason}" for step in done.plan.steps)
+            return
+        if not done.steps:
+            yield "There was nothing to do."
+            return
         made = [step for step in done.steps if step.state in ("drafted", "written")]
         old, new = sum(step.tokens for step in made), sum(step.new_tokens for step in made)
-        lines = [f"{len(made):,} of {len(done.steps):,} summaries: {_change(old, new)}"]
+        yield ""
+        yield f"{len(made):,} of {many(len(done.steps), 'summary', 'summaries')}: {_change(old, new)}"
         if done.problem:
-            lines.append(f"It ended early: {safe(done.problem)} {self._how_to_go_on(done.operation)}")
+            yield Paint(f"It ended early: {done.problem} {self._how_to_go_on(done.operation)}", "yellow")
         elif done.operation:
-            lines.append(f"Written as {done.operation}; `lcm undo {done.operation}` takes it back.")
+            yield f"Written as {done.operation}; `lcm undo {done.operation}` takes it back."
         else:
-            lines.append("Nothing was written; --apply writes." if made else "There was nothing to do.")
-        return lines
+            yield "Nothing was written; --apply writes." if made else "There was nothing to do."
 
     def _how_to_go_on(self, operation: str | None) -> str:
         if operation is None:
@@ -143,43 +156,46 @@ def headline(plan: Plan) -> str:
     """What is to be done, and what it costs."""
     depths = sorted(Counter(step.depth for step in plan.steps).items())
     kinds = ", ".join(
-        _many(count, f"d{depth}" if depth else "leaf", f"d{depth}" if depth else "leaves") for depth, count in depths
+        many(count, f"d{depth}" if depth else "leaf", f"d{depth}" if depth else "leaves") for depth, count in depths
     )
     price = "" if plan.cost is None else f", about ${plan.cost:,.2f}"
     tokens = f"about {plan.input_tokens:,} tokens read and {plan.output_tokens:,} written{price}"
-    summaries = _many(len(plan.steps), "summary", "summaries")
-    return safe(f"{plan.conversation}: {summaries} ({kinds or 'none'}); {tokens}, by {plan.model}")
+    summaries = many(len(plan.steps), "summary", "summaries")
+    by = "" if plan.model == _NO_MODEL else f", by {plan.model}"
+    return f"{flat(plan.conversation)}: {summaries} ({kinds or 'none'}); {tokens}{by}"
 
 
-def shown(step: Step, *, diff: bool) -> list[str]:
+def shown(step: Step, *, diff: bool) -> Iterator[Line]:
     """A step: what the summary said, what it says now, and how many tokens that is."""
-    lines = [safe(f"━━━ {_title(step)} ━━━"), ""]
+    yield Paint(f"━━━ {_title(step)} ━━━", bold=True)
+    yield ""
     if step.state in ("kept", "failed"):
-        return [*lines, safe(f"  {step.state}: {step.note}")]
+        yield f"  {step.state}: {step.note}"
+        return
     if diff:
-        lines += safe(step.diff).splitlines()
+        yield from diffed(step.diff)
     else:
-        lines += [f"OLD ({step.tokens:,} tokens):", *_excerpt(step.old), ""]
-        lines += [f"NEW ({step.new_tokens:,} tokens):", *_excerpt(step.new)]
-    return [*lines, "", f"  Δ {_change(step.tokens, step.new_tokens)}"]
+        yield f"OLD ({step.tokens:,} tokens):"
+        yield from _excerpt(step.old)
+        yield ""
+        yield f"NEW ({step.new_tokens:,} tokens):"
+        yield from _excerpt(step.new)
+    yield ""
+    yield f"  Δ {_change(step.tokens, step.new_tokens)}"
 
 
 def _title(step: Step) -> str:
     from datetime import UTC
 
     span = time_range(step.earliest_at, step.latest_at, UTC)
-    sources = _many(step.sources, *(("source", "sources") if step.depth else ("message", "messages")))
+    sources = many(step.sources, *(("source", "sources") if step.depth else ("message", "messages")))
     return f"{step.id} ({', '.join(filter(None, (f'd{step.depth}', sources, span)))})"
 
 
 def _excerpt(text: str) -> list[str]:
-    lines = safe(text).splitlines()
-    more = [f"  ... {len(lines) - _LINES:,} more lines"] if len(lines) > _LINES else []
+    lines = text.splitlines()
+    more = [f"  ... {many(len(lines) - _LINES, 'more line')}"] if len(lines) > _LINES else []
     return [f"  {line[:_WIDTH]}" for line in lines[:_LINES]] + more
-
-
-def _many(count: int, one: str, more: str) -> str:
-    return f"{count:,} {one if count == 1 else more}"
 
 
 def _change(old: int, new: int) -> str:

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import click
 import msgspec
 
-from lossless import Lossless
-from lossless.cli.choose import safe
+from lossless.cli.frame import Command, answer, keys, opened
 from lossless.model import Transplant
 
 _SOME = 5
 
 
-@click.command()
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="TARGET")
+@click.command(cls=Command)
+@click.argument("source", metavar="SOURCE", shell_complete=keys)
+@click.argument("target", metavar="TARGET", shell_complete=keys)
 @click.option("--apply", is_flag=True, help="Do it; otherwise nothing is written, and you see what would be done.")
 @click.option("--dedupe", is_flag=True, help="Leave out what stands in TARGET already; otherwise that is refused.")
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def transplant(source: str, target: str, apply: bool, dedupe: bool, db: str | None, as_json: bool) -> None:
+def transplant(source: str, target: str, apply: bool, dedupe: bool) -> None:
     """Copy the summaries in the context of SOURCE, and everything beneath them, before all that TARGET holds.
 
     Both are keys of conversations, or ids, as `#12`, which also reach archived ones. Nothing of SOURCE changes.
     """
-    with Lossless.open(db, read_only=not apply) as lcm:
+    with opened(read_only=not apply) as lcm:
         done = lcm.transplant(_named(source), _named(target), apply=apply, dedupe=dedupe)
-    if as_json:
-        data = {**msgspec.to_builtins(done, str_keys=True), "summaries": done.summaries}
-        click.echo(json.dumps({"ok": True, "command": "transplant", "data": data}))
-    else:
-        click.echo(safe("\n".join(lines(done))))
+    answer({**msgspec.to_builtins(done, str_keys=True), "summaries": done.summaries}, lines(done))
 
 
 def _named(conversation: str) -> str | int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Callable
@@ -9,22 +10,29 @@ from pathlib import Path
 from types import FrameType
 
 import click
+import msgspec
 
-from lossless import Lossless
-from lossless.cli.choose import safe
-from lossless.cli.imports import many, tell
+from lossless.cli.frame import Command, answer, is_json, opened, progress, remark, say
+from lossless.cli.imports import tell
 from lossless.cli.places import places
+from lossless.cli.text import many
 from lossless.engine.watching import Watch
 from lossless.errors import InvalidInput
 from lossless.model import ImportedSource
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("directories", nargs=-1, metavar="[DIR]...", type=click.Path(exists=True, path_type=Path))
 @click.option("--once", is_flag=True, help="Read what is new now, and end.")
-@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, metavar="SECONDS")
-@click.option("--db", metavar="PATH_OR_URL", help="The database; otherwise what the settings say.")
-def watch(directories: tuple[Path, ...], once: bool, every: float, db: str | None) -> None:
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 86_400),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Look again after so long.",
+)
+def watch(directories: tuple[Path, ...], once: bool, every: float) -> None:
     """Read what is new in the transcripts below DIR as it is written, a line for each change.
 
     Without one, those of Claude Code, Codex, OpenClaw and pi in their usual places. What cannot be read is tried again
@@ -40,29 +48,37 @@ def watch(directories: tuple[Path, ...], once: bool, every: float, db: str | Non
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    with Lossless.open(db, on_event=tell) as lcm:
+    with opened(read_only=False, create=True, on_event=tell) as lcm:
         if not once:
-            click.echo(safe(f"Watching {', '.join(map(str, watched))}; Ctrl-C ends."), err=True)
-        told = follow(lcm.watch(watched), lambda: once or stop.wait(every), stop.is_set)
-    click.echo(told)
+            progress(f"Watching {', '.join(map(str, watched))}; Ctrl-C ends.")
+        done = follow(lcm.watch(watched), lambda: once or stop.wait(every), stop.is_set)
+    told = f"{many(done['messages'], 'new message')} in {done['files']:,} of {many(done['watched'], 'file')}."
+    answer(done, [told])
 
 
-def follow(watch: Watch, waited: Callable[[], bool], stopped: Callable[[], bool] = lambda: False) -> str:
-    """Step until `waited` says that it is over; what was done, as a sentence."""
+def follow(watch: Watch, waited: Callable[[], bool], stopped: Callable[[], bool] = lambda: False) -> dict[str, int]:
+    """Step until `waited` says that it is over, telling each change; what was done, in numbers."""
     files, messages, is_over = set[str](), 0, False
     while not is_over:
         for row in watch.step():
-            click.echo(_line(row), err=row.status == "error")
+            _tell(row)
             if row.status == "imported":
                 files.add(row.path)
                 messages += row.messages
             if stopped():
                 break
         is_over = waited()
-    return f"{many(messages, 'new message')} in {len(files):,} of {many(len(watch), 'file')}."
+    return {"messages": messages, "files": len(files), "watched": len(watch)}
+
+
+def _tell(row: ImportedSource) -> None:
+    if is_json():
+        click.echo(json.dumps(msgspec.to_builtins(row)))
+    else:
+        (remark if row.status == "error" else say)(_line(row))
 
 
 def _line(row: ImportedSource) -> str:
     if row.status == "error":
-        return safe(f"{row.path}: {row.reason} It is tried again.".replace("\n", " "))
-    return safe("  ".join((row.key, f"{row.messages:,} new", Path(row.path).name, *row.notes)).replace("\n", " "))
+        return f"{row.path}: {row.reason} It is tried again.".replace("\n", " ")
+    return "  ".join((row.key, f"{row.messages:,} new", Path(row.path).name, *row.notes)).replace("\n", " ")

@@ -1,0 +1,88 @@
+"""`lcm backup` and `lcm restore`: everything in one file, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from lossless import Lossless
+from lossless.cli.frame import Command, answer, named_database, noted_place, opened
+from lossless.cli.text import Line, Paint, many, moment, size
+from lossless.model import Backup, Restored
+
+_FLAWED = 6
+
+
+@click.command(cls=Command)
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option("--rolling", metavar="LABEL", help="Keep one backup under this label, and replace it each time.")
+@click.option("--prove", is_flag=True, help="Prove of every message, of all owners, that nothing is lost.")
+def backup(path: Path | None, rolling: str | None, prove: bool) -> int:
+    """Copy the database and its files into the one file PATH, while others go on writing.
+
+    Without PATH it goes beside the database, as NAME.backup-TIME; PATH may be a directory. Nothing is overwritten, but
+    by --rolling, which keeps NAME.LABEL-latest. The copy is opened and compared, and the file read to its end, before
+    it gets its name. It holds everything that was ever said, of all owners: keep it as safe as the database.
+
+    `lcm restore` brings it back. --prove ends with 6 if something is not as it should be.
+    """
+    with opened() as lcm:
+        done = lcm.backup(path, rolling=rolling, prove=prove)
+    answer(done, _made(done), ok=not done.flaws)
+    return _FLAWED if done.flaws else 0
+
+
+def _made(done: Backup) -> Iterator[Line]:
+    yield Paint(done.path, bold=True)
+    yield f"{_counts(done)} ({size(done.bytes)}, by {done.made_by})"
+    yield from _lost(done)
+    yield from (Paint(f"does not hold: {flaw}", "red") for flaw in done.flaws)
+    if done.flaws:
+        yield "The backup holds what the database holds; `lcm doctor` says more about it."
+    elif done.proved:
+        yield Paint("Proved: every message is accounted for.", "green")
+
+
+def _counts(done: Backup) -> str:
+    return ", ".join(
+        (
+            many(done.conversations, "conversation"),
+            many(done.messages, "message"),
+            many(done.summaries, "summary", "summaries"),
+            many(done.files, "file"),
+        )
+    )
+
+
+def _lost(done: Backup) -> Iterator[Line]:
+    yield from (Paint(f"missing: the payload {name[:16]}", "yellow") for name in done.missing_files)
+
+
+@click.command(cls=Command)
+@click.argument("backup", type=click.Path(path_type=Path))
+@click.option("--replace", is_flag=True, help="Take the place of a database that is there; it is kept aside.")
+@click.option("--apply", is_flag=True, help="Do it. Without it, --replace only shows what would be replaced.")
+def restore(backup: Path, replace: bool, apply: bool) -> None:
+    """Put the database that the file BACKUP holds, and its files, where --db or the settings say.
+
+    The backup is read to its end first, and nothing is taken from one that is not whole. Where a database is already,
+    --replace shows what would happen and --replace --apply does it, unless somebody has it open; the old one is kept
+    aside, under a name that is told. Hosts go on from there: what a transcript holds since the backup is read again,
+    and nothing twice.
+    """
+    done = Lossless.restore(backup, named_database(), replace=replace, apply=apply)
+    noted_place(done.database)
+    answer(done, _placed(done))
+
+
+def _placed(done: Restored) -> Iterator[Line]:
+    yield f"{_counts(done.backup)}, as of {moment(done.backup.created_at)} UTC"
+    yield from _lost(done.backup)
+    if not done.applied:
+        yield Paint(f"would replace {done.database}, which would be kept aside", "yellow")
+        yield "Nothing was changed. --apply does it."
+        return
+    yield Paint(f"restored: {done.database}", "green")
+    yield from (f"kept aside: {each}" for each in done.aside)

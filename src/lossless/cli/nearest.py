@@ -1,0 +1,39 @@
+"""What somebody may have meant who named something that is not there."""
+
+from __future__ import annotations
+
+import re
+
+from lossless import Lossless
+from lossless.errors import InvalidInput, LosslessError, NotFound
+from lossless.model import Nearest
+
+_NAMED = ("conversation", "message", "summary", "file", "operation")
+_DIGITS = re.compile(r"'([0-9a-f]{4,32})' is not recognised as an id\.")
+"""What is said of an id without its prefix."""
+_BORN = "It comes into being"
+_LIST = "`lcm conversations list` lists them."
+
+
+def with_nearest(error: LosslessError, database: str | None = None) -> LosslessError:
+    """The error, its hint naming the nearest of what is there. Whatever goes wrong meanwhile, it is the same error."""
+    try:
+        found = _found(error, database)
+    except Exception:  # noqa: BLE001  # somebody waits to be told what was wrong, not what was wrong with telling it
+        return error
+    guess = f"Did you mean {' or '.join(found.names)}?" if found.names else ""
+    is_listed = not (isinstance(error, NotFound) and error.what == "conversation") or "lcm conversations" in error.hint
+    # How a conversation comes into being helps whoever named none that is like one that is there.
+    hint = "" if found.names and error.hint.startswith(_BORN) else error.hint
+    error.hint = " ".join(filter(None, (guess, found.note, hint, "" if is_listed else _LIST)))
+    return error
+
+
+def _found(error: LosslessError, database: str | None) -> Nearest:
+    digits = _DIGITS.match(error.message) if isinstance(error, InvalidInput) else None
+    if digits is None and not (isinstance(error, NotFound) and error.what in _NAMED):
+        return Nearest()
+    with Lossless.open(database, read_only=True, on_event=lambda event: None) as lcm:
+        if isinstance(error, NotFound):
+            return lcm.nearest(error.what, error.which)
+        return lcm.nearest("id", digits[1]) if digits else Nearest()

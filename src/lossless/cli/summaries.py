@@ -1,0 +1,229 @@
+"""`lcm summaries`: what stands for what, as a list or as a tree, and what has become of a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli.branches import branches, legend
+from lossless.cli.choose import choose
+from lossless.cli.frame import Group, Page, answer, conversation, named_conversation, opened
+from lossless.cli.text import Line, Paint, many, moment, one_line, stamp, table, width, zone_name, zoned
+from lossless.cli.when import chosen_times, times
+from lossless.engine.source import time_range
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from lossless.model import Comparison, ListedSummary, Revision, ShownSummary, Tree
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_HEADS = ("summary", "depth", "tokens", "messages", "from", "to", "state", "text")
+_LEAST = ("from", "messages", "to", "depth", "state", "text")
+"""Which of them leave first where there is little room."""
+
+
+@click.group(cls=Group)
+def summaries() -> None:
+    """The summaries of a conversation: which there are, what each stands for, and what has become of it."""
+
+
+@summaries.command("list")
+@conversation()
+@click.option("--depth", type=click.IntRange(min=0), help="Only of this depth: 0 are leaves, made from messages.")
+@click.option("--kind", type=click.Choice(["leaf", "condensed"]), help="Only leaves, or only what is made from others.")
+@times
+@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="How many, the newest first.")
+@click.option("--cursor", metavar="CURSOR", help="Go on where the page before ended; it told you where.")
+@click.option("--include-content", is_flag=True, help="With all of each text, not only its beginning.")
+def list_(depth: int | None, kind: Any, limit: int, cursor: str | None, include_content: bool) -> None:
+    """List summaries, the newest first by what they tell: what each costs, what it stands for and where it stands.
+
+    Times are those of the newest message below a summary.
+    """
+    when = chosen_times()
+    with opened() as lcm:
+        found = lcm.list_summaries(
+            named_conversation() or choose(lcm).key,
+            depth=depth,
+            kind=kind,
+            after=when.after,
+            before=when.before,
+            recency=when.recency,
+            include_content=include_content,
+            limit=limit,
+            cursor=cursor,
+        )
+        zone = lcm.settings.zone
+    lines = _texts(found, zone) if include_content else _rows(found, zone)
+    answer(found, lines, page=Page(limit, len(found), found.next_cursor))
+
+
+def _rows(found: Sequence[ListedSummary], zone: tzinfo) -> Iterator[Line]:
+    if not found:
+        yield "No summaries."
+        return
+    heads = [zoned(head, zone) if head == "to" else head for head in _HEADS]
+    yield from table(heads, (_cells(each, zone) for each in found), least=_LEAST)
+
+
+def _cells(each: ListedSummary, zone: tzinfo) -> tuple[str, ...]:
+    return (
+        each.id,
+        f"d{each.depth}",
+        _exchange(each),
+        "-" if each.messages is None else f"{each.messages:,}",
+        moment(each.earliest_at, zone),
+        moment(each.latest_at or each.created_at, zone),
+        _state(each),
+        each.preview,
+    )
+
+
+def _exchange(each: ListedSummary) -> str:
+    return f"{each.source_tokens:,} → {each.tokens:,}"
+
+
+def _state(each: ListedSummary) -> str:
+    return ", ".join((each.place, *each.flags))
+
+
+def _texts(found: Iterable[ListedSummary], zone: tzinfo) -> Iterator[Line]:
+    for each in found:
+        at = stamp(each.latest_at or each.created_at, zone)
+        about = f"  d{each.depth}  {_exchange(each)} tokens  {at}  {_state(each)}"
+        yield Paint(each.id, bold=True), Paint(about, dim=True)
+        yield each.content or ""
+        yield ""
+
+
+@summaries.command()
+@click.argument("id")
+def show(id: str) -> None:
+    """Show the summary ID: its text, what was made from it (consumers), and what it was made from (sources), in order."""
+    with opened() as lcm:
+        found = lcm.show_summary(id)
+        zone = lcm.settings.zone
+    answer(found, _shown(found, zone))
+
+
+def _shown(found: ShownSummary, zone: tzinfo) -> Iterator[Line]:
+    own = found.summary
+    yield Paint(own.id, bold=True), f"  {own.kind}, depth {own.depth}, in {found.key}: {_state(own)}"
+    below = f", {many(own.descendants, 'summary', 'summaries')}" if own.descendants else ""
+    yield from _fact("stands for", f"{many(own.messages or 0, 'message')}{below}; {_exchange(own)} tokens")
+    yield from _fact("covers", time_range(own.earliest_at, own.latest_at, zone))
+    prompt = f", prompt {found.prompt_version}" if found.prompt_version else ""
+    yield from _fact("written", f"{stamp(own.created_at, zone)} by {own.model}, level {own.level}{prompt}")
+    yield from _fact("revision", f"{own.revision}, {many(found.revisions, 'text')} kept")
+    yield from _fact("faithful", "" if own.faithful is None else f"{own.faithful:.0%} of its claims")
+    yield from _fact("copy of", found.origin or "")
+    yield from _fact("files", " ".join(found.file_ids))
+    yield from ("", own.content or "", "")
+    yield from _neighbours("Consumers", found.consumers, zone)
+    yield from _neighbours("Sources", found.sources, zone)
+    if found.messages:
+        yield Paint("Sources", bold=True)
+        heads = ("message", "seq", "role", zoned("said", zone), "text")
+        rows = ((each.id, f"{each.seq}", each.role, moment(each.at, zone), each.preview) for each in found.messages)
+        yield from table(heads, rows)
+
+
+def _fact(name: str, told: str) -> Iterator[Line]:
+    if told:
+        yield Paint(f"{name:<11}", dim=True), told
+
+
+def _neighbours(head: str, found: Sequence[ListedSummary], zone: tzinfo) -> Iterator[Line]:
+    if found:
+        yield Paint(head, bold=True)
+        yield from _rows(found, zone)
+
+
+@summaries.command()
+@conversation()
+@click.option("--root", metavar="ID", help="Only this summary and what lies below it.")
+@click.option("--depth", type=click.IntRange(min=0), help="How many levels below the context to show; otherwise all.")
+@click.option("--all", "everything", is_flag=True, help="Also what left the context: dissolved, or by a /new.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="About how many lines.")
+def tree(root: str | None, depth: int | None, everything: bool, limit: int) -> None:
+    """Show the context as a tree, the oldest first: each summary, and below it what it was made from.
+
+    `12,345 → 1,200` are the tokens of the messages at the bottom and those of the summary that stands for them. `+8` are
+    summaries below one that are not shown.
+    """
+    with opened() as lcm:
+        chosen = named_conversation() or (None if root else choose(lcm).key)
+        found = lcm.tree(chosen, root=root, depth=depth, everything=everything, limit=limit)
+        zone = lcm.settings.zone
+    answer(found, _tree(found, zone, whole=root is None))
+
+
+def _tree(found: Tree, zone: tzinfo, *, whole: bool) -> Iterator[Line]:
+    if whole:
+        yield from _headline(found, zone)
+    if found.older:
+        yield Paint(f"{many(found.older, 'older entry', 'older entries')} left out; --limit shows more.", dim=True)
+    yield from branches(found.entries, zone)
+    if found.aside:
+        yield from ("", Paint("Out of the context", bold=True))
+        yield from branches(found.aside, zone)
+    if found.hidden:
+        more = f"+N: {many(found.hidden, 'more summary', 'more summaries')} below; --limit or --root ID shows them."
+        yield from ("", Paint(one_line(more, width()), dim=True))
+    yield from legend((*found.entries, *found.aside))
+
+
+def _headline(found: Tree, zone: tzinfo) -> Iterator[Line]:
+    stands = f"{many(found.summaries, 'summary', 'summaries')} and {many(found.messages, 'message')}"
+    told = f"{found.source_tokens:,} → {found.tokens:,} tokens: {stands} in the context ({zone_name(zone)})"
+    yield Paint(one_line(found.key, width()), bold=True)
+    yield Paint(one_line(told, width()), dim=True)
+
+
+@summaries.command()
+@click.argument("id")
+def history(id: str) -> None:
+    """List the texts that the summary ID has had, the newest first: when, by which model, and the operation that wrote it.
+
+    `lcm undo OP` takes an operation back; `lcm summaries diff ID` compares texts.
+    """
+    with opened() as lcm:
+        found = lcm.revisions(id)
+        zone = lcm.settings.zone
+    answer(found, _revisions(found, zone))
+
+
+def _revisions(found: Sequence[Revision], zone: tzinfo) -> Iterator[Line]:
+    heads = ("revision", zoned("written", zone), "tokens", "operation", "level", "model")
+    yield from table(
+        heads,
+        (
+            (f"{each.number}", moment(each.at, zone), f"{each.tokens:,}", each.operation or "-", each.level, each.model)
+            for each in found
+        ),
+    )
+
+
+@summaries.command()
+@click.argument("id")
+@click.option(
+    "--from", "old", type=click.IntRange(min=1), metavar="N", help="The revision before; otherwise the previous."
+)
+@click.option("--to", "new", type=click.IntRange(min=1), metavar="N", help="The revision after; otherwise the present.")
+def diff(id: str, old: int | None, new: int | None) -> None:
+    """Compare two texts of the summary ID, line by line: the previous and the present one, unless you name others."""
+    with opened() as lcm:
+        found = lcm.compare(id, old, new)
+    answer(found, _diff(found))
+
+
+def _diff(found: Comparison) -> Iterator[Line]:
+    if found.old is None:
+        yield f"{found.id} has had no other text before revision {found.new}."
+    elif not found.diff:
+        yield f"Revisions {found.old} and {found.new} of {found.id} say the same."
+    for line in found.diff.splitlines():
+        yield Paint(line, bold=True) if line.startswith(("---", "+++")) else Paint(line, _COLOURS.get(line[:1]))

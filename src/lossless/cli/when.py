@@ -1,0 +1,91 @@
+"""Which times a list is about: `--after`, `--before`, `--between` and `--recency`, strictly read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+from click.decorators import FC
+from msgspec import Struct
+
+from lossless.errors import InvalidTimeFilter
+
+_NOTE = "lossless.cli.times"
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d(:[0-5]\d([.,]\d{1,6})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
+_AGE = re.compile(r"(0*[1-9][0-9]{0,8})([smhdw])", re.ASCII)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class Times(Struct, frozen=True):
+    """From `after` on, or since so long ago; and before `before`."""
+
+    after: datetime | None = None
+    before: datetime | None = None
+    recency: timedelta | None = None
+
+
+def times(command: FC) -> FC:
+    """The options that choose times; `chosen_times` reads them."""
+    for name, metavar, read, help in (
+        ("recency", "AGE", age, "Since so long ago: 90s, 30m, 2h, 7d or 4w."),
+        ("between", "A..B", _pair, "From the time A on and before the time B."),
+        ("before", "TIME", _moment, "Before this time."),
+        ("after", "TIME", _moment, "From this time on: 2026-03-01T09:00Z, or 2026-03-01T09:00:30+01:00."),
+    ):
+        option = click.option(f"--{name}", metavar=metavar, expose_value=False, callback=_note(name, read), help=help)
+        command = option(command)
+    return command
+
+
+def _note(name: str, read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    def note(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            ctx.meta.setdefault(_NOTE, {})[name] = read(value)
+
+    return note
+
+
+def chosen_times() -> Times:
+    """The times that the command line names, if they go together."""
+    said: dict[str, Any] = click.get_current_context().meta.get(_NOTE, {})
+    if "between" in said and len(said) > 1:
+        raise InvalidTimeFilter("--between says both times.", hint="Leave --after, --before and --recency out.")
+    if {"recency", "after"} <= said.keys():
+        raise InvalidTimeFilter("--recency and --after both say from when on.", hint="Give one of them.")
+    after, before = said.get("between", (said.get("after"), said.get("before")))
+    if after is not None and before is not None and after >= before:
+        raise InvalidTimeFilter("The first time is not before the last.", hint="Swap them.")
+    return Times(after, before, said.get("recency"))
+
+
+def _pair(text: str) -> tuple[datetime, datetime]:
+    first, dots, last = text.partition("..")
+    if not dots:
+        raise InvalidTimeFilter(f"{text!r} is not a pair of times.", hint="Write A..B, each with its zone.")
+    return _moment(first), _moment(last)
+
+
+def age(text: str) -> timedelta:
+    found = _AGE.fullmatch(text)
+    if found is None:
+        raise InvalidTimeFilter(f"{text!r} is not an age.", hint="Write a number and s, m, h, d or w, as in 2h.")
+    try:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError as error:
+        raise InvalidTimeFilter(f"{text!r} is longer ago than any time.", hint="Leave it out.") from error
+
+
+def _moment(text: str) -> datetime:
+    try:
+        if _TIME.fullmatch(text) is None:
+            raise ValueError
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidTimeFilter(
+            f"{text!r} is not a time.", hint="Write it as ISO 8601 with its zone: 2026-03-01T09:00Z or ...+01:00."
+        ) from error
