@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,12 @@ from tests import postgres
 from tests.provider import Provider
 
 KEY = "sk-test-1234567890"
+
+# No test reads or writes what the person who runs it has.
+_HOME = tempfile.TemporaryDirectory(prefix="lcm-test-home-")
+os.environ |= {"XDG_CONFIG_HOME": f"{_HOME.name}/config", "XDG_DATA_HOME": f"{_HOME.name}/data"}
+# Tests read what a person reads, unless they ask for JSON.
+os.environ |= {"LCM_OUTPUT": "text", "COLUMNS": "100"}
 
 settings.register_profile("ci", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("slow", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lossless import Lossless, Message
-
-
-def lcm(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lossless", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+from tests.command import lcm
 
 
 def test_status_tells_what_is_stored(tmp_path: Path) -> None:
@@ -25,7 +21,7 @@ def test_status_tells_what_is_stored(tmp_path: Path) -> None:
     ran = lcm("status", LCM_DATABASE_PATH=str(path))
     assert ran.returncode == 0, ran.stderr
     assert str(path) in ran.stdout
-    assert "messages       1\n" in ran.stdout
+    assert "messages       1 (" in ran.stdout
     data = json.loads(lcm("status", "--db", str(path), "--json").stdout)
     assert data["ok"] is True
     assert data["data"]["messages"] == 1
@@ -34,7 +30,7 @@ def test_status_tells_what_is_stored(tmp_path: Path) -> None:
 def test_a_new_machine_has_an_empty_status(tmp_path: Path) -> None:
     ran = lcm("status", HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path / "data"), XDG_CONFIG_HOME=str(tmp_path))
     assert ran.returncode == 0, ran.stderr
-    assert "lcm.db (not there yet)" in ran.stdout
+    assert "size           not there yet" in ran.stdout
     assert "last ingest    never" in ran.stdout
     assert not (tmp_path / "data").exists()
 
@@ -56,12 +52,12 @@ def test_what_goes_wrong_is_a_sentence_and_an_exit_code(environment: dict[str, s
 
 def test_a_named_database_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
     ran = lcm("status", "--db", str(tmp_path / "typo.db"))
-    assert ran.returncode == 5
+    assert ran.returncode == 3
     assert "There is no database at" in ran.stderr
     assert list(tmp_path.iterdir()) == []
     told = json.loads(lcm("status", "--json", "--db", str(tmp_path / "typo.db")).stderr)
     assert told["ok"] is False
-    assert told["error"]["code"] == "STORE_UNAVAILABLE"
+    assert told["error"]["code"] == "DATABASE_NOT_FOUND"
 
 
 def test_the_demo_shows_what_is_left_and_finds_the_rest(tmp_path: Path) -> None:
@@ -76,6 +72,16 @@ def test_the_demo_shows_what_is_left_and_finds_the_rest(tmp_path: Path) -> None:
     again = lcm("demo", "--db", str(path))
     assert again.returncode == 2
     assert "is there already" in again.stderr
+
+
+def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(steps: range, *_: object, **__: object) -> Iterator[int]:
+        yield steps[0]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rich.progress.track", interrupted)
+    assert lcm("demo", "--db", str(tmp_path / "demo.db")).returncode == 130
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_demo_takes_a_transcript_of_ones_own(tmp_path: Path) -> None:

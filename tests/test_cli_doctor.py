@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lossless import Lossless, Message
+from tests.command import lcm
 from tests.engine.ailing import KEY, live, plant
 from tests.house import opened
 
@@ -23,8 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def doctor(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lossless", "doctor", *arguments, "--db", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    return lcm("doctor", *arguments, "--db", path)
 
 
 def harm(path: Path, statement: str) -> None:
@@ -95,11 +93,11 @@ def test_junk_is_listed_and_then_removed_and_its_words_do_no_harm(path: Path) ->
         lcm.conversation("agent:main:cron:\x1b[2J\nfake line").ingest([Message.user("\x1b]0;owned\x07 run\r\nthis")])
     ran = doctor(path, "clean")
     assert ran.returncode == 0
-    assert "1 conversations with 1 messages in all; --apply removes them" in ran.stdout
+    assert "1 conversation with 1 message in all; --apply removes them" in ran.stdout
     assert "\x1b" not in ran.stdout
     assert "\\x1b[2J fake line" in ran.stdout
     ran = doctor(path, "clean", "cron_sessions", "--apply")
-    assert "Removed 1 conversations with 1 messages and 0 files; they are in" in ran.stdout
+    assert "Removed 1 conversation with 1 message and 0 files; they are in" in ran.stdout
     assert len(list(path.parent.glob("lcm.db.cleaned-*.zip"))) == 1
     assert "Nothing to clean." in doctor(path, "clean").stdout
     assert doctor(path, "--fail-on", "warn").returncode == 0

@@ -15,6 +15,7 @@ import pytest
 
 from lossless import Lossless
 from lossless.cli.watch import follow
+from tests.command import lcm
 from tests.imports.databases import CLAW
 from tests.transcribing import Session, assistant, user
 
@@ -31,10 +32,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def lcm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*LCM, *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
 def said(directory: Path, name: str = "s1", *texts: str) -> Session:
     directory.mkdir(parents=True, exist_ok=True)
     session = Session(directory / f"{name}.jsonl", name)
@@ -46,7 +43,10 @@ def test_a_look_writes_nothing_and_apply_does_it(home: Path) -> None:
     said(home / "s")
     looked = lcm("import", home / "s")
     assert looked.returncode == 0, looked.stderr
-    assert "would-import  1  0  openclaw  openclaw:s1" in looked.stdout
+    assert [line.split()[:5] for line in looked.stdout.splitlines()[:2]] == [
+        ["status", "new", "known", "kind", "conversation"],
+        ["would-import", "1", "0", "openclaw", "openclaw:s1"],
+    ]
     assert "Nothing was written; --apply does it." in looked.stdout
     assert not (home / "data").exists()
     done = lcm("import", home / "s", "--apply")
@@ -113,7 +113,7 @@ def test_a_closed_pipe_ends_it_quietly(home: Path) -> None:
         said(home / "s", f"a-session-with-a-rather-long-name-{number}")
     command = f"{' '.join(LCM)} import {home / 's'} | head -1"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert ran.stdout.startswith("would-import")
+    assert ran.stdout.startswith("status")
     assert ran.stderr == ""
 
 
@@ -160,7 +160,7 @@ def test_watching_tells_a_line_for_each_change(home: Path, capsys: pytest.Captur
     with Lossless.open(home / "lcm.db") as opened:
         told = follow(opened.watch(home / "s"), waited)
     assert capsys.readouterr().out == "openclaw:a  1 new  a.jsonl\nopenclaw:a  2 new  a.jsonl\n"
-    assert told == "3 new messages in 1 of 1 file."
+    assert told == {"messages": 3, "files": 1, "watched": 1}
 
 
 def test_ctrl_c_ends_the_watch_with_what_was_done(home: Path) -> None:
@@ -184,3 +184,23 @@ def test_an_import_keeps_up_with_ingest(tmp_path: Path, monkeypatch: pytest.Monk
     mine = bench["imported"](tmp_path, tmp_path.parent / "mine.db")
     assert mine.cpu < 4 * bare.cpu, "twice is the goal; the machine may be busy"
     assert mine.again < 1
+
+
+def test_a_look_names_the_database_that_would_be_written(home: Path) -> None:
+    said(home / "s")
+    for command in ("import", "backfill"):
+        told = json.loads(lcm(command, home / "s", "--json").stdout)
+        assert told["meta"]["databasePath"] == str(home / "data" / "lossless" / "lcm.db")
+
+
+def test_a_file_of_another_kind_is_told_as_one(home: Path) -> None:
+    (home / "notes.txt").write_text("Nothing of this was said to anybody.\n")
+    ran = lcm("import", home / "notes.txt")
+    assert ran.returncode == 1
+    assert "It is no transcript, database or archive that is known here." in ran.stdout
+
+
+def test_a_backfill_of_what_is_here_counts_it(home: Path) -> None:
+    said(home / "s", "s1", "one", "two", "three")
+    assert lcm("import", home / "s", "--apply").returncode == 0
+    assert "openclaw:s1: 0 messages to import, 3 were here" in lcm("backfill", home / "s" / "s1.jsonl").stdout

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from lossless.cli.prompts import prompts
 from lossless.engine.prompts import NAMES, Templates
-from tests.test_cli import lcm
+from tests.command import lcm
 
 OWN = "Kort. {{ conversation_segment }}\nExpand for details about: ...\n"
 
@@ -27,7 +26,7 @@ def own(tmp_path: Path) -> Path:
 def data(*arguments: str, **environment: str) -> Any:
     """What a subcommand prints as JSON."""
     told = json.loads(lcm("prompts", *arguments, "--json", **environment).stdout)
-    assert (told["ok"], told["command"]) == (True, f"prompts {arguments[0]}")
+    assert (told["ok"], told["command"]) == (True, f"prompts.{arguments[0]}")
     return told["data"]
 
 
@@ -150,9 +149,3 @@ def test_check_does_not_pass_for_want_of_a_directory(tmp_path: Path) -> None:
     unset = lcm("prompts", "check", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
     assert (unset.returncode, unset.stdout) == (2, "")
     assert "There is no directory of prompts." in unset.stderr
-
-
-def test_every_subcommand_is_on_the_page_of_the_commands() -> None:
-    page = (Path(__file__).parents[1] / "docs/reference/cli.md").read_text()
-    for name in prompts.commands:
-        assert f"| `lcm prompts {name}" in page

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from lossless import Lossless, Summary
 from lossless.cli import cli
-from lossless.errors import InvalidInput, NotFound
+from lossless.errors import NotFound
 from tests.test_compaction import short
 from tests.test_surgery_rewrite import DEEP, deep, rows, whole
 from tests.test_surgery_structure import spoil
@@ -80,10 +80,9 @@ def test_what_is_applied_is_in_the_history_and_can_be_undone(run: Run, deep: Los
     assert [each["id"] for each in data(run("history", "--json"))] == [operation]
     assert run("undo", operation).stdout.startswith(f"{operation} undone: ")
     assert rows(deep._store) == before
-    with pytest.raises(InvalidInput, match="undone already"):
-        run("undo", operation)
-    with pytest.raises(NotFound):
-        run("undo", "op_000000000000")
+    again = run("undo", operation)
+    assert (again.exit_code, "undone already" in again.stderr) == (2, True)
+    assert run("undo", "op_000000000000").exit_code == 3
 
 
 def test_a_model_that_fails_is_told_with_the_way_on(run: Run, deep: Lossless, tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_dissolve_previews_and_does_it(run: Run, deep: Lossless) -> None:
 
 
 def test_merge_says_what_needs_a_look(run: Run, deep: Lossless) -> None:
-    assert run("merge", "k").stdout.splitlines()[-1] == "There is nothing to merge."
+    assert run("merge", "k").stdout.splitlines()[-1] == "k: there is nothing to merge."
     store = deep._store
     with store.transaction():
         row = store.conversation("k")
@@ -158,3 +157,19 @@ def test_the_settings_serve_when_nobody_names_a_model(database: str, deep: Lossl
         assert lcm.holding(first(deep, 1).id).key == "k"
         with pytest.raises(NotFound):
             lcm.holding("sum_0000000000000000")
+
+
+def test_a_plan_says_first_that_nobody_could_write(run: Run) -> None:
+    plan = run("rewrite", "k", "--depth", "2", "--plan").stdout.splitlines()
+    assert plan[0].startswith("There is no model to write them yet: name one with --model")
+    assert "extractive" not in plan[1]
+    refused = run("rewrite", "k", "--depth", "2")
+    assert refused.exit_code == 2
+    assert "`lcm config set summary_model NAME`" in refused.stderr
+
+
+def test_a_rewrite_of_nothing_in_particular_names_the_ways_to_choose(run: Run) -> None:
+    for given in ((), ("--all", "--depth", "1")):
+        refused = run("rewrite", "k", *given)
+        assert refused.exit_code == 2
+        assert "--summary ID, --depth N, --subtree ID or --all." in refused.stderr

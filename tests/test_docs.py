@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lossless import errors
+from lossless.engine.guidance import guidance
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
@@ -75,3 +76,8 @@ def test_views_on_the_schema_page_have_the_columns_they_have(tmp_path: Path) -> 
         told = {re.sub(r" \(.*", "", column) for column in columns.split(", ")}
         assert {row[1] for row in store.all(f"PRAGMA table_info({view})")} == told
     store.close()
+
+
+def test_the_sample_prompts_hold_what_a_model_is_told_about_its_memory() -> None:
+    page = (ROOT / "docs" / "how-to" / "system-prompt.md").read_text()
+    assert page.count(guidance("short")) == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lossless import Lossless, Message
-from tests.test_cli import lcm
+from tests.command import lcm
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> str:
 def test_hits_are_printed_a_line_each_and_nothing_in_them_is_obeyed(path: str) -> None:
     ran = lcm("grep", "key", "--db", path)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == r"msg#2000000001  2026-03-01 12:00  user: the \x1b[31mkey\x1b[0m of today and more" + "\n"
+    assert ran.stdout == r"msg#2000000001  2026-03-01 12:00 UTC  user: the \x1b[31mkey\x1b[0m of today and more" + "\n"
     assert ran.stderr == "new: the newest of 2; -c KEY chooses another.\n"
 
 

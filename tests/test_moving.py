@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lossless import Lossless, Message, Settings
 from lossless.engine import moving
-from lossless.errors import FileUnavailable, InvalidInput, StoreError
+from lossless.errors import FileUnavailable, InvalidInput, StoreError, StoreUnavailable
 from lossless.model import Migration
 from lossless.store.sql import SQLStore
 from lossless.store.sqlite import SQLiteStore
@@ -70,8 +70,8 @@ def test_a_house_that_was_lived_in_has_something_in_every_table(home: str, open_
 def test_there_and_back_again_nothing_differs(home: str, elsewhere: str, tmp_path: Path) -> None:
     there = migrate(home, elsewhere, tmp_path)
     back = migrate(elsewhere, str(tmp_path / "back.db"), tmp_path)
-    assert there.digest == back.digest
     assert there.tables == back.tables
+    assert there.digest == back.digest
     assert there.rows == sum(table.rows for table in there.tables) > 100
     assert not there.resumed
 
@@ -197,13 +197,30 @@ def test_half_of_another_database_is_refused(home: str, elsewhere: str, tmp_path
     def die(*_: object) -> None:
         raise Killed
 
-    with pytest.raises(Killed):
-        migrate(home, elsewhere, tmp_path, die)
+    with opened(elsewhere, tmp_path / "files") as early:
+        with pytest.raises(Killed):
+            migrate(home, elsewhere, tmp_path, die)
+        with pytest.raises(InvalidInput, match="half of a migration itself"):
+            early.migrate(tmp_path / "third.db")
     lived_in(tmp_path / "other.db", tmp_path / "files", turns=3)
     with pytest.raises(InvalidInput, match="half of another"):
         migrate(str(tmp_path / "other.db"), elsewhere, tmp_path)
-    with pytest.raises(InvalidInput, match="half of a migration itself"):
-        migrate(elsewhere, str(tmp_path / "third.db"), tmp_path)
+
+
+def test_half_a_house_is_opened_by_nobody_but_the_same_move(home: str, elsewhere: str, tmp_path: Path) -> None:
+    def die(table: str, done: int, total: int) -> None:
+        if table == "message":
+            raise Killed
+
+    with pytest.raises(Killed):
+        migrate(home, elsewhere, tmp_path, die)
+    for read_only in (False, True):
+        with pytest.raises(StoreUnavailable, match="migration into it was broken off") as refused:
+            Lossless.open(elsewhere, settings=Settings(), read_only=read_only)
+        assert refused.value.hint == "The same `lcm migrate` goes on with it; or remove it."
+    assert migrate(home, elsewhere, tmp_path).resumed
+    with opened(elsewhere, tmp_path / "files") as lcm:
+        assert lcm.status().messages
 
 
 def test_into_itself_or_into_memory_it_does_not_go(home: str, tmp_path: Path) -> None:

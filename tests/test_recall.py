@@ -180,7 +180,7 @@ def test_ids_nobody_has_anothers_and_those_outside_the_family_get_the_same_answe
             with pytest.raises(NotFound) as absent:
                 verb(named)
             kind = "summary" if named.startswith("sum_") else "message"
-            shown = named if named[0] in "sm" else f"msg#{10**18}"
+            shown = named if named[0] in "sm" else f"msg#{named}"
             assert absent.value.message == f"There is no {kind} {shown}."
     assert lcm.describe(leaf(other).id).id == leaf(other).id
     with pytest.raises(NotFound):

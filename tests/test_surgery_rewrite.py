@@ -174,6 +174,24 @@ def test_a_model_that_fails_in_the_middle_leaves_what_was_written_and_the_same_o
     assert rows(deep._store) == before
 
 
+def test_what_was_cut_off_is_counted_as_far_as_it_came(deep: Lossless) -> None:
+    chat, before, ended = deep.conversation("k"), rows(deep._store), count(1)
+
+    def closed_pipe(step: Step) -> None:
+        if next(ended) == 5:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        chat.rewrite(all=True, apply=True, model=anew, progress=closed_pipe)
+    total, written = len(chat.summaries()), sum(each.revision == 2 for each in chat.summaries())
+    assert 5 <= written < total
+    (told,) = chat.history()
+    assert told.status == "partly"
+    assert told.summary.startswith(f"{written} of {total} summaries rewritten")
+    assert deep.undo(told.id).summary == told.summary
+    assert rows(deep._store) == before
+
+
 def test_what_another_changes_meanwhile_is_planned_again_and_never_overwritten(deep: Lossless, database: str) -> None:
     chat, store = deep.conversation("k"), deep._store
     row = store.conversation("k")
@@ -369,3 +387,59 @@ def test_it_can_be_awaited(deep: Lossless, database: str, backend: str) -> None:
     assert {step.state for step in steps} == {"written"}
     assert rows(deep._store) == before
     assert isinstance(deep.conversation("k"), Conversation)
+
+
+def test_a_source_that_is_rewritten_to_the_same_length_meanwhile_is_read_again(database: str) -> None:
+    told, anew = list[str](), list[str]()
+
+    def swapped(request: SummaryRequest) -> str:
+        return short(request)[::-1]
+
+    def model(request: SummaryRequest) -> str:
+        if request.depth == 1:
+            told.append(request.source)
+            if len(told) == 1:
+                with Lossless.open(database, settings=DEEP) as other:
+                    leaf = next(each for each in other.conversation("k").summaries() if each.text in request.source)
+                    assert other.conversation("k").rewrite(leaf.id, apply=True, model=swapped).operation
+                    (now,) = [each for each in other.conversation("k").summaries() if each.id == leaf.id]
+                    anew.append(now.text)
+                    assert now.tokens == leaf.tokens, "else the length alone would tell"
+        return short(request)
+
+    with Lossless.open(database, settings=DEEP, summarizer=model) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(40, 0))
+        chat.compact(ROOM)
+        chat.compact(ROOM)
+        assert any(anew[0] in source for source in told[1:]), "made again, from the new text"
+        whole(lcm)
+
+
+def test_a_source_that_is_undone_and_rewritten_meanwhile_is_read_again(database: str) -> None:
+    told, texts, operations = list[str](), list[str](), list[str]()
+
+    def rewrite(other: Lossless, request: SummaryRequest, to: Callable[[str], str]) -> None:
+        chat = other.conversation("k")
+        leaf = next(each for each in chat.summaries() if each.text in request.source)
+        for operation in operations:
+            other.undo(operation)
+        operations[:] = [chat.rewrite(leaf.id, apply=True, model=lambda asked: to(short(asked))).operation or ""]
+        texts.append(next(each.text for each in chat.summaries() if (each.id, each.revision) == (leaf.id, 2)))
+
+    def model(request: SummaryRequest) -> str:
+        if request.depth == 1:
+            told.append(request.source)
+            if len(told) <= 2:
+                with Lossless.open(database, settings=DEEP) as other:
+                    rewrite(other, request, [lambda text: text[::-1], lambda text: text[1:] + text[:1]][len(told) - 1])
+        return short(request)
+
+    with Lossless.open(database, settings=DEEP, summarizer=model) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(40, 0))
+        for _ in range(3):
+            chat.compact(ROOM)
+        assert len(set(texts)) == 2
+        assert any(texts[1] in source for source in told[2:]), "made again, though the number is the same"
+        whole(lcm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,17 @@ from lossless.engine.doctor.clean import RULES
 from lossless.engine.files import Files
 from lossless.errors import InvalidInput
 from tests.engine.ailing import KEY, contents, inside, live
-from tests.house import opened
+from tests.house import SMALL, opened, short
 from tests.imports.databases import move_in
 
 SUB, JOB, PLAIN = "agent:main:subagent:7", "agent:main:cron:nightly", "5f2c-session"
 
 
 @pytest.fixture
-def lcm(database: str, tmp_path: Path) -> Iterator[Lossless]:
-    with opened(database, tmp_path / "files") as lcm:
+def lcm(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lossless]:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    ticks = count(1_790_000_000)
+    with Lossless.open(database, settings=SMALL, summarizer=short, clock=lambda: float(next(ticks))) as lcm:
         yield lcm
 
 
@@ -64,7 +67,7 @@ def test_it_is_exported_and_then_gone_with_all_that_belonged_to_it(
     payloads = set(lcm._files.root.rglob("*"))
     litter(lcm)
     done = lcm.clean(apply=True)
-    assert (done.applied, done.conversations, done.files) == (True, 3, 3)
+    assert (done.applied, done.conversations, done.files, done.doubtful) == (True, 3, 3, 0)
     # What was spent on summaries was spent.
     assert contents(lcm) | {"guard": []} == clean | {"guard": []}
     assert {path for path in lcm._files.root.rglob("*") if path.is_file()} == {p for p in payloads if p.is_file()}
@@ -120,3 +123,37 @@ def test_what_was_written_to_meanwhile_stays(database: str, lcm: Lossless, tmp_p
         done = clean_rules.apply(lcm._store, Meddling(lcm._files.root), "cron_sessions", tmp_path / "jobs.zip", 1)
     assert done.conversations == 0
     assert len(lcm.conversation(JOB).messages()) == 2
+
+
+def test_a_pin_that_came_meanwhile_keeps_its_conversation(database: str, lcm: Lossless, tmp_path: Path) -> None:
+    lcm.conversation(JOB).ingest([Message.user("A large one. " * 1000)])
+
+    class Meddling(Files):
+        def whole(self, sha256: str) -> bytes:
+            other.conversation(JOB).pin("always")
+            return super().whole(sha256)
+
+    with Lossless.open(database, settings=lcm.settings) as other:
+        done = clean_rules.apply(lcm._store, Meddling(lcm._files.root), "cron_sessions", tmp_path / "jobs.zip", 1)
+    assert (done.conversations, done.changed) == (0, 1)
+
+
+def test_only_what_goes_is_exported_and_it_comes_back_once(lcm: Lossless, tmp_path: Path) -> None:
+    lcm.conversation(SUB).ingest([Message.user("done", event_id="1")])
+    lcm.conversation(SUB).end("deleted")
+    lcm.conversation(SUB).ingest([Message.user("at work again", event_id="2")])
+    lcm.conversation("kid", parent=SUB).ingest([Message.user("below", event_id="3")])
+    before = sorted((each.key, each.messages, each.active) for each in lcm.conversations())
+    done = lcm.clean(apply=True, archive=tmp_path / "out.zip")
+    assert done.conversations == 1
+    for _ in range(2):
+        lcm.import_(tmp_path / "out.zip", apply=True)
+        assert sorted((each.key, each.messages, each.active) for each in lcm.conversations()) == before
+
+
+def test_payloads_that_another_database_may_need_stay(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path / "shared") as lcm:
+        lcm.conversation(JOB).ingest([Message.user("A large one. " * 1000)])
+        done = lcm.clean("cron_sessions", apply=True, archive=tmp_path / "out.zip")
+        assert (done.conversations, done.files, done.doubtful) == (1, 0, 1)
+        assert len([path for path in (tmp_path / "shared").rglob("*") if path.is_file()]) == 1

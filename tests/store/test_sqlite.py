@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import apsw
 import pytest
@@ -19,7 +21,7 @@ import pytest
 from lossless import File, Lossless, Message, Settings, Text
 from lossless.errors import LosslessError, NotOurDatabase, StoreCorrupt, StoreFull, StoreUnavailable
 from lossless.events import Event
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sqlite import BUSY_MS, Patience, SQLiteStore
 
 BATCH = [
     Message.user("first of the batch", event_id="b1"),
@@ -75,7 +77,8 @@ def test_a_text_file_is_no_database_and_stays_as_it_is(tmp_path: Path) -> None:
     for read_only in (False, True):
         with pytest.raises(StoreCorrupt, match="is not a database") as error:
             Lossless.open(path, read_only=read_only)
-        assert "LCM_DATABASE_PATH" in str(error.value)
+        assert "restore a backup; else move that file away" in str(error.value)
+        assert "--db, or the setting database_path" in str(error.value)
     assert path.read_bytes() == before
 
 
@@ -141,9 +144,9 @@ def test_a_read_only_directory_is_told_and_can_still_be_read(public: Path) -> No
     with Lossless.open(path) as lcm:
         lcm.conversation("k").ingest([Message.user("kept")])
     path.chmod(0o444)
-    assert (
-        as_nobody(TRY, str(path)).stdout.strip().splitlines()[-1].startswith(("STORE_READ_ONLY", "STORE_UNAVAILABLE"))
-    )
+    told = as_nobody(TRY, str(path)).stdout
+    assert told.startswith("STORE_READ_ONLY")
+    assert "Reading works with read_only=True" in told
     assert as_nobody(TRY, str(path), "read only").stdout.strip() == "['kept']"
     with Lossless.open(path) as lcm:
         assert [m.text for m in lcm.conversation("k").messages()] == ["kept"]
@@ -308,6 +311,126 @@ def test_a_cut_word_does_not_make_the_index_look_broken(tmp_path: Path) -> None:
     told: list[Event] = []
     Lossless.open(tmp_path / "lcm.db", on_event=told.append).close()
     assert told == []
+
+
+def vandalise(path: Path, *statements: str) -> None:
+    """Change a database as nobody may who has it open."""
+    connection = apsw.Connection(str(path))
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def pages_of(path: Path, table: str) -> list[int]:
+    connection = apsw.Connection(str(path))
+    rows = connection.execute("SELECT pageno FROM dbstat WHERE name = ? ORDER BY 1", (table,)).fetchall()
+    connection.close()
+    return [page for (page,) in rows if isinstance(page, int)]
+
+
+def destroy(path: Path, *pages: int) -> None:
+    with path.open("r+b") as file:
+        for page in pages:
+            file.seek((page - 1) * 8192 + 8)
+            file.write(b"\xff" * 64)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A database whose messages fill some pages."""
+    path = tmp_path / "lcm.db"
+    with Lossless.open(path) as lcm:
+        lcm.conversation("k").ingest([Message.user(f"{n} " + "some words " * 200) for n in range(60)])
+    return path
+
+
+UNREADABLE = "UPDATE search_message_data SET block = x'00ff00ff' WHERE id > 1"
+
+
+def test_a_damaged_file_is_left_as_it_is_and_not_mended(large: Path) -> None:
+    vandalise(large, UNREADABLE)
+    tables = apsw.Connection(str(large)).execute("SELECT name FROM sqlite_schema").fetchall()
+    destroy(large, *pages_of(large, "message")[3:5])
+    told: list[Event] = []
+    for _ in range(3):
+        with pytest.raises(StoreCorrupt, match=r"is damaged.*Restore a backup"):
+            Lossless.open(large, on_event=told.append)
+    assert told == []
+    assert apsw.Connection(str(large)).execute("SELECT name FROM sqlite_schema").fetchall() == tables
+
+
+def test_what_is_left_over_of_an_index_does_not_keep_it_from_being_made_anew(large: Path) -> None:
+    taken_out = "DELETE FROM sqlite_schema WHERE name = 'search_message'"
+    vandalise(large, "PRAGMA writable_schema = ON", taken_out, "PRAGMA writable_schema = RESET")
+    told: list[Event] = []
+    with Lossless.open(large, on_event=told.append) as lcm:
+        assert lcm._store.check_search() == []
+        assert lcm._store.integrity() == []
+    assert [(event.name, event.message) for event in told] == [("store.mended", "made anew: search_message")]
+
+
+def test_much_damage_is_told_in_few_words(large: Path) -> None:
+    destroy(large, *pages_of(large, "message")[2:12])
+    with Lossless.open(large, read_only=True) as lcm:
+        (told,) = lcm._store.integrity()
+    assert told.count(";") == 3
+    assert told.split("; ")[-1].startswith("and ")
+    assert len(told) < 500
+
+
+@pytest.mark.parametrize("column", ["text = CAST(x'41ff42' AS TEXT)", 'parts = \'[{"type": "te\''])
+def test_a_text_that_is_none_any_more_is_damage(large: Path, column: str) -> None:
+    vandalise(large, f"UPDATE message SET {column} WHERE id % 1000000000 = 7")
+    with Lossless.open(large) as lcm:
+        with pytest.raises(StoreCorrupt, match="is damaged"):
+            lcm.conversation("k").messages()
+        with pytest.raises(UnicodeDecodeError), lcm._store.transaction():
+            b"\xff".decode()  # somebody else's bytes say nothing about the file
+
+
+def test_whoever_waits_long_is_told_once_and_not_for_ever() -> None:
+    now, told = 0.0, list[Event]()
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    waiting = Patience(told.append, lambda: now, pause)
+    for _ in range(2):
+        began, tries = now, 0
+        while waiting(tries):
+            tries += 1
+        assert now - began == pytest.approx(BUSY_MS / 1000, abs=0.2)
+    assert [(event.name, event.level) for event in told] == [("store.waiting", "warning")] * 2
+    assert told[0].message == "Another process holds the database; waiting up to 30 seconds."
+    tries, short = 0, now + 1
+    while now < short:
+        assert waiting(tries)
+        tries += 1
+    assert len(told) == 2
+
+
+def test_whoever_waits_for_the_database_can_be_interrupted(tmp_path: Path) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    began = time.monotonic()
+    try:
+        with Lossless.open(tmp_path / "lcm.db") as holder:
+            lcm = Lossless.open(tmp_path / "lcm.db")
+            with holder._store.transaction():
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                with pytest.raises(KeyboardInterrupt):
+                    lcm.conversation("k").ingest(BATCH[:1])
+            assert len(lcm.conversation("k").ingest(BATCH[:1]).stored) == 1
+            with holder._store.transaction():
+                lcm.close()  # what is only tidying does not wait
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - began < 5
 
 
 def test_idle_readers_are_few(tmp_path: Path) -> None:
