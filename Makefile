@@ -1,4 +1,4 @@
-.PHONY: install check test slow bench clean
+.PHONY: shots install check test slow bench reference clean
 BIN := .venv/bin
 
 install:
@@ -6,8 +6,8 @@ install:
 	$(BIN)/pip install -q -c constraints.txt -e '.[all,dev]'
 
 check:
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench scripts
+	$(BIN)/ruff format --check src tests bench scripts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -19,6 +19,12 @@ slow:
 
 bench:
 	$(BIN)/python bench/ingest.py
+
+reference:
+	$(BIN)/python scripts/reference.py
+
+shots:
+	$(BIN)/python scripts/shots.py
 
 clean:
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,160 @@
+"""Write the pages that follow from the program: `make reference`.
+
+`docs/reference/cli.md` is written whole, from the commands and their help; of `docs/reference/configuration.md` the
+rows of the tables, from `Settings`. A test writes them anew and compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from lossless import config
+from lossless.cli import cli, frame
+from lossless.cli.program import SECTIONS
+
+PAGES: Final = Path(__file__).parents[1] / "docs" / "reference"
+
+_NUMBER: Final = re.compile(r"\b(?:INTEGER|FLOAT)(?: RANGE)?\b")
+
+INTRO: Final = """\
+# Commands
+
+This page is written by `make reference` from the commands themselves: what it says is what `lcm COMMAND --help` says.
+
+{contents}
+
+## What all of them share
+
+{shared}
+
+They stand right behind `lcm`, or behind the command; commands that open no database have no `--db` of their own. `-h` or `--help` explains a
+command, `lcm --version` tells the version. An option that a command does not have is an error; none is ignored.
+
+**Which database.** `--db`, otherwise the setting `database_path`, otherwise `lcm.db` in the platform's data directory: see
+[configuration](configuration.md). A command that only reads never makes, migrates or changes one.
+
+**Which conversation.** Commands about one conversation take its key as `CONVERSATION` or as `-c KEY`. When nobody names one, it is the only
+one there is, otherwise the newest that is active, and standard error says which.
+
+**What is changed.** What changes old data, or takes it away, says what it would do; `--apply` does it.
+
+### Text and JSON
+
+On a terminal the answer is text, and elsewhere (in a pipe, in a file) JSON. `--json` and `--text` decide, otherwise `LCM_OUTPUT=json` or
+`LCM_OUTPUT=text`. Control characters of stored text are printed escaped (`\\x1b`), so that nothing in it can take over a terminal. Colours
+are left out with `--no-color`, with the variable `NO_COLOR`, and where there is no terminal. Remarks and progress go to standard error; in JSON remarks stand in `meta.remarks`, so that standard error is empty or one error.
+
+An answer, on standard output:
+
+```json
+{{"ok": true, "command": "messages.list", "data": {{}}, "pagination": {{}}, "meta": {{"databasePath": "...", "configPath": null}}}}
+```
+
+`ok` is false when the command did what it was asked and the outcome is bad, as with faults that `lcm doctor` finds. An error, on standard error:
+
+```json
+{{"ok": false, "error": {{"code": "CONVERSATION_NOT_FOUND", "message": "There is no conversation x.", "hint": ""}}}}
+```
+
+### Long lists
+
+Lists of conversations, messages, summaries and files, and what `lcm grep` finds, have `--limit` and come with `"pagination": {{"limit", "returned", "hasMore", "nextCursor"}}`; `--cursor` with that `nextCursor`
+goes on behind the last entry, and neither repeats nor leaves out one when more is stored meanwhile. A cursor belongs to the list it came from.
+
+### Exit codes
+
+| code | means | codes of the error |
+|---|---|---|
+| 0 | it worked | |
+| 1 | nothing was found, a part could not be done, or something failed that is no mistake of yours: the command's own help says which | `INTERNAL_ERROR`, `OS_ERROR` and those of [models and grants](errors.md) |
+| 2 | the command line | `INVALID_COMMAND`, `INVALID_ARGUMENT`, `INVALID_INPUT`, `INVALID_CURSOR`, `INVALID_TIME_FILTER` |
+| 3 | something is not there | `DATABASE_NOT_FOUND`, `CONVERSATION_NOT_FOUND`, `MESSAGE_NOT_FOUND`, `SUMMARY_NOT_FOUND`, `FILE_NOT_FOUND`, `CONFIG_KEY_NOT_FOUND`, `NOT_FOUND` |
+| 4 | the configuration | `CONFIG_...` |
+| 5 | the database | `STORE_...`, `NOT_OUR_DATABASE`, `SCHEMA_TOO_NEW` |
+| 6 | `lcm doctor`, `lcm status --fail-on` or `lcm backup --prove` found something wrong | |
+| 130 | interrupted by Ctrl-C; what was written stays, and nothing is half written | `INTERRUPTED` |
+| 141 | whoever read the output has gone | |
+
+The [page of errors](errors.md) has every code. `LCM_TRACEBACK=1` shows where an `INTERNAL_ERROR` happened.
+"""
+
+
+def cli_page() -> str:
+    """The reference of the commands."""
+    root = click.Context(cli, info_name="lcm")
+    contents = " · ".join(f"[{section}](#{section.lower()})" for section in SECTIONS)
+    parts = [INTRO.format(contents=contents, shared=_options(frame.shared(), root))]
+    for section, names in SECTIONS.items():
+        parts.append(f"## {section}\n")
+        for name in names:
+            parts += _command(cli, name, root, "###")
+    return "\n".join(parts)
+
+
+def _command(group: click.Group, name: str, parent: click.Context, level: str) -> Iterator[str]:
+    command = group.get_command(parent, name)
+    assert command is not None, name
+    ctx = click.Context(command, parent=parent, info_name=name)
+    yield f"{level} {ctx.command_path}\n"
+    if not isinstance(command, click.Group):
+        yield f"```\n{' '.join([ctx.command_path, *command.collect_usage_pieces(ctx)])}\n```\n"
+    yield f"{_prose(command.help or '')}\n"
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(ctx):
+            yield from _command(command, inner, ctx, f"{level}#")
+    elif own := _options(_own(command), ctx):
+        yield f"{own}\n"
+
+
+def _own(command: click.Command) -> list[click.Parameter]:
+    """The options that not every command has."""
+    everywhere = [each.to_info_dict() for each in frame.shared()]
+    return [each for each in command.params if each.to_info_dict() not in everywhere]
+
+
+def _options(options: list[click.Parameter], ctx: click.Context) -> str:
+    records = [record for each in options if isinstance(each, click.Option) and (record := each.get_help_record(ctx))]
+    rows = [f"| `{_NUMBER.sub('N', _cell(names))}` | {_cell(help)} |" for names, help in records]
+    return "\n".join(["| option | |", "|---|---|", *rows]) if rows else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _prose(help: str) -> str:
+    """The help of a command; what its author laid out line by line stays so."""
+    paragraphs = inspect.cleandoc(help).split("\f")[0].strip().split("\n\n")
+    return "\n\n".join(f"```\n{each[2:]}\n```" if each.startswith("\b\n") else each for each in paragraphs)
+
+
+def configuration_page(page: str) -> str:
+    """The page of the settings, with the row of each as the setting is."""
+    row = re.compile(r"^\| `(\w+)`<br>`LCM_\w+` \|.*$", re.M)
+    return row.sub(lambda found: setting_row(config.setting(found[1])), page)
+
+
+def setting_row(setting: config.Setting) -> str:
+    values = ", ".join(filter(None, (setting.type, setting.range)))
+    if setting.type == "choice":
+        values = ", ".join(f"`{choice}`" for choice in setting.range.split(", "))
+    default = "*not set*" if setting.default is None else f"`{json.dumps(setting.default)}`"
+    return f"| `{setting.name}`<br>`{setting.environment}` | {values} | {default} | {setting.meaning} |"
+
+
+def main() -> None:
+    """Write the pages."""
+    (PAGES / "cli.md").write_text(cli_page(), "utf-8")
+    configuration = PAGES / "configuration.md"
+    configuration.write_text(configuration_page(configuration.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
