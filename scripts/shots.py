@@ -78,9 +78,8 @@ def first_leaf(home: Path) -> str:
 def harm(path: Path) -> None:
     """What a crash of another program, or a curious hand, may leave behind."""
     with apsw.Connection(str(path)) as connection:
-        connection.execute("UPDATE conversation SET context_tokens = context_tokens + 500")
-        connection.execute("DELETE FROM search_summary WHERE rowid = (SELECT min(id) FROM summary)")
-        connection.execute("UPDATE summary SET text = text || ' [Truncated for context management]' WHERE id = 2")
+        connection.execute("UPDATE item SET tokens = tokens + 50 WHERE summary_id IS NOT NULL")
+        connection.execute("DELETE FROM search_summary WHERE rowid IN (SELECT id FROM summary ORDER BY id LIMIT 3)")
 
 
 def shot(name: str, home: Path, *words: str) -> None:

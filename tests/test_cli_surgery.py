@@ -15,6 +15,8 @@ from click.testing import CliRunner, Result
 from lossless import Lossless, Summary
 from lossless.cli import cli
 from lossless.errors import NotFound
+from tests.command import lcm
+from tests.provider import Play, Provider
 from tests.test_compaction import short
 from tests.test_surgery_rewrite import DEEP, deep, rows, whole
 from tests.test_surgery_structure import spoil
@@ -173,3 +175,30 @@ def test_a_rewrite_of_nothing_in_particular_names_the_ways_to_choose(run: Run) -
         refused = run("rewrite", "k", *given)
         assert refused.exit_code == 2
         assert "--summary ID, --depth N, --subtree ID or --all." in refused.stderr
+
+
+def test_three_depths_are_made_anew_by_a_provider_in_order_from_fresh_sources_and_undone(
+    deep: Lossless, database: str, provider: Provider, credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, old = rows(deep._store), deep.conversation("k").summaries()
+    monkeypatch.setenv("LCM_SUMMARY_BASE_URL", provider.url)
+    provider.script(Play(text="question words, told afresh\nExpand for details about: the rest"))
+    words = ["rewrite", "k", "--all", "--apply", "--diff", "--model", "anthropic/claude-haiku-4-5", "--db", database]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    depths = [int(depth) for depth in re.findall(r"^━━━ sum_\w+ \(d(\d),", result.stdout, re.M)]
+    assert depths == sorted(each.depth for each in old)
+    assert set(depths) == {0, 1, 2}
+    assert result.stdout.count("\n+question words, told afresh\n") == len(old)
+    asked = [json.dumps(call.body) for call in provider.requests]
+    leaves = sum(each.depth == 0 for each in old)
+    assert len(asked) == len(old)
+    assert "told afresh" not in asked[0]
+    assert all("told afresh" in each for each in asked[leaves:]), "and a condensed one from what was just written"
+    assert {each.text for each in deep.conversation("k").summaries()} == {
+        "question words, told afresh\nExpand for details about: the rest"
+    }
+    operation = deep.history()[0].id
+    assert lcm("undo", operation, "--db", database).returncode == 0
+    assert rows(deep._store) == before
+    whole(deep)

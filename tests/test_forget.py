@@ -499,3 +499,11 @@ def test_forgetting_ends_in_time(tmp_path: Path) -> None:
         started = time.perf_counter()
         chat.forget(chat.messages()[0].id, until=chat.messages()[1_999].id, apply=True)
         assert time.perf_counter() - started < 30
+
+
+def test_a_word_of_the_tables_own_is_no_false_alarm(tmp_path: Path) -> None:
+    with opened(str(tmp_path / "lcm.db"), tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user("Does anything of the conversation continue?", event_id="a")])
+        done = lcm.forget("k", apply=True)
+    assert (done.left, done.elsewhere) == (0, ())
