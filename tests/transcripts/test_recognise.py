@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lossless.engine.discovery import discover
 from lossless.errors import InvalidInput
-from lossless.transcripts import KNOWN, find, reader, recognise
+from lossless.model import ImportedSource
+from lossless.transcripts import KNOWN, reader, recognise
 from tests.transcripts.files import asked, codex_session, pi, pi_session, prompt, put
 
 
@@ -77,9 +79,10 @@ def test_transcripts_are_found_in_order_and_only_in_the_tree(tmp_path: Path) -> 
     (root / "link.jsonl").symlink_to(outside)
     (root / "linked").symlink_to(outside.parent)
     (root / "up").symlink_to(root)
-    assert [str(path.relative_to(root)) for path in find(root)] == sorted(names)
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        list(find(root / "nowhere"))
+    problems = list[ImportedSource]()
+    found = [str(each.path.relative_to(root)) for each in discover([root, root / "nowhere"], problems)]
+    assert found == sorted(names)
+    assert [(each.path, each.reason) for each in problems] == [(str(root / "nowhere"), "It is not there.")]
 
 
 def test_ten_thousand_files_are_found_quickly(tmp_path: Path) -> None:
@@ -88,7 +91,7 @@ def test_ten_thousand_files_are_found_quickly(tmp_path: Path) -> None:
             (tmp_path / f"{n // 100:03}").mkdir()
         os.close(os.open(tmp_path / f"{n // 100:03}" / f"{n:05}.jsonl", os.O_CREAT))
     before = time.process_time()
-    found = list(find(tmp_path))
+    found = [each.path for each in discover([tmp_path], [])]
     assert time.process_time() - before < 1.0
     assert len(found) == 10_000
     assert found == sorted(found)

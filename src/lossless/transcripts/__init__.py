@@ -8,8 +8,6 @@ Nothing is written and nothing is held: a file of any length is read line by lin
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -73,23 +71,6 @@ def reader(format: str) -> Reader:
         if each.name == format:
             return each
     raise InvalidInput(f"{format} is no format of transcripts.", hint=f"There are {', '.join(r.name for r in KNOWN)}.")
-
-
-def find(directory: Path) -> Iterator[Path]:
-    """The files under a directory that look like transcripts by their names, those that were rotated included, in order.
-
-    Symbolic links are not followed: what they lead to is found where it lies, or is none of this directory's.
-    """
-    try:
-        with os.scandir(directory) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
-    except OSError as problem:
-        raise InvalidInput(f"{directory} cannot be read: {problem.strerror}.", hint="Name a directory.") from problem
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from find(Path(entry.path))
-        elif looks_like_one(entry.name) and entry.is_file(follow_symlinks=False):
-            yield Path(entry.path)
 
 
 def looks_like_one(name: str) -> bool:
