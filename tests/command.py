@@ -14,3 +14,10 @@ def lcm(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
     words = [str(each) for each in arguments]
     ran = CliRunner().invoke(cli, words, env=environment, catch_exceptions=False)
     return CompletedProcess(words, ran.exit_code, ran.stdout, ran.stderr)
+
+
+def fine(*arguments: str | Path, **environment: str) -> str:
+    """What it printed, if it went well."""
+    ran = lcm(*arguments, **environment)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout

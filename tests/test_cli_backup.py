@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from lossless import Lossless, Message, Settings
 from lossless.cli import cli
+from tests.command import fine
 
 
 @pytest.fixture(autouse=True)
@@ -29,12 +30,6 @@ def database(tmp_path: Path) -> str:
 
 def lcm(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, [str(each) for each in arguments])
-
-
-def fine(*arguments: str | Path) -> str:
-    done = lcm(*arguments)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def data(*arguments: str | Path) -> Any:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from lossless import Lossless, Message
 from lossless.cli import cli
 from lossless.engine.promise import broken
+from tests.command import fine
 from tests.test_backfill import spoken
 from tests.transcribing import Session
 
@@ -31,12 +32,6 @@ def session(tmp_path: Path) -> Session:
 
 def lcm(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, [str(each) for each in arguments])
-
-
-def fine(*arguments: str | Path) -> str:
-    done = lcm(*arguments)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def data(*arguments: str | Path) -> Any:
