@@ -5,7 +5,7 @@ with the ids of the turns that answer them. Each conversation is ingested with i
 is put to the search as it stands, in its own conversation and in all of them together. What is printed is the share
 of the evidence among the first hits, the mean over the questions.
 
-    python bench/recall.py                                  # ../shared/data/locomo-dev.json
+    LCM_BENCH_LOCOMO=locomo.json python bench/recall.py     # its licence forbids to ship it: get it from its authors
     python bench/recall.py --mode semantic                  # words and vectors, all vectors made before
     python bench/recall.py other.json --postgres postgresql://...      # an empty database
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 import sys
@@ -27,7 +28,7 @@ from typing import Any, NamedTuple
 from lossless import Lossless, Message, Settings
 from lossless.engine.asked import Mode
 
-DATA = Path(__file__).parents[2] / "shared" / "data" / "locomo-dev.json"
+DATA = os.environ.get("LCM_BENCH_LOCOMO")
 AT = (5, 10, 20)
 _TURN = re.compile(r"D\d+:\d+")
 
@@ -140,6 +141,8 @@ def main() -> None:
     options.add_argument("--postgres", metavar="URL", help="an empty database to measure instead of SQLite")
     options.add_argument("--fail-below", type=float, metavar="RECALL", help="exit with 1 when recall at 20 is less")
     given = options.parse_args()
+    if given.data is None:
+        options.error("name a file in LoCoMo's format, or set LCM_BENCH_LOCOMO to its path")
     chosen = list(samples(given.data))
     for sample in chosen:
         print(f"{sample.name}: {len(sample.messages)} messages, {len(sample.asked)} questions")

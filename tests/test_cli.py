@@ -12,6 +12,7 @@ import pytest
 
 from lossless import Lossless, Message
 from tests.command import lcm
+from tests.fixtures import PI_SESSION
 
 
 def test_status_tells_what_is_stored(tmp_path: Path) -> None:
@@ -85,8 +86,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, monkey
 
 
 def test_the_demo_takes_a_transcript_of_ones_own(tmp_path: Path) -> None:
-    session = Path(__file__).parents[2] / "shared" / "fixtures" / "transcripts" / "pi-large-session.jsonl"
-    ran = lcm("demo", str(session), "--db", str(tmp_path / "demo.db"))
+    ran = lcm("demo", str(PI_SESSION), "--db", str(tmp_path / "demo.db"))
     assert ran.returncode == 0, ran.stderr
     assert "914 messages" in ran.stdout
     (tmp_path / "empty.jsonl").write_text("{}\n")

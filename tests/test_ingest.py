@@ -16,8 +16,7 @@ from lossless import Conversation, File, Lossless, Message, Opaque, Reasoning, S
 from lossless.errors import InvalidInput, NotFound
 from lossless.events import Event
 from lossless.formats import openclaw
-
-FIXTURE = Path(__file__).parents[2] / "shared" / "fixtures" / "transcripts" / "pi-large-session.jsonl"
+from tests.fixtures import PI_SESSION
 
 
 def texts(chat: Conversation) -> list[str]:
@@ -38,7 +37,7 @@ def as_javascript(value: object) -> str:
 
 
 def test_a_real_session_comes_back_byte_for_byte(chat: Conversation) -> None:
-    lines = FIXTURE.read_text(encoding="utf-8").split("\n")
+    lines = PI_SESSION.read_text(encoding="utf-8").split("\n")
     entries = [json.loads(line) for line in lines if line]
     wire = [entry["message"] for entry in entries if entry["type"] == "message"]
     done = chat.ingest(openclaw.load(wire))

@@ -12,7 +12,6 @@ from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.model import Message, Part, ToolResult
 
 CASES = Path(__file__).parents[1] / "cases" / "formats"
-FIXTURES = Path(__file__).parents[2].parent / "shared" / "fixtures" / "transcripts"
 
 FORMATS: dict[str, Any] = {
     "anthropic": anthropic,

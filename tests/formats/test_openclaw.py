@@ -9,17 +9,17 @@ import pytest
 from lossless.errors import InvalidInput
 from lossless.formats import openclaw
 from lossless.model import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
-from tests.formats.samples import FIXTURES, cases, everything
+from tests.fixtures import TRANSCRIPTS
+from tests.formats.samples import cases, everything
 
 AT = datetime(2026, 11, 15, 18, 1, 18, 227000, tzinfo=UTC)
 
 
 def entries(name: str) -> list[Any]:
-    lines = (FIXTURES / name).read_text().splitlines()
+    lines = (TRANSCRIPTS / name).read_text().splitlines()
     return [entry["message"] for entry in map(json.loads, lines) if entry["type"] == "message"]
 
 
-@pytest.mark.skipif(not FIXTURES.exists(), reason="the shared fixtures are not part of the repository")
 @pytest.mark.parametrize(("name", "count"), [("pi-v3.jsonl", 6), ("pi-large-session.jsonl", 914)])
 def test_a_real_session_comes_out_as_it_went_in(name: str, count: int) -> None:
     wire = entries(name)
@@ -29,7 +29,6 @@ def test_a_real_session_comes_out_as_it_went_in(name: str, count: int) -> None:
     assert json.dumps(openclaw.dump(messages)) == json.dumps({"messages": wire})
 
 
-@pytest.mark.skipif(not FIXTURES.exists(), reason="the shared fixtures are not part of the repository")
 def test_a_real_session_needs_few_notes() -> None:
     messages = openclaw.load(entries("pi-large-session.jsonl"))
     assert all(message.at and message.at.year == 2025 for message in messages)

@@ -14,10 +14,10 @@ from lossless import Lossless
 from lossless.engine import movein
 from lossless.imports import recognise
 from lossless.model import Imported
+from tests.fixtures import database
 
-FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "databases"
-CLAW = FIXTURES / "lossless-claw-0.15.3.db"
-HERMES = FIXTURES / "hermes-lcm-0.7.db"
+CLAW = database("lossless-claw-0.15.3")
+HERMES = database("hermes-lcm-0.7")
 
 CLAW_01 = """
 CREATE TABLE conversations (conversation_id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, title TEXT,

@@ -102,24 +102,21 @@ def test_a_path_below_a_file_is_told(tmp_path: Path) -> None:
         Lossless.open(tmp_path / "file" / "lcm.db")
 
 
-def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python without root's rights, which no permission would stop. What it imports is loaded before."""
-    drop = "import os, tempfile, platformdirs, tomllib, encodings.idna, lossless.client, lossless.store.sqlite; os.geteuid() or (os.setgid(65534), os.setuid(65534))"
-    home = {**os.environ, "HOME": arguments[0] + ".home", "XDG_CONFIG_HOME": ""}
+def as_ordinary_user(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python without root's power over permissions, as the owner of its files."""
+    without = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
     return subprocess.run(
-        [sys.executable, "-c", f"{drop}\n{code}", *arguments], capture_output=True, text=True, check=False, env=home
+        [*without, sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )
 
 
 @pytest.fixture
-def public(tmp_path: Path) -> Iterator[Path]:
-    """A directory that others can reach."""
-    import tempfile
-
-    directory = Path(tempfile.mkdtemp(prefix="lcm-public-"))
-    directory.chmod(0o755)
+def closed(tmp_path: Path) -> Iterator[Path]:
+    """A directory in which nobody can create a file."""
+    directory = tmp_path / "closed"
+    directory.mkdir(mode=0o555)
     yield directory
-    shutil.rmtree(directory)
+    directory.chmod(0o755)
 
 
 TRY = """
@@ -137,17 +134,20 @@ except LosslessError as error:
 """
 
 
-def test_a_read_only_directory_is_told_and_can_still_be_read(public: Path) -> None:
-    path = public / "lcm.db"
-    new = as_nobody(TRY, str(path))
+def test_a_read_only_directory_is_told_and_can_still_be_read(closed: Path) -> None:
+    path = closed / "lcm.db"
+    new = as_ordinary_user(TRY, str(path))
     assert new.stdout.startswith("STORE_READ_ONLY"), new.stderr
+    closed.chmod(0o755)
     with Lossless.open(path) as lcm:
         lcm.conversation("k").ingest([Message.user("kept")])
     path.chmod(0o444)
-    told = as_nobody(TRY, str(path)).stdout
+    closed.chmod(0o555)
+    told = as_ordinary_user(TRY, str(path)).stdout
     assert told.startswith("STORE_READ_ONLY")
     assert "Reading works with read_only=True" in told
-    assert as_nobody(TRY, str(path), "read only").stdout.strip() == "['kept']"
+    assert as_ordinary_user(TRY, str(path), "read only").stdout.strip() == "['kept']"
+    closed.chmod(0o755)
     with Lossless.open(path) as lcm:
         assert [m.text for m in lcm.conversation("k").messages()] == ["kept"]
 

@@ -11,7 +11,6 @@ from lossless.transcripts import Entry, Header, Tally, reader, recognise
 Line = dict[str, Any]
 SESSION = "8698dce9-4ad5-44c4-8d22-cd7c4181c698"
 AT = "2026-11-16T01:31:23.721Z"
-FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "transcripts"
 
 
 def put(path: Path, *lines: Line) -> Path:

@@ -10,14 +10,14 @@ import pytest
 
 from lossless.formats import openclaw
 from lossless.transcripts import reader
-from tests.transcripts.files import AT, FIXTURES, SESSION, Line, pi, pi_session, put, read, said, shown, words
+from tests.fixtures import PI_SESSION, TRANSCRIPTS
+from tests.transcripts.files import AT, SESSION, Line, pi, pi_session, put, read, said, shown, words
 
 FLAT: Line = {"role": "user", "content": "hello"}
 
 
 def test_a_session_of_old_is_read_whole() -> None:
-    path = FIXTURES / "pi-large-session.jsonl"
-    entries, header, tally = read(path)
+    entries, header, tally = read(PI_SESSION)
     assert Counter(each.message.role for each in said(entries) if each.message) == {
         "assistant": 453,
         "tool": 373,
@@ -28,12 +28,12 @@ def test_a_session_of_old_is_read_whole() -> None:
     assert header.started_at == datetime(2025, 11, 20, 23, 33, 50, 805_000, UTC)
     assert [each.id for each in entries] == [f"{header.session}#{n}" for n in range(1, 915)]
     assert [each.parent for each in entries] == [None, *(each.id for each in entries[:-1])]
-    assert tally.end == entries[-1].end == path.stat().st_size
-    assert reader("openclaw").branch(path, header) is None
+    assert tally.end == entries[-1].end == PI_SESSION.stat().st_size
+    assert reader("openclaw").branch(PI_SESSION, header) is None
 
 
 def test_a_tree_is_read_with_its_links() -> None:
-    entries, header, tally = read(FIXTURES / "pi-v3.jsonl")
+    entries, header, tally = read(TRANSCRIPTS / "pi-v3.jsonl")
     assert [each.id for each in entries] == [
         "3a6e43b7",
         "844adb86",
