@@ -1,4 +1,4 @@
-.PHONY: shots install check test slow bench reference clean
+.PHONY: soak shots install check test slow bench reference clean
 BIN := .venv/bin
 
 install:
@@ -16,6 +16,10 @@ test:
 
 slow:
 	LCM_TEST_PROFILE=slow LCM_TEST_KILLS=200 $(BIN)/pytest --timeout 1800
+
+soak:
+	$(BIN)/python scripts/soak.py --seconds 1200
+	$(BIN)/python scripts/soak.py --seconds 1200 --postgres
 
 bench:
 	$(BIN)/python bench/ingest.py
