@@ -20,7 +20,7 @@ from lossless.cli.text import many, size
     shell_complete=keys,
     help="Only this one; may be repeated. Otherwise all.",
 )
-@click.option("--replace", is_flag=True, help="Replace the file if it is there already.")
+@click.option("--replace", is_flag=True, help="Replace an existing file; never a database, a backup or a payload.")
 def export(path: Path, named: tuple[str, ...], replace: bool) -> None:
     """Write conversations, their files included, into the archive PATH. `lcm import` brings them back as they are.
 

@@ -94,6 +94,10 @@ def cat(id: str, lines: str | None, span: str | None, output: Path | None, force
     """
     with opened() as lcm:
         data = lcm.file_bytes(id, named_conversation(), lines=_range(lines), span=_range(span, 0))
+        if output is not None:
+            from lossless.engine.outputs import refuse_ours
+
+            refuse_ours(output, database=lcm.settings.database, files=lcm.settings.files_dir)
     if output is not None:
         _write(output, data, force)
         answer({"id": id, "bytes": len(data), "path": str(output)}, [f"{size(len(data))} in {output}"])

@@ -16,6 +16,7 @@ from lossless.config import is_file
 from lossless.engine import moving
 from lossless.engine.bundle import DATABASE, FORMAT, VERSION, Bundle, Manifest, drafting, pack, refuse_if_full, sync
 from lossless.engine.files import Files
+from lossless.engine.outputs import refuse_ours
 from lossless.errors import InvalidInput, StoreCorrupt
 from lossless.model import Backup
 from lossless.store.base import Dump, Store
@@ -63,6 +64,8 @@ def backup(means: Means, path: Path, *, again: bool = False, prove: Prove | None
 
 
 def _refuse_to_replace(means: Means, path: Path, again: bool) -> None:
+    if not (again and path.is_file()):  # a rolling backup replaces itself
+        refuse_ours(path, database=means.store.location, files=means.files.root)
     if not path.exists():
         return
     if not (again and path.is_file()):

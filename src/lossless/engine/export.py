@@ -18,6 +18,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from msgspec import structs
 
 from lossless.engine.files import Files
+from lossless.engine.outputs import refuse_ours
 from lossless.errors import FileUnavailable, InvalidInput, NotFound, StoreFull, StoreReadOnly
 from lossless.imports.archive import FORMAT, MANIFEST, VERSION, Manifest, Member, directory, written
 from lossless.imports.base import (
@@ -58,11 +59,11 @@ def export(
 ) -> Exported:
     """All conversations of the store's owner, those under some keys and below them, or exactly those with some ids."""
     chosen = _chosen(store, keys) if ids is None else sorted(ids)
-    _refuse_to_replace(path, replace)
+    _refuse_to_replace(store, files, path, replace)
     with _beside(path) as draft:
         with ZipFile(draft, "w", ZIP_DEFLATED) as archive:
             done = _Packing(store, files, archive, {each: f"{at:06}" for at, each in enumerate(chosen, 1)}).all(now)
-        _refuse_to_replace(path, replace)
+        _refuse_to_replace(store, files, path, replace)
     return structs.replace(done, path=str(path), bytes=path.stat().st_size)
 
 
@@ -79,7 +80,8 @@ def _chosen(store: Store, keys: Sequence[str] | None) -> list[int]:
     return sorted({row.id for family in found.values() for row in family})
 
 
-def _refuse_to_replace(path: Path, replace: bool) -> None:
+def _refuse_to_replace(store: Store, files: Files, path: Path, replace: bool) -> None:
+    refuse_ours(path, database=store.location, files=files.root)
     if path.exists() and not (replace and path.is_file()):
         raise InvalidInput(
             f"{path} is there already.", hint="Choose another name, or say replace=True (lcm export --replace)."

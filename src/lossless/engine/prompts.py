@@ -261,7 +261,11 @@ def export(directory: Path, *, force: bool = False) -> list[Path]:
 
     When one of the files is there already none is written, unless `force` says that they may be replaced.
     """
+    from lossless.engine.outputs import refuse_ours
+
     texts = {_file(directory, name): text for name, text in _builtin().items()}
+    for path in texts:
+        refuse_ours(path)
     taken = [path.name for path in texts if os.path.lexists(path) and not (force and _replaceable(path))]
     if taken:
         raise InvalidInput(
