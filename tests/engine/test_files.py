@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -349,3 +350,81 @@ def test_ranges_beyond_the_end_are_empty_and_cost_nothing(chat: Conversation) ->
     assert chat.read_file(which, 0, 10**12) == lines(4000).encode()
     assert chat.read_file(which, 2**70) == b""
     assert chat.read_lines(which, 2**70) == ""
+
+
+def _damage(path: Path, damage: str, outside: Path) -> None:
+    """Spoil what lies under a payload's name in one way or another."""
+    whole = path.read_bytes()
+    if damage == "truncated":
+        path.write_bytes(whole[:10])
+    elif damage == "flipped":
+        path.write_bytes(b"\xff" + whole[1:])
+    elif damage == "link":
+        outside.write_bytes(whole)
+        path.unlink()
+        path.symlink_to(outside)
+    elif damage == "pipe":
+        path.unlink()
+        os.mkfifo(path)
+    elif damage == "directory":
+        path.unlink()
+        (path / "inner").mkdir(parents=True)
+    elif damage == "linked shard":
+        path.parent.rename(outside)
+        path.parent.symlink_to(outside)
+    elif damage == "shard is a file":
+        path.unlink()
+        path.parent.rmdir()
+        path.parent.write_bytes(b"")
+
+
+DAMAGES = ["truncated", "flipped", "link", "pipe", "directory", "linked shard", "shard is a file"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_right_bytes_replace_what_is_wrong_under_their_name(
+    lcm: Lossless, chat: Conversation, tmp_path: Path, damage: str
+) -> None:
+    chat.ingest([Message.user(lines(4000))])
+    (path,) = stored_files(tmp_path)
+    _damage(path, damage, tmp_path / "outside")
+    other = lcm.conversation("other")
+    assert other.ingest([Message.user(lines(4000))]).stored == (1,)
+    assert other.messages()[0].text == chat.messages()[0].text == lines(4000)
+    assert not path.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
+    if damage in ("link", "linked shard"):
+        assert (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_putting_bytes_again_repairs_the_file_they_are_named_after(tmp_path: Path, damage: str) -> None:
+    files, data = Files(tmp_path / "files"), b"the bytes" * 1000
+    name = hashlib.sha256(data).hexdigest()
+    assert files.put(name, data)
+    assert not files.put(name, data)
+    _damage(tmp_path / "files" / name[:2] / name, damage, tmp_path / "outside")
+    assert files.put(name, data)
+    assert files.whole(name) == data
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_no_range_of_a_damaged_file_is_given_out(chat: Conversation, tmp_path: Path, damage: str) -> None:
+    chat.ingest([Message.user(lines(4000))])
+    which = chat.files()[0].id
+    assert chat.read_lines(which, 1, 1) == "line 0 of the report\n"
+    (path,) = stored_files(tmp_path)
+    _damage(path, damage, tmp_path / "outside")
+    with pytest.raises(FileUnavailable, match="damaged"):
+        chat.read_lines(which, 1, 1)
+    with pytest.raises(FileUnavailable, match="damaged"):
+        chat.read_file(which, 0, 5)
+
+
+def test_a_file_whose_name_leads_elsewhere_does_not_exist(chat: Conversation, tmp_path: Path) -> None:
+    chat.ingest([Message.user(lines(4000))])
+    (path,) = stored_files(tmp_path)
+    files = Files(tmp_path / "lcm-files")
+    assert files.exists(path.name)
+    _damage(path, "link", tmp_path / "outside")
+    assert not files.exists(path.name)

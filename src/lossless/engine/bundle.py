@@ -225,29 +225,14 @@ class Bundle:
         put: list[str] = []
         try:
             for name in self.payloads:
-                if not _is_whole(files, name):
-                    with telling(files.root):
-                        self._unpack_payload(name, files.root)
+                if not files.is_intact(name):
+                    files.write(name, self._read(f"files/{name}"))
                     put.append(name)
         except BaseException:
             for name in put:
                 files.remove(name)
             raise
         return put
-
-    def _unpack_payload(self, name: str, root: Path) -> None:
-        path = root / name[:2] / name
-        made = [directory for directory in (root, path.parent) if not directory.is_dir()]
-        for directory in made:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = path.with_name(f".{name}.{os.getpid()}.{os.urandom(4).hex()}")
-        try:
-            _write(draft, self._read(f"files/{name}"))
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-        for directory in (path, *made):
-            sync(directory.parent)
 
     # checking
 
@@ -321,13 +306,3 @@ _BROKEN = (
 class _Head(Struct):
     format: str = ""
     version: int = 0
-
-
-def _is_whole(files: Files, name: str) -> bool:
-    seen, start = hashlib.sha256(), 0
-    with suppress(FileUnavailable):
-        while chunk := files.read(name, start, start + _CHUNK):
-            seen.update(chunk)
-            start += len(chunk)
-        return seen.hexdigest() == name
-    return False

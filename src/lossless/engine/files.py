@@ -11,15 +11,23 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import TypeAlias
 
 from lossless.errors import FileUnavailable, InvalidInput, StoreFull, StoreReadOnly
 
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+
+
+_Look: TypeAlias = tuple[int, int, int, int, int]
+_SETTLED_NS = 2_000_000_000
+"""A file that changed less than this ago may change again without its times showing it."""
+_MOST_VERIFIED = 10_000
 
 
 class Files:
@@ -29,43 +37,68 @@ class Files:
         self.root = root
         self.scratch = scratch
         """Whether it goes with whoever opened it, so that nobody else has anything there."""
+        self._verified: dict[str, _Look] = {}
 
     def put(self, sha256: str, data: bytes) -> bool:
-        """Keep the bytes, durably. False if they are there already."""
+        """Store the bytes durably under their hash. Return False if these very bytes are there already.
+
+        A file of that name is read and compared; whatever is wrong there is replaced.
+        """
+        if self.is_intact(sha256):
+            return False
+        self.write(sha256, [data])
+        return True
+
+    def write(self, sha256: str, chunks: Iterable[bytes]) -> None:
+        """Store the chunks durably under their hash, replacing whatever has that name."""
         path = self._path(sha256)
         try:
-            if path.exists():
-                return False
             made = [directory for directory in (self.root, path.parent) if not directory.is_dir()]
+            if path.parent.is_symlink() or (path.parent in made and os.path.lexists(path.parent)):
+                # Nothing behind a link is ever read, and a file holds no payloads.
+                _set_aside(path.parent)
+                made = [*made, path.parent]
             for directory in made:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(path, data)
+            if path.is_dir() and not path.is_symlink():
+                _set_aside(path)
+            _write(path, chunks)
             for directory in made:
                 _sync(directory.parent)
         except OSError as error:
             kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreReadOnly
             raise kind(
-                f"{self.root} cannot take a payload of {len(data):,} bytes: {error.strerror}.",
+                f"{self.root} cannot take the payload {sha256[:16]}: {error.strerror}.",
                 hint="Check large_files_dir. Nothing of this call was stored; it can be tried again.",
             ) from error
-        return True
 
     def remove(self, sha256: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self._path(sha256))
 
     def exists(self, sha256: str) -> bool:
-        return self._path(sha256).exists()
+        """Return whether a regular file has that name; `is_intact` also reads it."""
+        path = self._path(sha256)
+        try:
+            return stat.S_ISREG(path.lstat().st_mode) and not path.parent.is_symlink()
+        except OSError:
+            return False
+
+    def is_intact(self, sha256: str) -> bool:
+        """Return whether the file of that name holds the bytes it is named after."""
+        self._verified.pop(sha256, None)
+        try:
+            with self._open(sha256):
+                return True
+        except FileUnavailable:
+            return False
 
     def whole(self, sha256: str) -> bytes:
         """All the bytes, if they are still the ones that were put here."""
-        with self._open(sha256) as stream:
+        with self._open(sha256, verify=False) as stream:
             data = stream.read()
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise FileUnavailable(
-                f"The payload {sha256[:16]} in {self.root} is damaged.",
-                hint="Restore the files directory from a backup.",
-            )
+            raise self._damaged(sha256)
         return data
 
     def read(self, sha256: str, start: int = 0, end: int | None = None) -> bytes:
@@ -91,7 +124,8 @@ class Files:
         return self.root / sha256[:2] / sha256
 
     @contextmanager
-    def _open(self, sha256: str) -> Iterator[BinaryIO]:
+    def _open(self, sha256: str, *, verify: bool = True) -> Iterator[BufferedReader]:
+        """Open a payload; with `verify`, only if it holds the bytes it is named after."""
         path = self._path(sha256)
         try:
             # A link planted in the directory must not lead out of it.
@@ -107,16 +141,48 @@ class Files:
             os.close(handle)
             raise FileUnavailable(f"The payload {sha256[:16]} in {self.root} is not a regular file.")
         with os.fdopen(handle, "rb") as stream:
+            if verify:
+                self._verify(sha256, stream)
             yield stream
 
+    def _verify(self, sha256: str, stream: BufferedReader) -> None:
+        """Compare a file with its name, once for as long as it does not change."""
+        found = os.fstat(stream.fileno())
+        look = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if self._verified.get(sha256) == look:
+            return
+        try:
+            matches = hashlib.file_digest(stream, "sha256").hexdigest() == sha256
+        except OSError as error:
+            raise self._damaged(sha256) from error
+        if not matches:
+            raise self._damaged(sha256)
+        stream.seek(0)
+        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _SETTLED_NS:
+            if len(self._verified) >= _MOST_VERIFIED:
+                self._verified.clear()
+            self._verified[sha256] = look
 
-def _write(path: Path, data: bytes) -> None:
+    def _damaged(self, sha256: str) -> FileUnavailable:
+        return FileUnavailable(
+            f"The payload {sha256[:16]} in {self.root} is damaged.",
+            hint="Restore the files directory from a backup.",
+        )
+
+
+def _set_aside(path: Path) -> None:
+    """Rename what stands in a payload's way; it is not ours to delete."""
+    os.rename(path, path.with_name(f"{path.name}.aside-{os.urandom(4).hex()}"))
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
     """All of it under its name, or nothing: written beside, synced, renamed, the directory synced."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            for chunk in chunks:
+                stream.write(chunk)
             stream.flush()
             os.fsync(handle)
         os.replace(draft, path)

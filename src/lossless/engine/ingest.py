@@ -352,7 +352,8 @@ def _ready(arrival: _Arrival, decision: _Decision) -> NewMessage:
 def _add_file(store: Store, files: Files, conversation_id: int, payload: Payload, now: int) -> None:
     # Nobody sweeps while we hold this: if the bytes went before, they are put back.
     store.hold_files(alone=False)
-    files.put(payload.sha256, payload.data)
+    if not files.exists(payload.sha256):
+        files.put(payload.sha256, payload.data)
     name, mime = (None if value is None else jsontext.cleaned(value) for value in (payload.name, payload.mime))
     row = FileRow(payload.id, payload.sha256, name, mime, len(payload.data), payload.lines, payload.summary, now)
     store.add_file(conversation_id, row)

@@ -325,7 +325,7 @@ def _bring(store: Store, files: Files, conversation_id: int, file: PastFile) -> 
     with store.transaction():
         # Nobody sweeps while we hold this: if the bytes went before, they are put back.
         store.hold_files(alone=False)
-        if data is not None:
+        if data is not None and not files.exists(digest):
             files.put(digest, data)
         store.add_file(conversation_id, row)
 
