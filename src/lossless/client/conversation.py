@@ -251,7 +251,7 @@ class Conversation:
             found = self._store.summary_named(name)
             return found is not None and found[0] == row.id
         if name.startswith("pin_"):
-            return any(pin.id == name for pin in self._store.pins(row.id))
+            return any(pin.id == name for pin in self._store.key_pins(row.key))
         return not name or self._seq(row, name) is not None
 
     def bootstrap(self, path: str | Path, format: str | None = None) -> Bootstrapped:
@@ -659,9 +659,12 @@ class Conversation:
         return own, len(own) == limit and hits.next_cursor is not None
 
     def pin(self, what: str | int) -> Pin:
-        """Have a model always see something, before everything else: a message by its id, or a text of your own."""
+        """Show a model something in every request, before everything else: a message by its id, or a text of your own.
+
+        It is shown word for word as the operator's own, in every session of this key, until `unpin`.
+        """
         self._refuse_if_closed()
-        row = self._row()
+        row = self._row() or next(iter(self._store.members(self.key)), None)
         if row is None or not str(what).strip():
             raise InvalidInput("There is nothing to pin.", hint="Give a text, or the id of a message (msg#...).")
         text, message_id = str(what), None
@@ -679,13 +682,12 @@ class Conversation:
         return Pin(name, text, pinned.tokens, message_id)
 
     def unpin(self, pin_id: str) -> None:
-        """Take a pin away."""
+        """Take a pin away, from every session of this key."""
         self._refuse_if_closed()
-        row = self._row()
         gone = False
-        if row is not None:
+        if jsontext.is_clean(str(pin_id)):
             with self._store.transaction():
-                gone = self._store.remove_pin(row.id, str(pin_id))
+                gone = self._store.remove_key_pin(self.key, str(pin_id))
         if not gone:
             raise NotFound("pin", str(pin_id), hint="`lcm pins` lists them.")
 
@@ -710,10 +712,8 @@ class Conversation:
         return self._lcm._forget([target], apply, backups, unshared)
 
     def pins(self) -> list[Pin]:
-        """What is pinned, oldest first."""
-        row = self._row()
-        found = [] if row is None else self._store.pins(row.id)
-        return [Pin(each.id, each.text, each.tokens, each.message_id) for each in found]
+        """Return what is pinned in any session of this key, oldest first."""
+        return [Pin(each.id, each.text, each.tokens, each.message_id) for each in self._store.key_pins(self.key)]
 
     def describe(
         self,

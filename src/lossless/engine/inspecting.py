@@ -60,7 +60,7 @@ def conversation(store: Store, row: ConversationRow, limits: Limits, now: int) -
         _followed(store, row.id),
         files,
         file_bytes,
-        tuple(Pin(pin.id, pin.text, pin.tokens, pin.message_id) for pin in store.pins(row.id)),
+        tuple(Pin(pin.id, pin.text, pin.tokens, pin.message_id) for pin in store.key_pins(row.key)),
         tuple(_relative(each) for each in store.members(row.key) if each.id != row.id),
         row.continues,
         None if parent is None else _relative(parent),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache
+from itertools import chain, count
 from xml.sax.saxutils import escape, quoteattr
 
 from lossless.engine.pairing import MISSING
@@ -19,8 +20,8 @@ from lossless.tokens import message_tokens
 _OURS = re.compile(
     r'<summary id="(sum_[0-9a-f]{16})" kind="[a-z]+" depth="\d+" descendant_count="\d+" trust="untrusted"[^<>]*>\n'
     r'(?:  <parents>\n(?:    <summary_ref id="[^"<>]*" />\n)*  </parents>\n)?  <content>\n[^<]*\n  </content>\n</summary>'
-    r'|<pinned id="(pin_[0-9a-f]{8})" trust="untrusted">\n[^<]*\n</pinned>'
 )
+_PIN = re.compile(r'<(pinned(?:-\d+)?) id="(pin_[0-9a-f]{8})" trust="(?:operator|untrusted)">\n(.*)\n</\1>', re.DOTALL)
 _LEFT_OUT = "[lossless] Left out for lack of room: about {tokens:,} tokens. lcm_describe shows msg#{id} in full."
 _REFERENCE = re.compile(
     r"\[lossless\] Left out for lack of room: about [\d,]+ tokens\. lcm_describe shows (msg#[0-9]{1,19}) in full\."
@@ -47,8 +48,16 @@ def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) ->
 
 
 def as_pin(pin_id: str, text: str) -> Message:
-    """What an operator pinned, before everything else."""
-    return Message.user(f'<pinned id="{pin_id}" trust="untrusted">\n{escape(text)}\n</pinned>')
+    """Return the message that shows a pin: the operator's own words, verbatim, in a tag that they cannot close."""
+    tag = _tag_beside(text)
+    return Message.user(f'<{tag} id="{pin_id}" trust="operator">\n{text}\n</{tag}>')
+
+
+def _tag_beside(text: str) -> str:
+    """Return the first of `pinned`, `pinned-2`, `pinned-3` ... that the text does not close."""
+    tags = chain(["pinned"], (f"pinned-{number}" for number in count(2)))
+    bare = "".join(text.split()).casefold()
+    return next(tag for tag in tags if f"</{tag}" not in bare)
 
 
 def as_reference(message: Message, message_id: int, tokens: int) -> Message:
@@ -70,8 +79,11 @@ def stands_for(message: object) -> str | None:
         return None
     if text == MISSING:
         return ""
-    found = _OURS.fullmatch(text) if message.role == "user" else _REFERENCE.fullmatch(text)
-    return found and next(filter(None, found.groups()))
+    if message.role != "user":
+        return (found := _REFERENCE.fullmatch(text)) and found[1]
+    if pin := _PIN.fullmatch(text):
+        return pin[2] if _tag_beside(pin[3]) == pin[1] else None
+    return (found := _OURS.fullmatch(text)) and found[1]
 
 
 def may_stand(messages: Sequence[object]) -> bool:

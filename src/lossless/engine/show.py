@@ -45,7 +45,7 @@ class Showing(Struct, frozen=True):
 def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int]) -> tuple[Context, NewManifest]:
     """What a model is shown, and the note of it."""
     found = view.read(store, row, how.limits, how.zone)
-    head = [*_guidance(how.guidance), *view.pin_entries(store, row.id)]
+    head = [*_guidance(how.guidance), *view.pin_entries(store, row.key)]
     unsaved = [] if how.live is None else _unsaved(store, row, how.live, how.canonicalize)
     if how.live is not None and (why := _must_be_live(row, found.entries, unsaved, how.live)):
         context = lives.bounded(how.live, how.room, why, prompt_follows=how.prompt_follows)

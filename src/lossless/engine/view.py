@@ -131,9 +131,9 @@ def summary_entry(row: SummaryRow, sources: Sequence[str], zone: tzinfo) -> Entr
     return Entry(summary, message, tokens, (row.id, row.revision), row.created_at)
 
 
-def pin_entries(store: Store, conversation_id: int) -> list[Entry]:
-    """What an operator pinned, as messages."""
-    shown = [as_pin(pin.id, pin.text) for pin in store.pins(conversation_id)]
+def pin_entries(store: Store, key: str) -> list[Entry]:
+    """Return the pins of a key as messages."""
+    shown = [as_pin(pin.id, pin.text) for pin in store.key_pins(key)]
     return [Entry(None, message, message_tokens(message)) for message in shown]
 
 

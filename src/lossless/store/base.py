@@ -1180,8 +1180,14 @@ class Store(Protocol):
     def remove_pin(self, conversation_id: int, pin_id: str) -> bool:
         """In a transaction."""
 
+    def remove_key_pin(self, key: str, pin_id: str) -> bool:
+        """In a transaction: remove a pin from every conversation of the key."""
+
     def pins(self, conversation_id: int) -> list[PinRow]:
-        """Oldest first."""
+        """Return the pins made in one conversation, oldest first."""
+
+    def key_pins(self, key: str) -> list[PinRow]:
+        """Return the pins of every conversation of the key, archived ones included: each once, oldest first."""
 
     # cursors
     def cursor(self, conversation_id: int, source: str) -> Any | None:

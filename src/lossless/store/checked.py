@@ -412,6 +412,7 @@ class Checked(Tables):
             " WHERE CAST(excluded.state AS BIGINT) > CAST(guard.state AS BIGINT)",
             mark=LAST.format("conversation"),
         )
+        self._keep_pins(conversation_id)
         self.unindex_conversation(conversation_id)
         for table in reversed(self.tables()):
             if table in _BELONGS or "conversation_id" in self.shape(table).columns:
@@ -424,6 +425,19 @@ class Checked(Tables):
         for column in ("continues", "parent_id"):
             self.run(f"UPDATE conversation SET {column} = NULL WHERE {column} = :id", id=conversation_id)  # noqa: S608 - our names
         self.run("DELETE FROM conversation WHERE id = :id AND owner = :owner", id=conversation_id, owner=self.owner)
+
+    def _keep_pins(self, conversation_id: int) -> None:
+        """Move the pins of a conversation to the newest other one of its key: they are the key's until unpinned."""
+        self.run(
+            "INSERT INTO pin (conversation_id, id, message_id, text, tokens, created_at)"
+            " SELECT o.id, p.id, NULL, p.text, p.tokens, p.created_at FROM pin p"
+            " JOIN conversation c ON c.id = p.conversation_id"
+            " JOIN conversation o ON o.id = (SELECT max(n.id) FROM conversation n"
+            " WHERE n.owner = c.owner AND n.key = c.key AND n.id <> c.id)"
+            " WHERE p.conversation_id = :id AND c.owner = :owner ON CONFLICT DO NOTHING",
+            id=conversation_id,
+            owner=self.owner,
+        )
 
 
 def _step(question: _Question, row: Row) -> Step | None:

@@ -61,6 +61,16 @@ class Noted(Core):
         )
         return gone > 0
 
+    def remove_key_pin(self, key: str, pin_id: str) -> bool:
+        gone = self.run(
+            "DELETE FROM pin WHERE id = :id AND conversation_id IN"
+            " (SELECT id FROM conversation WHERE owner = :owner AND key = :key)",
+            id=pin_id,
+            owner=self.owner,
+            key=key,
+        )
+        return gone > 0
+
     def pins(self, conversation_id: int) -> list[PinRow]:
         rows = self.all(
             "SELECT p.id, p.message_id, p.text, p.tokens, p.created_at FROM pin p"  # noqa: S608 - constants
@@ -69,3 +79,17 @@ class Noted(Core):
             owner=self.owner,
         )
         return [PinRow(*row) for row in rows]
+
+    def key_pins(self, key: str) -> list[PinRow]:
+        rows = self.all(
+            "SELECT p.id, p.message_id, p.text, p.tokens, p.created_at FROM pin p"
+            " JOIN conversation c ON c.id = p.conversation_id WHERE c.owner = :owner AND c.key = :key"
+            " ORDER BY p.created_at, p.id, p.conversation_id",
+            owner=self.owner,
+            key=key,
+        )
+        # The same text pinned in two sessions has one id.
+        found: dict[str, PinRow] = {}
+        for row in rows:
+            found.setdefault(row[0], PinRow(*row))
+        return list(found.values())
