@@ -93,7 +93,7 @@ def test_summaries_name_their_sources_and_their_times(database: str) -> None:
         shown = chat.assemble(3 * WINDOW)
         deep = next(item for item in shown.items if isinstance(item, Summary) and item.depth)
         text = next(message.text for message in shown.messages if deep.id in message.text[:60])
-        assert 'earliest_at="2026-07-01T13:00:00" latest_at="2026-07-01T13:00:00">\n  <parents>\n' in text
+        assert 'earliest_at="2026-07-01T13:00:00+01:00" latest_at="2026-07-01T13:00:00+01:00">\n  <parents>\n' in text
         sources = [s.id for s in chat.summaries() if f'    <summary_ref id="{s.id}" />\n' in text]
         assert len(sources) >= 2
         assert text.endswith("\n  </content>\n</summary>")

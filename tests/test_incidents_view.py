@@ -142,6 +142,6 @@ def test_ic119_a_summarys_text_cannot_close_its_tag() -> None:
     message, _ = as_message(leaf, UTC)
     assert message.text == (
         '<summary id="sum_0123456789abcdef" kind="leaf" depth="0" descendant_count="0" trust="untrusted"'
-        ' earliest_at="2026-02-17T07:37:00" latest_at="2026-02-17T08:23:00">\n'
+        ' earliest_at="2026-02-17T07:37:00Z" latest_at="2026-02-17T08:23:00Z">\n'
         '  <content>\na&lt;b &amp; "c"\n  </content>\n</summary>'
     )

@@ -301,7 +301,7 @@ def test_another_owner_s_are_not_touched(database: str, lcm: Lossless, tmp_path:
 @pytest.mark.parametrize("before", ["", "90", "-3d", "3 fortnights", "2026-13-01", "999999y", "0d", "2030-01-01"])
 def test_a_time_that_is_none_or_not_past_is_refused(before: str) -> None:
     with pytest.raises(InvalidInput, match=r"Give 90d, 12w, 6m, 1y or a date"):
-        cutoff(before, NOW)
+        cutoff(before, NOW, UTC)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_a_time_that_is_none_or_not_past_is_refused(before: str) -> None:
     ],
 )
 def test_a_time_is_an_age_or_a_date(before: str, day: str) -> None:
-    assert f"{cutoff(before, NOW):%Y-%m-%d}" == day
+    assert f"{cutoff(before, NOW, UTC):%Y-%m-%d}" == day
 
 
 def test_the_last_message_is_looked_up_and_the_others_only_of_silent_ones(tmp_path: Path) -> None:

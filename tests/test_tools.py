@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lossless import AsyncLossless, Conversation, Lossless, Message, SummaryRequest
+from lossless import AsyncLossless, Conversation, Lossless, Message, Summary, SummaryRequest
 from lossless.engine.guidance import FULL, SHORT, guidance
+from lossless.engine.source import clock
 from lossless.errors import InvalidInput, StoreError
 from lossless.store.base import NewSummary
 from lossless.store.sql import SQLStore
@@ -578,3 +580,29 @@ def test_the_guidance_is_short_constant_and_true_about_the_search(chat: Conversa
     assert FACT[:20] in kit.call("lcm_grep", {"pattern": "deploy key xylophone", "mode": "full_text"}).text
     assert kit.call("lcm_grep", {"pattern": '"key deploy"', "mode": "full_text"}).details["totalMatches"] == 0
     assert kit.call("lcm_grep", {"pattern": "(?i)DEPLOY KEY"}).details["totalMatches"] >= 1
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/St_Johns"])
+def test_the_times_of_a_summary_find_what_it_stands_for(database: str, zone: str) -> None:
+    with Lossless.open(database, settings=structs.replace(SMALL, timezone=zone), summarizer=Host(faithful)) as lcm:
+        chat, noon = lcm.conversation("k"), datetime(2026, 3, 1, 12, tzinfo=UTC)
+        chat.ingest([structs.replace(each, at=noon + timedelta(minutes=n)) for n, each in enumerate(turns(45))])
+        chat.compact(WINDOW)
+        item = next(
+            each for each in chat.context().items if isinstance(each, Summary) and (each.earliest_at or noon) > noon
+        )
+        shown = next(each.text for each in chat.context().messages if f'id="{item.id}"' in each.text)
+        first, last = (shown.partition(f'{name}="')[2].partition('"')[0] for name in ("earliest_at", "latest_at"))
+        kit = tools(chat)
+
+        def seqs(**times: str) -> list[int]:
+            found = kit.call("lcm_grep", {"pattern": ".", "scope": "messages", "limit": 200, **times})
+            return sorted(each["seq"] for each in found.details["matches"])
+
+        assert item.earliest_at is not None
+        covered = [each.seq for each in chat.messages() if each.at >= item.earliest_at]
+        grepped = kit.call("lcm_grep", {"pattern": ".", "scope": "messages", "since": first, "limit": 200})
+        for since in (first, grepped.details["matches"][-1]["createdAt"], clock(item.earliest_at, lcm.settings.zone)):
+            assert seqs(since=since) == covered
+        inside = [each.seq for each in chat.messages() if item.earliest_at <= each.at < (item.latest_at or noon)]
+        assert seqs(since=first, before=last) == inside != []

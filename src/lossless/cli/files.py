@@ -6,6 +6,7 @@ import re
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import click
 
 from lossless.cli.choose import choose
 from lossless.cli.frame import Group, Page, answer, conversation, is_json, named_conversation, opened
-from lossless.cli.text import Line, Paint, many, moment, safe, size, table
+from lossless.cli.text import Line, Paint, many, moment, safe, size, table, zoned
 from lossless.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -35,19 +36,20 @@ def list_(limit: int, cursor: str | None) -> None:
     """List the files of a conversation, the newest first. Reads only."""
     with opened() as lcm:
         found = lcm.list_files(named_conversation() or choose(lcm).key, limit=limit, cursor=cursor)
-    answer(found, _rows(found), page=Page(limit, len(found), found.next_cursor))
+        zone = lcm.settings.zone
+    answer(found, _rows(found, zone), page=Page(limit, len(found), found.next_cursor))
 
 
-def _rows(found: tuple[StoredFile, ...]) -> Iterator[Line]:
+def _rows(found: tuple[StoredFile, ...], zone: tzinfo) -> Iterator[Line]:
     if not found:
         yield "There is none."
         return
-    yield from table(("id", "size", "lines", "kind", "at (UTC)", "name"), map(_row, found))
+    yield from table(("id", "size", "lines", "kind", zoned("at", zone), "name"), (_row(each, zone) for each in found))
 
 
-def _row(each: StoredFile) -> list[str]:
+def _row(each: StoredFile, zone: tzinfo) -> list[str]:
     lines = "" if each.lines is None else f"{each.lines:,}"
-    return [each.id, size(each.bytes), lines, each.mime or "", moment(each.created_at), each.name or ""]
+    return [each.id, size(each.bytes), lines, each.mime or "", moment(each.created_at, zone), each.name or ""]
 
 
 @files.command()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from datetime import tzinfo
 from pathlib import Path
 
 import click
 
 from lossless.cli.frame import Command, answer, opened, progress
-from lossless.cli.text import Line, many, moment, size, table
+from lossless.cli.text import Line, many, moment, size, stamp, table, zoned
 from lossless.model import Pruning
 
 
@@ -64,22 +65,21 @@ def prune(
             without_files=without_files,
             progress=lambda done, total: progress(f"{done:,} of {total:,}"),
         )
-    answer(done, _lines(done, include_active))
+        zone = lcm.settings.zone
+    answer(done, _lines(done, include_active, zone))
 
 
-def _lines(done: Pruning, include_active: bool) -> Iterator[Line]:
+def _lines(done: Pruning, include_active: bool, zone: tzinfo) -> Iterator[Line]:
     if done.applied:
         yield from _removed(done)
         return
     if done.oldest:
-        rows = [(f"#{each.id}", f"{each.messages:,}", moment(each.newest_at), each.key) for each in done.oldest]
-        yield from table(("id", "messages", "newest", "conversation"), rows)
+        rows = [(f"#{each.id}", f"{each.messages:,}", moment(each.newest_at, zone), each.key) for each in done.oldest]
+        yield from table(("id", "messages", zoned("newest", zone), "conversation"), rows)
     if done.conversations > len(done.oldest):
         yield f"and {done.conversations - len(done.oldest):,} more"
     kind = "conversation" if include_active else "archived conversation"
-    told = (
-        f"{many(done.conversations, kind)} with {many(done.messages, 'message')}: nothing since {moment(done.before)}."
-    )
+    told = f"{many(done.conversations, kind)} with {many(done.messages, 'message')}: nothing since {stamp(done.before, zone)}."
     yield f"{told} --apply removes them." if done.conversations else told
     if done.related:
         yield f"Silent too, and kept because they belong with one that stays: {done.related:,}."

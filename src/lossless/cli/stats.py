@@ -38,8 +38,8 @@ def stats(since: str | None) -> None:
 
 
 def _start(since: str | None) -> datetime | str | None:
-    """So long ago, if it ends as an age does; no date does."""
-    if since is None or not since.endswith(("s", "m", "h", "d", "w")):
+    """So long ago, if it ends as an age does; no time does, but the name of a zone may (Europe/Amsterdam)."""
+    if since is None or "/" in since or not since.endswith(("s", "m", "h", "d", "w")):
         return since
     try:
         return datetime.now(UTC) - age(since)

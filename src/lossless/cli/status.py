@@ -85,7 +85,7 @@ def _size(found: Status) -> str:
 
 
 def _active(found: Status) -> str:
-    since = f"; since {found.first_at:%Y-%m-%d}" if found.first_at else ""
+    since = f"; since {moment(found.first_at)} UTC" if found.first_at else ""
     return f" ({found.active:,} active{since})" if found.conversations else ""
 
 
@@ -146,7 +146,7 @@ def _debt(debt: Debt | None) -> str:
     if debt is None:
         return "nothing"
     told = [f"{debt.state} since {moment(debt.since)} UTC", debt.stop, debt.failure]
-    told += [f"next try {debt.next_at:%H:%M:%S} UTC"] if debt.next_at else []
+    told += [f"next try {debt.next_at:%Y-%m-%d %H:%M:%S} UTC"] if debt.next_at else []
     return "; ".join(filter(None, told))
 
 

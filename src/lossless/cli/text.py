@@ -185,8 +185,12 @@ def size(count: int) -> str:
 
 
 def moment(at: datetime | None, zone: tzinfo = UTC) -> str:
-    """A time to the minute, for a column whose head names the zone."""
-    return stamp(at, zone)[:16] if at else "-"
+    """A time to the minute, for a column whose head names the zone; with its zone where clocks show it twice."""
+    from lossless.engine.source import is_repeated
+
+    if at is None:
+        return "-"
+    return stamp(at, zone) if is_repeated(at, zone) else stamp(at, zone)[:16]
 
 
 def stamp(at: datetime, zone: tzinfo) -> str:

@@ -39,9 +39,10 @@ from lossless.engine.surgery import merge as merging
 from lossless.engine.surgery import past
 from lossless.engine.surgery.marks import KINDS, known_kinds
 from lossless.engine.surgery.select import Selection
+from lossless.engine.times import read_time
 from lossless.engine.watching import Watch
 from lossless.engine.worker import Background, Worker
-from lossless.errors import ConfigError, InvalidInput, InvalidTimeFilter, NotFound, StoreError
+from lossless.errors import ConfigError, InvalidInput, NotFound, StoreError
 from lossless.events import Event, Hook, guarded, log
 from lossless.model import (
     Answer,
@@ -68,7 +69,6 @@ from lossless.model import (
     Stats,
     Status,
     Transplant,
-    instant,
 )
 from lossless.search import embeddings
 from lossless.store.base import SPAN, DebtRow, NewManifest, Store
@@ -215,7 +215,7 @@ class Lossless(Looking, Tracing):
         """
         from lossless.engine.stats import stats
 
-        whole, start = conversation is None, _since(since)
+        whole, start = conversation is None, read_time("since", since, self.settings.zone)
         with self._store.snapshot():
             rows = self._store.conversations() if conversation is None else [self.conversation(conversation)._known()]
             return stats(self._store, rows, whole=whole, since=start, now=self._clock())
@@ -318,6 +318,7 @@ class Lossless(Looking, Tracing):
         """As `Conversation.grep`, in all conversations of this owner."""
         asked = check(
             pattern,
+            zone=self.settings.zone,
             mode=mode,
             scope=scope,
             since=since,
@@ -519,7 +520,7 @@ class Lossless(Looking, Tracing):
             apply=apply,
             now=int(self._clock() * 1_000_000),
             key=None if key is None else checked("key", key),
-            since=since,
+            since=read_time("since", since, self.settings.zone),
             limit=limit,
             progress=progress or (lambda path, done, total: None),
         )
@@ -759,7 +760,9 @@ class Lossless(Looking, Tracing):
         if batch < 1:
             raise InvalidInput(f"batch={batch} is too little.", hint="Give 1 or more.")
         now = self._now()
-        wanted = pruning.Wanted(micros(pruning.cutoff(before, moment(now))), include_active, batch, without_files)
+        wanted = pruning.Wanted(
+            micros(pruning.cutoff(before, moment(now), self.settings.zone)), include_active, batch, without_files
+        )
         if not apply:
             return pruning.plan(self._store, wanted)
         if vacuum:
@@ -886,13 +889,6 @@ class Lossless(Looking, Tracing):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _since(since: datetime | str | None) -> datetime | None:
-    try:
-        return instant(since)
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidTimeFilter(f"since={since!r} is not a time.", hint="Write it as 2026-03-01T09:00Z.") from error
 
 
 def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:

@@ -45,6 +45,7 @@ from lossless.engine.surgery import dissolve as dissolving
 from lossless.engine.surgery import past
 from lossless.engine.surgery.marks import KINDS, known_kinds
 from lossless.engine.surgery.select import Selection
+from lossless.engine.times import read_time
 from lossless.errors import FileUnavailable, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.events import Event
 from lossless.model import (
@@ -68,7 +69,6 @@ from lossless.model import (
     StoredFile,
     StoredMessage,
     Summary,
-    instant,
 )
 from lossless.patterns import any_match
 from lossless.store import jsontext
@@ -618,7 +618,8 @@ class Conversation:
         else:
             self._remember()
             turn = at if isinstance(at, int) else None
-            until = None if isinstance(at, int) else micros(_moment(at))
+            then = None if isinstance(at, int) else read_time("at", at, zone)
+            until = None if then is None else micros(then)
             found = self._store.manifests(row.id, until=until, turn=turn, limit=1)
             if not found:
                 raise NotFound("assembly", str(at), hint="Nothing was assembled then, or more than 1,000 turns ago.")
@@ -854,6 +855,7 @@ class Conversation:
         """
         asked = check(
             pattern,
+            zone=self._lcm.settings.zone,
             mode=mode,
             scope=scope,
             since=since,
@@ -926,16 +928,6 @@ def _covers(debt: DebtRow, window: int, overhead: int, model: str | None) -> boo
     """Whether what is owed already is enough. What a worker is at may be paid without having seen this turn."""
     same = (debt.window_tokens, debt.model) == (window, model) and debt.overhead >= overhead
     return debt.pending and debt.worker is None and same
-
-
-def _moment(at: datetime | str) -> datetime:
-    try:
-        found = instant(at)
-    except (ValueError, TypeError):
-        found = None
-    if found is None:
-        raise InvalidInput(f"at={at!r} is not a time.", hint="Give 2026-03-01T09:00Z, or the number of a turn.")
-    return found
 
 
 def _refuse_sizes(window: int, *, target: int | None = None, observed: int = 0) -> None:

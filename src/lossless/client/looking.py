@@ -70,7 +70,7 @@ class Looking:
 
         Times are from `after` on, or of the last `recency`, and before `before`.
         """
-        wanted = listing.wanted(roles, after, before, recency, oldest_first)
+        wanted = listing.wanted(roles, after, before, recency, oldest_first, self.settings.zone)
         now = int(self._clock() * 1_000_000)
         with self._store.snapshot():
             row = listing.named(self._store, conversation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from lossless.config import Settings
 from lossless.engine import listing, summaries
 from lossless.engine.nearest import nearest
 from lossless.engine.summaries import Kind
@@ -17,6 +18,7 @@ from lossless.store.base import Store
 class Tracing:
     """The half of `Lossless` that shows what stands for what."""
 
+    settings: Settings
     _store: Store
     _clock: Callable[[], float]
 
@@ -41,7 +43,7 @@ class Tracing:
         return summaries.page(
             self._store,
             row,
-            listing.wanted((), after, before, recency, False),
+            listing.wanted((), after, before, recency, False, self.settings.zone),
             depth=depth,
             kind=kind,
             now=int(self._clock() * 1_000_000),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
 from lossless.engine.cursor import Position
+from lossless.engine.times import read_time
 from lossless.errors import InvalidInput
-from lossless.model import Hit, instant
+from lossless.model import Hit
 from lossless.search import embeddings, regex
 from lossless.search.literals import Needed, needed
 from lossless.search.question import analyse
@@ -97,6 +98,7 @@ class Watch(Struct, frozen=True):
 def check(
     pattern: Any,
     *,
+    zone: tzinfo,
     mode: Any = "regex",
     scope: Any = "both",
     since: Time = None,
@@ -117,7 +119,7 @@ def check(
         raise InvalidInput(f"limit={limit!r} is out of range.", hint=f"Give 1 to {MOST_HITS}; a cursor goes on.")
     if file_ids is not None and scope != "files":
         raise InvalidInput("file_ids are for files.", hint='Give scope="files" as well.')
-    first, last = _micros("since", since), _micros("before", before)
+    first, last = _micros("since", since, zone), _micros("before", before, zone)
     if first is not None and last is not None and first >= last:
         raise InvalidInput(f"since={since} is not before before={before}.", hint="Swap them, or leave one out.")
     ids = None if file_ids is None else tuple(file_ids)
@@ -129,9 +131,6 @@ def words(pattern: str) -> Words:
     return Words(analyse(pattern))
 
 
-def _micros(name: str, when: Time) -> int | None:
-    try:
-        found = instant(when)
-    except (ValueError, TypeError, OverflowError, OSError, AttributeError) as error:
-        raise InvalidInput(f"{name}={when!r} is not a time.", hint="Write it as 2026-03-01T09:00Z.") from error
+def _micros(name: str, when: Time, zone: tzinfo) -> int | None:
+    found = read_time(name, when, zone)
     return None if found is None else micros(found)

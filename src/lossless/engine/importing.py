@@ -25,7 +25,7 @@ from lossless.engine.heartbeats import prune
 from lossless.engine.marks import PREFIX, Mark, is_unchanged, mark_of, source_of
 from lossless.errors import InvalidInput, LosslessError, NotOurDatabase, StoreCorrupt, StoreError, StoreReadOnly
 from lossless.imports.base import Source
-from lossless.model import Bootstrapped, ImportedSource, ImportReport, instant
+from lossless.model import Bootstrapped, ImportedSource, ImportReport
 from lossless.store.base import Store
 from lossless.transcripts.base import Header
 
@@ -78,7 +78,7 @@ def run(
     apply: bool,
     now: int,
     key: str | None = None,
-    since: datetime | str | None = None,
+    since: datetime | None = None,
     limit: int | None = None,
     progress: Progress = lambda path, done, total: None,
 ) -> ImportReport:
@@ -94,7 +94,7 @@ def run(
         raise InvalidInput(
             f"{key} is one conversation, and {len(found)} files were found.", hint="Name one transcript."
         )
-    oldest = _seconds(since)
+    oldest = float("-inf") if since is None else since.timestamp()
     young = [each for each in found if each.stat.st_mtime >= oldest]
     told = known(door.store, key)
     pending: list[Found] = []
@@ -109,14 +109,6 @@ def run(
     rows += _Run(door, told, key, apply, progress, sum(each.stat.st_size for each in taken)).all(taken)
     left = len(found) - len(young) + len(pending) - len(taken)
     return ImportReport(tuple(sorted(rows, key=lambda row: row.path)), apply, left)
-
-
-def _seconds(since: datetime | str | None) -> float:
-    try:
-        when = instant(since)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"since={since!r} is not a time.", hint="Write it as 2026-03-01T09:00Z.") from error
-    return float("-inf") if when is None else when.timestamp()
 
 
 class _Run(Struct):

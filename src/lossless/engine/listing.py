@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -14,8 +14,9 @@ from lossless.engine.cursor import Number
 from lossless.engine.reading import words
 from lossless.engine.reference import message_id
 from lossless.engine.source import file_ids
+from lossless.engine.times import read_time
 from lossless.errors import InvalidInput, InvalidTimeFilter, NotFound
-from lossless.model import ListedConversation, ListedMessage, Listing, StoredFile, Whereabouts, instant
+from lossless.model import ListedConversation, ListedMessage, Listing, StoredFile, Whereabouts
 from lossless.store import jsontext
 from lossless.store.base import BURIED, SPAN, ConversationRow, Figures, FileRow, MessageRow, PlaceRow, Store
 from lossless.store.rows import message_of, micros, moment
@@ -51,6 +52,7 @@ def wanted(
     before: datetime | str | None,
     recency: timedelta | None,
     oldest_first: bool,
+    zone: tzinfo,
 ) -> Wanted:
     """What is asked for, if it makes sense."""
     if after is not None and recency is not None:
@@ -58,16 +60,14 @@ def wanted(
     age = None if recency is None else recency // _MICROSECOND
     if age is not None and age < 1:
         raise InvalidTimeFilter(f"recency={recency} is no time at all.", hint="Give more.")
-    times = (_micros("after", after), _micros("before", before))
-    return Wanted(tuple(sorted({roles} if isinstance(roles, str) else set(roles))), *times, age, oldest_first)
-
-
-def _micros(name: str, when: datetime | str | None) -> int | None:
-    try:
-        found = instant(when)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidTimeFilter(f"{name}={when!r} is not a time.", hint="Write it as 2026-03-01T09:00Z.") from error
-    return None if found is None else micros(found)
+    first, last = read_time("after", after, zone), read_time("before", before, zone)
+    return Wanted(
+        tuple(sorted({roles} if isinstance(roles, str) else set(roles))),
+        None if first is None else micros(first),
+        None if last is None else micros(last),
+        age,
+        oldest_first,
+    )
 
 
 def named(store: Store, conversation: str | int) -> ConversationRow:

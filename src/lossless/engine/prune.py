@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,8 +21,9 @@ from msgspec.structs import replace
 
 from lossless.engine import gc
 from lossless.engine.files import Files
-from lossless.errors import FileUnavailable, InvalidInput
-from lossless.model import Pruning, Silent, instant
+from lossless.engine.times import read_time
+from lossless.errors import FileUnavailable, InvalidInput, InvalidTimeFilter
+from lossless.model import Pruning, Silent
 from lossless.store.base import ConversationRow, Store
 from lossless.store.rows import moment
 
@@ -45,12 +46,12 @@ class Wanted(Struct, frozen=True):
     without_files: bool = False
 
 
-def cutoff(before: datetime | str, now: datetime) -> datetime:
+def cutoff(before: datetime | str, now: datetime, zone: tzinfo) -> datetime:
     """The time that somebody means: a date, or so many days, weeks, months (of 30 days) or years (of 365) ago."""
     try:
         ago = _AGO.fullmatch(before.strip().lower()) if isinstance(before, str) else None
-        found = now - timedelta(days=int(ago[1]) * _DAYS[ago[2][0]]) if ago else instant(before)
-    except (ValueError, TypeError, OverflowError) as error:
+        found = now - timedelta(days=int(ago[1]) * _DAYS[ago[2][0]]) if ago else read_time("before", before, zone)
+    except (InvalidTimeFilter, OverflowError) as error:
         raise InvalidInput(f"before={before!r} is not a time.", hint=_TIMES) from error
     if found is None or found >= now:
         raise InvalidInput(f"before={before!r} is not in the past.", hint=_TIMES)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from itertools import chain, count
 from xml.sax.saxutils import escape, quoteattr
@@ -115,4 +115,9 @@ def _said_by_us(message: Message) -> str | None:
 
 
 def _stamp(at: datetime, zone: tzinfo) -> str:
-    return at.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")
+    """A time with its offset, as every `since` and `before` reads it."""
+    try:
+        at = at.astimezone(zone)
+    except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
+        at = at.astimezone(UTC)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -107,6 +107,15 @@ def clock(at: datetime, zone: tzinfo) -> str:
     return f"{day} {time} {name}"
 
 
+def is_repeated(at: datetime, zone: tzinfo) -> bool:
+    """Tell whether the clocks of a zone show this minute twice."""
+    try:
+        local = at.astimezone(zone)
+        return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+    except (OverflowError, ValueError, OSError):
+        return False
+
+
 def time_range(start: datetime | None, end: datetime | None, zone: tzinfo) -> str:
     """A span as people read it: `2026-02-17 15:37 - 17:21 PST` within a day, both in full beyond it."""
     known = [each for each in (start, end) if each is not None]
@@ -179,7 +188,10 @@ def _offset(minute: datetime, zone: tzinfo) -> tuple[timedelta, str]:
         local = minute.astimezone(zone)
     except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
         return _NO_TIME, "UTC"
-    return local.utcoffset() or _NO_TIME, local.tzname() or "UTC"
+    offset, name = local.utcoffset() or _NO_TIME, local.tzname() or "UTC"
+    if is_repeated(minute, zone) and local.replace(fold=1 - local.fold).tzname() == name:
+        return offset, local.isoformat()[19:]  # Moscow's MSK of 2014: only the offset tells which
+    return offset, name
 
 
 def _header(entry: Entry, zone: tzinfo) -> str:

@@ -132,6 +132,7 @@ class Tools:
     def _found(self, arguments: Grep, scope: tuple[int, ...], most: int | None) -> ToolOutcome:
         asked = check(
             arguments.pattern,
+            zone=self._lcm.settings.zone,
             mode=arguments.mode,
             scope=arguments.scope,
             since=arguments.since,

@@ -41,8 +41,8 @@ class Grep(Arguments, frozen=True, kw_only=True):
         Literal["messages", "summaries", "both", "files"], Meta(description='"files": in large contents kept apart.')
     ] = "both"
     file_ids: Annotated[tuple[str, ...], Meta(description="Only in these files (scope files).")] = ()
-    since: Annotated[str | None, Meta(description="ISO 8601; from then on.")] = None
-    before: Annotated[str | None, Meta(description="ISO 8601; up to then.")] = None
+    since: Annotated[str | None, Meta(description="From this time on, as times are shown here, or ISO 8601.")] = None
+    before: Annotated[str | None, Meta(description="Before this time.")] = None
     limit: Annotated[int, Meta(description="Hits of each kind.", extra_json_schema={"minimum": 1, "maximum": 200})] = 50
     sort: Annotated[
         Literal["recency", "relevance", "hybrid"], Meta(description="For full_text; regex is by recency.")
