@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import anyio
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Summary, SummaryRequest
@@ -381,6 +384,133 @@ def test_a_debt_of_a_conversation_that_is_left_alone_since_is_not_paid(database:
     with open_small(database, short, ignore_session_patterns=("agent:**",)) as lcm:
         assert lcm.drain() == 1
         assert lcm.conversation(CLOSED_KEY).summaries() == []
+
+
+# hosts that send their whole list each time, without ids
+
+
+def listed(words: str) -> list[Message]:
+    return [Message.user(word) for word in words.split()]
+
+
+@pytest.mark.parametrize(
+    ("steps", "stored"),
+    [
+        (["ping", "ping pong", "/new", "ping", "ping pong go"], "ping pong ping pong go"),
+        (["ping pong", "/new", "ping", "ping pong", "/new", "ping", "ping pong yes"], "ping pong " * 3 + "yes"),
+        (["ok ok ok", "/new", "ok", "ok ok", "ok ok fine"], "ok ok ok ok ok fine"),
+        (["+ping", "+pong", "/new", "ping", "ping pong more"], "ping pong ping pong more"),
+        (["+ping", "/new", "ping pong more"], "ping ping pong more"),
+        (["hi x y", "/new", "hi p q r s"], "hi x y hi p q r s"),
+        (["system hi x", "/new", "system hi p q", "system hi p q r"], "system hi x system hi p q r"),
+        (["a b c", "/new", "x y z", "x", "x y z w"], "a b c x y z w"),
+        (["a b c", "/new", "x b", "x b c d e"], "a b c x b c d e"),
+        (["a b", "/new", "a b c", "a b c d"], "a b c d"),
+        (["a b c d", "/new", "a b c d e", "a", "a b c d e f"], "a b c d e f"),
+        (["s1 a b c", "/new", "s2 a b c d", "s3 a b c d e"], "s1 a b c s2 d s3 e"),
+        (["a b", "/new", "a b c", "/new", "a b c d", "/new", "a", "a b"], "a b c d a b"),
+        (["a b", "/new", "x", "x y", "/new", "x y z", "q"], "a b x y z q"),
+        (["ping pong", "/reset", "ping pong go"], "ping pong go"),
+        (["ping pong", "/new", "/reset", "ping", "ping pong go"], "ping pong go"),
+        (["ping pong", "/end", "ping pong go"], "ping pong go"),
+    ],
+)
+def test_a_whole_list_after_new_stores_what_was_said_and_nothing_twice(
+    chat: Conversation, steps: list[str], stored: str
+) -> None:
+    for step in steps:
+        match step:
+            case "/new":
+                chat.new()
+            case "/reset":
+                chat.reset()
+            case "/end":
+                chat.end("idle")
+            case _ if step.startswith("+"):
+                chat.ingest(listed(step[1:]))
+            case _:
+                chat.ingest(listed(step), whole=True)
+                chat.ingest(listed(step), whole=True)
+    assert [message.text for message in chat.messages()] == stored.split()
+
+
+def test_each_session_of_a_host_keeps_its_own_list_across_new(lcm: Lossless) -> None:
+    before, after = lcm.conversation("k", "one"), lcm.conversation("k", "two")
+    before.ingest(listed("ping pong"), whole=True)
+    before.new()
+    for step in ("ping", "ping pong", "ping pong go"):
+        after.ingest(listed(step), whole=True)
+    before.ingest(listed("ping pong old"), whole=True)
+    assert [message.text for message in after.messages()] == "ping pong ping pong go old".split()
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "by turns"])
+@pytest.mark.parametrize(
+    ("before", "since", "live", "shown"),
+    [
+        ("ping pong", "ping", "ping pong go", "ping pong go"),
+        ("ping pong", "", "ping", "ping"),
+        ("ping pong", "", "ping x go", "ping x go"),
+        ("ok", "", "ok ok fine", "ok ok fine"),
+        ("a b c", "x", "x b c d", "x b c d"),
+        ("a b c", "", "a b c d", "a b c d"),
+    ],
+)
+def test_live_messages_said_after_new_are_shown_however_alike_they_are(
+    chat: Conversation, whole: bool, before: str, since: str, live: str, shown: str
+) -> None:
+    chat.ingest(listed(before), whole=whole)
+    chat.new()
+    chat.ingest(listed(since), whole=whole)
+    context = chat.assemble(10_000, live=listed(live))
+    assert [message.text for message in context.messages] == shown.split()
+
+
+def test_live_messages_from_before_new_are_not_shown_again_by_a_host_that_kept_them(chat: Conversation) -> None:
+    chat.ingest(listed("a b c"), whole=True)
+    chat.new()
+    chat.ingest(listed("a b c x"), whole=True)
+    context = chat.assemble(10_000, live=listed("a b c x d"))
+    assert [message.text for message in context.messages] == ["x", "d"]
+
+
+class AHostThatSendsItsList(RuleBasedStateMachine):
+    """Says a few words again and again, and sends its list each time, cleared by some /new and kept by others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lcm = Lossless.open(":memory:")
+        self.chat = self.lcm.conversation("k")
+        self.list: list[str] = []
+        self.said: list[str] = []
+
+    @rule(word=st.sampled_from(["ok", "ping", "pong", "go"]), again=st.booleans())
+    def say(self, word: str, again: bool) -> None:
+        self.list.append(word)
+        self.said.append(word)
+        for _ in range(1 + again):
+            self.chat.ingest(listed(" ".join(self.list)), whole=True)
+
+    @rule()
+    def keep_the_list(self) -> None:
+        self.chat.new()
+
+    @precondition(lambda self: len(self.list) > 1)
+    @rule()
+    def clear_the_list(self) -> None:
+        self.chat.new()
+        self.list = []
+
+    @invariant()
+    def everything_is_stored_once(self) -> None:
+        assert [message.text for message in self.chat.messages()] == self.said
+
+    def teardown(self) -> None:
+        self.lcm.close()
+
+
+TestAHostThatSendsItsList = AHostThatSendsItsList.TestCase
+TestAHostThatSendsItsList.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 
 
 # awaited

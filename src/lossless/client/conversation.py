@@ -575,7 +575,17 @@ class Conversation:
         prompt_follows: bool = False,
     ) -> Showing:
         zone, canonicalize = self._lcm.settings.zone, self._intake.canonicalize
-        return Showing(limits, room, zone, canonicalize, partial(self._whole, row.id), guidance, live, prompt_follows)
+        return Showing(
+            limits,
+            room,
+            zone,
+            canonicalize,
+            partial(self._whole, row.id),
+            guidance,
+            live,
+            prompt_follows,
+            self._intake.session,
+        )
 
     def _remember(self) -> None:
         """Write down what was shown. Mostly it goes along with the next ingest, so that a turn has one transaction."""

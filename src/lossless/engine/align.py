@@ -106,6 +106,17 @@ def new_part(known: Sequence[bytes], incoming: Sequence[bytes]) -> list[int]:
     return [shared + at for at in range(len(rest)) if at not in matched]
 
 
+def continues(old: Sequence[bytes], incoming: Sequence[bytes]) -> bool:
+    """Return whether a list goes on from an older one, and does not merely begin like it.
+
+    It is at least as long, holds most of the older one (two messages or more) and the message that ended it.
+    """
+    if len(incoming) < len(old):
+        return False
+    matched = sorted(set(range(len(incoming))) - set(new_part(old, incoming)))
+    return len(matched) >= 2 and 2 * len(matched) > len(old) and incoming[matched[-1]] == old[-1]
+
+
 def _in_order(tail: Sequence[bytes], rest: Sequence[bytes]) -> list[tuple[int, int]]:
     """Pairs of equal messages in the same order: around those that occur once in each, and at the end of the tail."""
     start, length = _run(tail, rest)

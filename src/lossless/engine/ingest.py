@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct, ValidationError, convert, field, structs, to_builtins
 
 from lossless.engine import payloads
-from lossless.engine.align import Canonicalize, digest, new_part, tool_ids
+from lossless.engine.align import Canonicalize, continues, digest, new_part, tool_ids
 from lossless.engine.files import Files
 from lossless.engine.payloads import Payload
 from lossless.engine.sessions import begun_after
@@ -315,7 +315,7 @@ def _write(
             _go_on(store, conversation, intake, decision, fresh, now)
         if decision.cursor is not None:
             decision.cursor["seq"] = conversation.next_seq - 1 + len(fresh)
-            store.set_cursor(conversation.id, _source(intake), decision.cursor, now)
+            store.set_cursor(conversation.id, _source(intake.session), decision.cursor, now)
         first, redacted = conversation.next_seq, sum(arrival.redacted for arrival in arriving)
         stored = tuple(range(first, first + len(fresh)))
         late = len(decision.late)
@@ -499,25 +499,54 @@ def _resent(
     named: set[int],
     decision: _Decision,
 ) -> frozenset[int]:
-    """The arrivals (by identity) that a host which always sends everything has sent before.
+    """Return the arrivals (by identity) that a host which always sends everything has sent before.
 
     The cursor remembers its last delivery, so that only what came in since then is read. If that explains little, as when
-    the host sent something short in between, the whole history is compared once. Messages that this delivery names by
-    their event ids (`named`, by seq) answer for themselves only.
+    the host sent something short in between, all that its list may hold is compared once: what was said since the last
+    /new, or everything if the host kept its list then. Messages that this delivery names by their event ids (`named`,
+    by seq) answer for themselves only.
     """
     digests = [arrival.digest[:_WITNESS] for arrival in arrivals]
-    cursor = store.cursor(conversation.id, _source(intake)) or {"sent": "", "seq": 0}
-    sent = bytes.fromhex(cursor["sent"])
-    last = [sent[at : at + _WITNESS] for at in range(0, len(sent), _WITNESS)]
-    begun = begun_after(store, conversation)
-    anew = cursor["seq"] <= begun and len(digests) < (len(last) or begun)
-    if anew:  # a list that is shorter than before a /new is another one, however alike it begins
-        last, cursor = [], {"seq": begun}
-    new = set(new_part([*last, *_stored_since(store, conversation, cursor["seq"], named)], digests))
-    if 2 * len(new) > len(digests) and cursor["seq"] and not anew:
-        new = min(new, set(new_part(_stored_since(store, conversation, 0, named), digests)), key=len)
-    decision.cursor = {"sent": b"".join(digests).hex()}
+    cursor = _last_list(store, conversation, intake.session)
+    last, since = _delivered(cursor), cursor["seq"]
+    start = _list_start(store, conversation, cursor, digests)
+    if since <= start:  # what was delivered before a /new is not in the host's list any more
+        last, since = [], start
+    new = set(new_part([*last, *_stored_since(store, conversation, since, named)], digests))
+    if 2 * len(new) > len(digests) and since > start:
+        new = min(new, set(new_part(_stored_since(store, conversation, start, named), digests)), key=len)
+    decision.cursor = {"sent": b"".join(digests).hex(), "from": start}
     return frozenset(id(arrival) for at, arrival in enumerate(arrivals) if at not in new)
+
+
+def list_start(
+    store: Store, conversation: ConversationRow, session: str | None, digests: Callable[[], Sequence[bytes]]
+) -> int:
+    """Return the seq behind which the host's own list of messages begins: 0, or where it was cleared by a /new."""
+    if not begun_after(store, conversation):
+        return 0
+    shortened = [each[:_WITNESS] for each in digests()]
+    return _list_start(store, conversation, _last_list(store, conversation, session), shortened)
+
+
+def _list_start(store: Store, conversation: ConversationRow, cursor: dict[str, Any], digests: Sequence[bytes]) -> int:
+    begun = begun_after(store, conversation)
+    if cursor["seq"] > begun:
+        return int(cursor.get("from", begun))
+    if begun and not _kept_its_list(store, conversation, _delivered(cursor), digests):
+        return begun
+    return int(cursor.get("from", 0))
+
+
+def _kept_its_list(
+    store: Store, conversation: ConversationRow, last: Sequence[bytes], digests: Sequence[bytes]
+) -> bool:
+    """Return whether the first list after a /new still holds the messages from before it."""
+    if last:
+        return digests[: len(last)] == last or continues(last, digests)
+    if len(digests) < conversation.next_seq - 1:
+        return False
+    return continues([each[:_WITNESS] for each in store.digests(conversation.id)], digests)
 
 
 def _stored_since(store: Store, conversation: ConversationRow, seq: int, named: set[int]) -> list[bytes]:
@@ -527,8 +556,18 @@ def _stored_since(store: Store, conversation: ConversationRow, seq: int, named: 
     return [stored[:_WITNESS] for at, stored in found if at not in named]
 
 
-def _source(intake: Intake) -> str:
-    return f"{_WHOLE}:{intake.session}" if intake.session else _WHOLE
+def _source(session: str | None) -> str:
+    return f"{_WHOLE}:{session}" if session else _WHOLE
+
+
+def _last_list(store: Store, conversation: ConversationRow, session: str | None) -> dict[str, Any]:
+    """Return the cursor that remembers the last list a session delivered."""
+    return store.cursor(conversation.id, _source(session)) or {"sent": "", "seq": 0}
+
+
+def _delivered(cursor: dict[str, Any]) -> list[bytes]:
+    sent = bytes.fromhex(cursor["sent"])
+    return [sent[at : at + _WITNESS] for at in range(0, len(sent), _WITNESS)]
 
 
 _WITNESS = 8

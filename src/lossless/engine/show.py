@@ -18,8 +18,9 @@ from lossless.engine.align import Canonicalize, digest
 from lossless.engine.assemble import Assembly, Entry, assemble
 from lossless.engine.copied import own_after
 from lossless.engine.guidance import guidance
+from lossless.engine.ingest import list_start
 from lossless.engine.plan import Limits
-from lossless.engine.sessions import begun_after
+from lossless.engine.render import stands_for
 from lossless.model import Context, LeftOut, Message, Summary
 from lossless.store.base import ConversationRow, NewManifest, Store
 from lossless.store.rows import event_key
@@ -40,13 +41,14 @@ class Showing(Struct, frozen=True):
     guidance: Guidance = "none"
     live: Sequence[Message] | None = None
     prompt_follows: bool = False
+    session: str | None = None
 
 
 def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int]) -> tuple[Context, NewManifest]:
     """What a model is shown, and the note of it."""
     found = view.read(store, row, how.limits, how.zone)
     head = [*_guidance(how.guidance), *view.pin_entries(store, row.key)]
-    unsaved = [] if how.live is None else _unsaved(store, row, how.live, how.canonicalize)
+    unsaved = [] if how.live is None else _unsaved(store, row, how.live, how.canonicalize, how.session)
     if how.live is not None and (why := _must_be_live(row, found.entries, unsaved, how.live)):
         context = lives.bounded(how.live, how.room, why, prompt_follows=how.prompt_follows)
         made = Assembly(context, [], 0)
@@ -95,14 +97,19 @@ def _guidance(kind: Guidance) -> list[Entry]:
     return [Entry(None, message, message_tokens(message))]
 
 
-def _unsaved(store: Store, row: ConversationRow, live: Sequence[Message], canonicalize: Canonicalize) -> list[Message]:
+def _nameless(live: Sequence[Message]) -> list[Message]:
+    return [each for each in live if each.event_id is None and stands_for(each) is None]
+
+
+def _unsaved(
+    store: Store, row: ConversationRow, live: Sequence[Message], canonicalize: Canonicalize, session: str | None
+) -> list[Message]:
     keys = [key for message in live if (key := event_key(message.event_id)) is not None]
     known = store.known_events(row.id, keys, aliases=row.transcribed) if keys else {}
-    # A host cannot hold more of what is stored than it holds in all; and nothing from before a /new, unless it holds as much.
-    begun = begun_after(store, row)
+    # A host cannot hold more of what is stored than it holds in all; and nothing from before a /new that cleared its list.
+    start = list_start(store, row, session, lambda: [digest(each, canonicalize) for each in _nameless(live)])
     newest = own_after(store.transplants(row.id), row, 2 * len(live))
-    after = max(begun if len(live) < begun else 0, newest)
-    stored = store.digests(row.id, after=after)
+    stored = store.digests(row.id, after=max(start, newest))
     return lives.unsaved(
         live, known, stored, lambda message: digest(message, canonicalize), lambda message: event_key(message.event_id)
     )
