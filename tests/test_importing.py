@@ -448,11 +448,14 @@ def test_an_id_that_is_used_twice_costs_no_message_and_is_told(lcm: Lossless, se
     assert any("ids of their own" in note for note in row.notes)
 
 
-def test_heartbeats_and_unknown_types_are_counted(lcm: Lossless, sessions: Path) -> None:
+def test_heartbeats_are_stored_out_of_the_context_and_unknown_types_are_counted(lcm: Lossless, sessions: Path) -> None:
     a = session(sessions, "a", "one")
     a.says(user("[OpenClaw heartbeat poll]"), assistant("HEARTBEAT_OK"))
     a.write([{"type": "future", "id": "f1", "parentId": a.leaf}])
-    assert one(lcm, sessions).skipped == one(lcm, sessions, apply=True).skipped == {"heartbeats": 2, "type future": 1}
+    for apply in (False, True):
+        row = one(lcm, sessions, apply=apply)
+        assert (row.messages, row.outside, row.skipped) == (3, 2, {"type future": 1})
+    assert texts(lcm, "openclaw:a") == ["one", "[OpenClaw heartbeat poll]", "HEARTBEAT_OK"]
 
 
 @pytest.mark.slow

@@ -313,15 +313,69 @@ def test_ic47_a_file_without_a_readable_message_is_told_and_not_taken_for_empty(
     assert chat.bootstrap(session.path).imported == 1
 
 
-def test_ic48_heartbeats_are_passed_over_and_the_mark_moves_on(chat: Conversation, session: Session) -> None:
+def test_ic48_heartbeats_are_stored_out_of_the_context(chat: Conversation, session: Session) -> None:
     session.says(user("real"), assistant("yes"))
     session.says(user("Read HEARTBEAT.md if it exists."), assistant("HEARTBEAT_OK"))
     session.says(user("[OpenClaw heartbeat poll]"), assistant("heartbeat_ok "))
     done = chat.bootstrap(session.path)
-    assert (done.imported, done.heartbeats, done.offset) == (2, 4, session.path.stat().st_size)
+    assert (done.imported, done.heartbeats, done.outside, done.offset) == (6, 4, 4, session.path.stat().st_size)
+    assert [(each.text, each.outside) for each in chat.messages()][2:] == [
+        ("Read HEARTBEAT.md if it exists.", "poll"),
+        ("HEARTBEAT_OK", "poll"),
+        ("[OpenClaw heartbeat poll]", "poll"),
+        ("heartbeat_ok ", "poll"),
+    ]
+    assert [each.text for each in chat.context().messages] == ["real", "yes"]
+    assert len(chat.grep("heartbeat_ok")) == 1
+    explained = chat.explain(chat.messages()[3].id)
+    assert explained is not None
+    assert "heartbeat turn in which nothing was done" in str(explained)
     session.says(user("Read HEARTBEAT.md if it exists."), assistant("HEARTBEAT_OK, but the disk is full"))
     assert chat.bootstrap(session.path).imported == 2
-    assert texts(chat)[:3] == ["real", "yes", "Read HEARTBEAT.md if it exists."]
+    assert [each.text for each in chat.context().messages][2:] == [
+        "Read HEARTBEAT.md if it exists.",
+        "HEARTBEAT_OK, but the disk is full",
+    ]
+
+
+WORKED = ["Read HEARTBEAT.md if it exists.", "I mailed the invoice 4711 to Ana", "HEARTBEAT_OK"]
+
+
+@pytest.mark.parametrize("prunes", [False, True])
+def test_what_was_done_in_a_heartbeat_is_stored_shown_and_found(
+    tmp_path: Path, database: str, session: Session, prunes: bool
+) -> None:
+    settings = Settings(prune_heartbeat_ok=prunes, large_files_dir=str(tmp_path / "files"))
+    with Lossless.open(database, settings=settings) as lcm:
+        chat = lcm.conversation("agent:main:main")
+        session.says(user(WORKED[0]), assistant(WORKED[1]), assistant(WORKED[2]), user("thanks"))
+        assert chat.bootstrap(session.path).heartbeats == 0
+        assert [(each.text, each.outside) for each in chat.messages()] == [(text, None) for text in [*WORKED, "thanks"]]
+        assert [hit.seq for hit in chat.grep("invoice 4711")] == [2]
+        live = lcm.conversation("live")
+        done = live.after_turn([Message.user(WORKED[0]), *map(Message.assistant, WORKED[1:])], window=100_000)
+        assert (len(done.stored), done.skipped) == (3, 0)
+        assert [each.text for each in live.context().messages] == WORKED
+
+
+def test_a_heartbeat_that_a_host_and_its_transcript_tell_is_stored_once(chat: Conversation, session: Session) -> None:
+    session.says(user("real"), assistant("yes"))
+    chat.bootstrap(session.path)
+    session.says(user("Read HEARTBEAT.md"), assistant("HEARTBEAT_OK"))
+    done = chat.after_turn([Message.user("Read HEARTBEAT.md"), Message.assistant("HEARTBEAT_OK")], window=100_000)
+    assert (done.stored, done.known) == ((), 2)
+    assert [(each.text, each.outside) for each in chat.messages()][2:] == [
+        ("Read HEARTBEAT.md", "poll"),
+        ("HEARTBEAT_OK", "poll"),
+    ]
+
+
+def test_a_turn_that_is_only_a_heartbeat_is_stored_out_of_the_context(chat: Conversation) -> None:
+    chat.ingest([Message.user("real"), Message.assistant("yes")])
+    done = chat.after_turn([Message.user("Read HEARTBEAT.md"), Message.assistant("HEARTBEAT_OK")], window=100_000)
+    assert (done.stored, done.skipped) == ((3, 4), 0)
+    assert [each.text for each in chat.context().messages] == ["real", "yes"]
+    assert len(chat.grep("HEARTBEAT_OK")) == 1
 
 
 def test_ic48_stored_heartbeats_lose_their_words_when_asked_for(

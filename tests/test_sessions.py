@@ -441,7 +441,7 @@ def test_each_session_of_a_host_keeps_its_own_list_across_new(lcm: Lossless) -> 
     for step in ("ping", "ping pong", "ping pong go"):
         after.ingest(listed(step), whole=True)
     before.ingest(listed("ping pong old"), whole=True)
-    assert [message.text for message in after.messages()] == "ping pong ping pong go old".split()
+    assert [message.text for message in after.messages()] == ["ping", "pong", "ping", "pong", "go", "old"]
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "by turns"])

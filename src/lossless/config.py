@@ -128,7 +128,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = None
     prune_heartbeat_ok: Annotated[
         bool,
-        "Whether stored heartbeat turns (a poll, then exactly `HEARTBEAT_OK`) lose their words at the next bootstrap.",
+        "Whether heartbeat turns in which nothing was done (a poll, then exactly `HEARTBEAT_OK`) lose their words at the next "
+        "bootstrap; they are stored out of the context either way.",
     ] = False
 
     summary_model: Annotated[

@@ -385,8 +385,9 @@ class Bootstrapped(Struct, frozen=True):
     known: int = 0
     """How many the host had told before, or an earlier reading."""
     outside: int = 0
-    """How many were stored out of the context: abandoned branches, and what a fork has from before."""
+    """How many were stored out of the context: abandoned branches, what a fork has from before, and heartbeats."""
     heartbeats: int = 0
+    """How many messages belong to heartbeat turns in which nothing was done."""
     copies: int = 0
     collisions: int = 0
     malformed: int = 0
@@ -1593,7 +1594,7 @@ class ImportedSource(Struct, frozen=True):
     summaries: int = 0
     """That came along."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """What is no message, by reason: heartbeats, malformed, too long, and unknown types by their names."""
+    """What is no message, by reason: malformed, too long, and unknown types by their names."""
     reason: str = ""
     """Why it was skipped, or what is wrong with it."""
     notes: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lossless import Message
-from lossless.engine.heartbeats import beats, without_beats
+from lossless.engine.heartbeats import beats, with_beats
 from lossless.model import ToolCall
 from lossless.transcripts.base import Entry
 
@@ -23,19 +23,30 @@ LOOK = Message("assistant", (ToolCall("c1", "read", '{"path": "HEARTBEAT.md"}'),
         ([POLL, Message.assistant("HEARTBEAT_OK but the disk is full")], set()),
         ([POLL, Message.assistant("no"), Message.user("and now?"), ACK], set()),
         ([Message.user("real"), Message.assistant("yes"), POLL, ACK, Message.user("more")], {2, 3}),
+        ([POLL, Message.assistant("I mailed the invoice 4711 to Ana"), ACK], set()),
+        (
+            [
+                POLL,
+                Message("assistant", (ToolCall("c2", "mail", '{"to": "Ana"}'),)),
+                Message.tool("sent", call_id="c2"),
+                ACK,
+            ],
+            set(),
+        ),
+        ([POLL, LOOK, Message.tool("pay Ana", call_id="c1"), Message.assistant("Paid."), ACK], set()),
         ([POLL], set()),
         ([ACK], set()),
         ([], set()),
     ],
 )
-def test_only_whole_turns_that_say_nothing_are_heartbeats(messages: list[Message], found: set[int]) -> None:
+def test_only_whole_turns_in_which_nothing_was_done_are_idle(messages: list[Message], found: set[int]) -> None:
     assert beats(messages) == found
     entries = [Entry(str(at), None, at, at, message) for at, message in enumerate(messages)]
-    given = list(without_beats(entries))
-    assert [entry.id for entry in given] == [entry.id for entry in entries], "their places stay"
-    assert {at for at, entry in enumerate(given) if entry.message is None} == found
+    given = list(with_beats(entries))
+    assert [entry.message for entry in given] == messages, "nothing is taken out"
+    assert {at for at, entry in enumerate(given) if entry.is_idle} == found
 
 
 def test_a_poll_that_is_not_answered_yet_counts_as_said() -> None:
     entries = [Entry("1", None, 1, 1, Message.user("hi")), Entry("2", "1", 2, 2, POLL)]
-    assert list(without_beats(entries)) == entries
+    assert list(with_beats(entries)) == entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -32,8 +32,8 @@ from lossless.engine.draft import as_summary
 from lossless.engine.explain import among, explain
 from lossless.engine.flow import never
 from lossless.engine.guards import Guards
-from lossless.engine.heartbeats import beats, prune
-from lossless.engine.ingest import Along, Intake, Skip, ingest, refuse_others
+from lossless.engine.heartbeats import outside, prune
+from lossless.engine.ingest import Along, Intake, Skip, ingest
 from lossless.engine.listing import stored_file
 from lossless.engine.live import bounded
 from lossless.engine.marks import newest_path
@@ -207,11 +207,11 @@ class Conversation:
     def _take(
         self,
         messages: Iterable[Message],
-        idle: Callable[[Sequence[Message]], Collection[int]] | None = None,
         *,
         whole: bool = False,
+        is_turn: bool = False,
     ) -> Ingested:
-        """Ingest, less the messages (by index) that `idle` finds to say nothing."""
+        """Ingest; of a turn, a heartbeat that led to nothing stays out of the context."""
         if isinstance(messages, Message):
             messages = [messages]
         if not isinstance(messages, Iterable):
@@ -223,16 +223,11 @@ class Conversation:
             self._intake.on_event(event)
             return Ingested(skipped=len(list(messages)))
         said = list(messages)
-        heard = said
-        if idle is not None:
-            refuse_others(said)
-            quiet = idle(said)
-            heard = [each for at, each in enumerate(said) if at not in quiet]
-        written = self._without_ours(heard) if may_stand(heard) else heard
+        written = self._without_ours(said) if may_stand(said) else said
         # Whether a transcript is followed here is asked of the database once; a turn asks each time.
         known = self._lcm._followed.get(self.key)
-        followed = self._catch_up() if known or known is None or idle is not None else False
-        intake = structs.replace(self._intake, followed=True) if followed else self._intake
+        followed = self._catch_up() if known or known is None or is_turn else False
+        intake = structs.replace(self._intake, followed=followed, outside=outside if is_turn else None)
         with self._noting() as along:
             done = ingest(self._store, self._files, intake, written, whole=whole, along=along)
         if self._lcm.settings.semantic:
@@ -326,7 +321,7 @@ class Conversation:
         host's model, for rules that name one.
         """
         _refuse_sizes(window, observed=observed)
-        done = self._take(messages, beats)
+        done = self._take(messages, is_turn=True)
         if self._closed_to:
             return done
         if self._lcm.settings.proactive_threshold_compaction_mode == "deferred":

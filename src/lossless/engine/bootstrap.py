@@ -19,7 +19,7 @@ from lossless import transcripts
 from lossless.engine import belonging
 from lossless.engine.belonging import Anchor, Transcript
 from lossless.engine.files import Files
-from lossless.engine.heartbeats import without_beats
+from lossless.engine.heartbeats import IDLE, with_beats
 from lossless.engine.ingest import Intake, ingest
 from lossless.engine.marks import PATIENCE, Mark, goes_on, header_of, is_unchanged, marked, shown, source_of, witnesses
 from lossless.engine.sessions import begun_after
@@ -68,16 +68,15 @@ class _Job(Struct):
     tips: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
     branched: bool = False
-    messages: int = 0
-    kept: int = 0
+    heartbeats: int = 0
     imported: int = 0
     known: int = 0
     outside: int = 0
     copies: int = 0
     collisions: int = 0
 
-    def add(self, done: Ingested, kept: int, outside: int) -> None:
-        self.kept += kept
+    def add(self, done: Ingested, outside: int, heartbeats: int) -> None:
+        self.heartbeats += heartbeats
         self.imported += len(done.stored)
         self.known += done.known
         self.outside += outside + done.late
@@ -339,7 +338,7 @@ def _read(job: _Job, until: int | None = None) -> None:
     mark, batch, waits = job.mark, list[Entry](), False
     given = job.file.reader.entries(job.file.path, job.file.header, job.tally, offset=mark.offset, number=mark.number)
     is_fresh = job.intake.now() - job.stat.st_mtime_ns // 1000 < PATIENCE
-    for entry in without_beats(_counted(job, given)):
+    for entry in with_beats(_named(job, given)):
         if until is not None and entry.end > until:
             break
         if entry.is_open and is_fresh:
@@ -355,10 +354,8 @@ def _read(job: _Job, until: int | None = None) -> None:
         _follow(job)
 
 
-def _counted(job: _Job, entries: Iterator[Entry]) -> Iterator[Entry]:
-    for entry in entries:
-        job.messages += entry.message is not None
-        yield _renamed(entry, job.mark.generation) if job.mark.generation else entry
+def _named(job: _Job, entries: Iterator[Entry]) -> Iterator[Entry]:
+    return (_renamed(entry, job.mark.generation) if job.mark.generation else entry for entry in entries)
 
 
 def _renamed(entry: Entry, generation: int) -> Entry:
@@ -383,7 +380,9 @@ def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: boo
     intake = structs.replace(
         job.intake,
         conversation_id=None if job.target is None else job.target.id,
-        outside=lambda message: reasons.get(message.event_id or ""),
+        outside=lambda messages: {
+            at: reasons[name] for at, message in enumerate(messages) if (name := message.event_id or "") in reasons
+        },
         timeless=frozenset(entry.id for entry in said if not entry.own_time),
     )
     marked: list[int] = []
@@ -398,7 +397,7 @@ def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: boo
             along(_held(job))
     job.anchor, job.mark = None, after
     job.target = job.target or job.store.conversation_by_id(marked[-1])
-    job.add(done, len(said), len(reasons))
+    job.add(done, len(reasons), sum(entry.is_idle for entry in said))
     job.progressed(after.offset, job.stat.st_size)
 
 
@@ -448,7 +447,9 @@ def _reasons(job: _Job, said: Sequence[Entry]) -> dict[str, str]:
     """Why some of the entries are kept out of the context."""
     found = {}
     for entry in said:
-        if entry.number <= job.mark.bounded:
+        if entry.is_idle:
+            found[entry.id] = IDLE
+        elif entry.number <= job.mark.bounded:
             found[entry.id] = "fork"
         elif job.branch is not None and entry.id not in job.branch:
             found[entry.id] = "branch"
@@ -532,7 +533,7 @@ def _store_threads(job: _Job, batch: Sequence[Entry]) -> None:
             messages,
             along=lambda row, parent=parent: job.store.set_parent(row.id, parent),  # type: ignore[misc]  # a default binds it
         )
-        job.add(done, len(messages), 0)
+        job.add(done, 0, 0)
 
 
 def _told(job: _Job, reason: str) -> Bootstrapped:
@@ -551,7 +552,7 @@ def _told(job: _Job, reason: str) -> Bootstrapped:
         imported=job.imported,
         known=job.known,
         outside=job.outside,
-        heartbeats=job.messages - job.kept if not job.mark.waits else 0,
+        heartbeats=job.heartbeats,
         copies=job.copies,
         collisions=job.collisions,
         malformed=tally.malformed,

@@ -13,6 +13,7 @@ _WHY = {
     "errored": "it is an empty reply that failed",
     "forgotten": "it was forgotten, and only its place is left",
     "heartbeat": "it was a heartbeat that brought nothing, and only its place is left",
+    "poll": "it belongs to a heartbeat turn in which nothing was done",
     "late": "its transcript told it after what followed it was stored",
     "fork": "it was said before the fork, and the newest of that filled bootstrap_max_tokens",
     "branch": "its branch was left for another",

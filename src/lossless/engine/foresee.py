@@ -10,7 +10,7 @@ from msgspec import Struct
 from lossless.engine import belonging
 from lossless.engine.belonging import LOOK, Transcript
 from lossless.engine.bootstrap import bound, sidechain
-from lossless.engine.heartbeats import without_beats
+from lossless.engine.heartbeats import with_beats
 from lossless.engine.ingest import Intake
 from lossless.engine.marks import PATIENCE, Mark, goes_on, marked
 from lossless.model import Bootstrapped
@@ -19,8 +19,7 @@ from lossless.transcripts.base import Branch, Entry, Tally
 
 
 class _Count(Struct):
-    messages: int = 0
-    kept: int = 0
+    heartbeats: int = 0
     new: int = 0
     known: int = 0
     outside: int = 0
@@ -39,14 +38,14 @@ def foresee(store: Store, intake: Intake, file: Transcript, stat: os.stat_result
     tally, count = Tally(), _Count()
     given = file.reader.entries(file.path, file.header, tally, offset=mark.offset, number=mark.number)
     is_fresh = intake.now() - stat.st_mtime_ns // 1000 < PATIENCE
-    for batch in _batches(without_beats(_counted(given, count)), is_fresh):
+    for batch in _batches(with_beats(given), is_fresh):
         _add(store, intake, batch, count, branch, bounded)
     return Bootstrapped(
         "would be read",
         imported=count.new,
         known=count.known,
         outside=count.outside,
-        heartbeats=count.messages - count.kept,
+        heartbeats=count.heartbeats,
         malformed=tally.malformed,
         too_long=tally.too_long,
         boundaries=tally.boundaries,
@@ -54,12 +53,6 @@ def foresee(store: Store, intake: Intake, file: Transcript, stat: os.stat_result
         offset=mark.offset,
         size=stat.st_size,
     )
-
-
-def _counted(entries: Iterator[Entry], count: _Count) -> Iterator[Entry]:
-    for entry in entries:
-        count.messages += entry.message is not None
-        yield entry
 
 
 def _batches(entries: Iterator[Entry], is_fresh: bool) -> Iterator[list[Entry]]:
@@ -89,8 +82,9 @@ def _add(
         count.new += is_new
         count.known += not is_new
         if is_new and entry.thread is None:
-            count.outside += entry.number <= bounded or (branch is not None and entry.id not in branch)
-    count.kept += len(batch)
+            off_branch = branch is not None and entry.id not in branch
+            count.outside += entry.is_idle or entry.number <= bounded or off_branch
+        count.heartbeats += entry.is_idle and entry.thread is None
 
 
 def _known(store: Store, intake: Intake, said: Sequence[Entry], thread: str | None) -> set[str]:

@@ -1,6 +1,7 @@
 """A host's heartbeats. It wakes its agent to look into HEARTBEAT.md, and the agent says that there is nothing.
 
-Such a turn is a poll and an acknowledgement of exactly `HEARTBEAT_OK`. An answer that says more is real, and so is its turn.
+An idle turn is a poll and an acknowledgement of exactly `HEARTBEAT_OK`, with nothing but a look into that file between them.
+It is stored like every other, out of the context. A turn in which the agent did or said more is an ordinary one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from lossless.store.base import Store
 from lossless.store.rows import message_of
 from lossless.transcripts.base import Entry
 
+IDLE = "poll"
+"""Why a message of an idle turn is out of the context. (`heartbeat` is the reason of one that lost its words.)"""
 _ACK = "heartbeat_ok"
 _POLL = "[openclaw heartbeat poll]"
 _FILE = "heartbeat.md"
@@ -33,22 +36,42 @@ def _marks(message: Message) -> bool:
     return _FILE in told or (message.role == "user" and told == _POLL) or any(_FILE in each for each in called)
 
 
+def _works(message: Message) -> bool:
+    """Return whether an agent's message does or says more than looking into the file and acknowledging it."""
+    if message.role != "assistant":
+        return False
+    if any(isinstance(part, ToolCall) and _FILE not in part.arguments.casefold() for part in message.parts):
+        return True
+    return message.text.strip().casefold() not in ("", _ACK)
+
+
+def _is_idle(turn: Iterable[Message]) -> bool:
+    """Return whether a turn that ends with an acknowledgement is a poll that led to nothing."""
+    messages = list(turn)
+    return any(map(_marks, messages)) and not any(map(_works, messages))
+
+
 def beats(messages: Sequence[Message]) -> set[int]:
-    """The messages (by index) of whole heartbeat turns: from the user's message before an acknowledgement up to it."""
+    """Return the messages (by index) of idle turns: from the user's message before an acknowledgement up to it."""
     found: set[int] = set()
     start: int | None = None
     for at, message in enumerate(messages):
         if message.role == "user":
             start = at
         elif is_ack(message) and start is not None and at - start < _LONGEST:
-            if any(_marks(each) for each in messages[start : at + 1]):
+            if _is_idle(messages[start : at + 1]):
                 found.update(range(start, at + 1))
             start = None
     return found
 
 
-def without_beats(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The entries with the messages of heartbeat turns taken out. What is not yet answered counts as said."""
+def outside(messages: Sequence[Message]) -> dict[int, str]:
+    """Return why some messages (by index) of a turn stay out of the context."""
+    return dict.fromkeys(beats(messages), IDLE)
+
+
+def with_beats(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries, those of idle turns marked as such. What is not yet answered counts as said."""
     turn: list[Entry] = []
     for entry in entries:
         message = entry.message
@@ -61,19 +84,19 @@ def without_beats(entries: Iterable[Entry]) -> Iterator[Entry]:
             continue
         turn.append(entry)
         if message is not None and is_ack(message):
-            quiet = any(each.message is not None and _marks(each.message) for each in turn)
-            yield from (structs.replace(each, message=None) for each in turn) if quiet else turn
+            idle = _is_idle(each.message for each in turn if each.message is not None)
+            yield from (structs.replace(each, is_idle=each.message is not None) for each in turn) if idle else turn
             turn = []
     yield from turn
 
 
 def prune(store: Store, conversation_id: int, now: int) -> int:
-    """Take the words of stored heartbeat turns away, those aside that a summary was made from; how many messages lost theirs."""
+    """Remove the words of stored idle turns, except what a summary was made from; return how many messages lost theirs."""
     done = store.cursor(conversation_id, _PRUNED) or 0
     found = store.messages(conversation_id, after=done)
     if not found:
         return 0
-    kept = [row for row in found if row.outside is None]
+    kept = [row for row in found if row.outside in (None, IDLE)]
     seqs = [kept[at].seq for at in sorted(beats([message_of(row) for row in kept]))]
     with store.transaction():
         buried = store.bury(conversation_id, seqs, "heartbeat", now) if seqs else []

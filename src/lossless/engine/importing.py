@@ -211,7 +211,7 @@ def _told(path: Path, header: Header, key: str, done: Bootstrapped, status: Stat
     if done.reason in UNREACHABLE:
         status, reason = "error", f"{done.reason.capitalize()}."
     elif not done.imported:
-        is_empty = not done.known and not done.heartbeats and done.offset == 0
+        is_empty = not done.known and done.offset == 0
         status, reason = ("skipped", "It holds no messages.") if is_empty else ("up-to-date", "")
     return ImportedSource(
         str(path),
@@ -230,7 +230,6 @@ def _told(path: Path, header: Header, key: str, done: Bootstrapped, status: Stat
 
 def _skipped(done: Bootstrapped) -> dict[str, int]:
     counts = {
-        "heartbeats": done.heartbeats,
         "malformed": done.malformed,
         "too long": done.too_long,
         "compactions": done.boundaries,

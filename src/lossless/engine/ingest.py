@@ -7,7 +7,7 @@ Nothing is refused for its content.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -57,8 +57,8 @@ class Intake(Struct, frozen=True):
     conversation_id: int | None = None
     """Which conversation under the key it is, where it is not simply the active one."""
     stream: Stream = "live"
-    outside: Callable[[Message], str | None] | None = None
-    """Why a message is to be kept out of the context, beyond what its role says."""
+    outside: Callable[[Sequence[Message]], Mapping[int, str]] | None = None
+    """Why some messages (by index) are kept out of the context, beyond what their roles say."""
     timeless: frozenset[str | None] = frozenset()
     """The event ids of messages whose time is not their own but that of the line they stood in."""
     placed: bool = False
@@ -84,6 +84,7 @@ class _Arrival(Struct, gc=False):
     """None while large content has not left the message yet."""
     payloads: Sequence[Payload] = ()
     redacted: int = 0
+    outside: str | None = None
 
 
 class _Decision(Struct):
@@ -125,7 +126,8 @@ def ingest(
     if not wanted:
         return Ingested(skipped=skipped)
     now = intake.now()
-    arrivals = [_arrive(message, intake, now) for message in wanted]
+    outside = intake.outside(wanted) if intake.outside else {}
+    arrivals = [_arrive(message, intake, now, outside.get(at)) for at, message in enumerate(wanted)]
     created: list[Payload] = []
     try:
         _lighten(store, files, intake, arrivals, whole, created)
@@ -155,7 +157,7 @@ def refuse_others(values: Sequence[object]) -> None:
             )
 
 
-def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
+def _arrive(message: Message, intake: Intake, now: int, outside: str | None) -> _Arrival:
     """The identity of a message and, if nothing of it must leave, its row."""
     found = 0
     try:
@@ -163,8 +165,8 @@ def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
             message, found = intake.redact(message)
         witness, key = digest(message, intake.canonicalize), rows.event_key(message.event_id)
         if payloads.is_heavy(message, intake.threshold):
-            return _Arrival(message, witness, key, redacted=found)
-        return _Arrival(message, witness, key, _row(message, witness, key, now, intake), (), found)
+            return _Arrival(message, witness, key, redacted=found, outside=outside)
+        return _Arrival(message, witness, key, _row(message, witness, key, now, outside), (), found, outside)
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InvalidInput(
             f"A {message.role!r} message (event id {message.event_id!r}) is not one: {_why(message, error)}.",
@@ -181,7 +183,7 @@ def _why(message: Message, error: Exception) -> str:
     return str(error)
 
 
-def _row(view: Message, witness: bytes, key: str | None, now: int, intake: Intake) -> NewMessage:
+def _row(view: Message, witness: bytes, key: str | None, now: int, outside: str | None) -> NewMessage:
     text, parts, meta = rows.encode(view, key)
     tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD if parts is None else message_tokens(view)
     role = view.role
@@ -195,8 +197,7 @@ def _row(view: Message, witness: bytes, key: str | None, now: int, intake: Intak
         _time(view),
         now,
         key,
-        (None if role in SHOWN and not view.stop else _outside(view))
-        or (intake.outside(view) if intake.outside else None),
+        (None if role in SHOWN and not view.stop else _outside(view)) or outside,
     )
 
 
@@ -242,7 +243,7 @@ def _lighten(
     for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
         if arrival.row is None:
             view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools, explore)
-            arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now(), intake)
+            arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now(), arrival.outside)
             for payload in arrival.payloads:
                 if files.put(payload.sha256, payload.data):
                     created.append(payload)  # noqa: PERF401 - one by one, so that a failure finds those before it

@@ -55,6 +55,8 @@ class Entry(Struct, frozen=True, gc=False):
     """Which sub-agent's it is, where several share a file."""
     is_open: bool = False
     """Whether more of the same message may follow: it stands at the end of the file and nothing says that it is whole."""
+    is_idle: bool = False
+    """Whether it belongs to a heartbeat turn in which nothing was done."""
 
 
 class Tally(Struct):
