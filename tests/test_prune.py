@@ -15,7 +15,7 @@ from lossless.engine.files import Files
 from lossless.engine.prune import Wanted, apply, cutoff
 from lossless.errors import ContextMoved, FileUnavailable, InvalidInput
 from lossless.model import Pruning
-from lossless.store.base import ConversationRow, ItemRow, NewSummary, OperationRow
+from lossless.store.base import ConversationRow, ItemRow, NewSummary
 from lossless.store.sqlite import SQLiteStore
 from tests.house import opened
 
@@ -275,11 +275,11 @@ def test_a_merge_whose_source_is_gone_cannot_be_undone(lcm: Lossless) -> None:
     target = store.conversation("k")
     assert target
     with store.transaction():
-        plan = f'{{"target": {target.id}, "sources": [{source.id}]}}'
-        store.add_operation(OperationRow("op_1", target.id, "merge", 1, "applied", plan, "joined"))
+        plan = {"target": target.id, "sources": [source.id]}
+        merged = store.record(target.id, "merge", 1, plan, "joined")
         store.remove_conversation(source.id)
     with pytest.raises(ContextMoved, match="was removed since"):
-        lcm.undo("op_1")
+        lcm.undo(merged)
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

@@ -105,7 +105,7 @@ def test_a_purge_is_refused_while_anything_refers_to_it_and_can_be_undone(deep: 
     assert summary.id not in {each.id for each in chat.summaries()}
     assert chat.detached() == ()
     whole(deep)
-    purged, dissolved = deep.history()
+    purged, dissolved, *_ = deep.history()
     assert purged.id == done.operation
     deep.undo(purged.id)
     deep.undo(dissolved.id)

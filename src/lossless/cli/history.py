@@ -18,7 +18,7 @@ from lossless.model import Operation
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many, the newest first."
 )
 def history(limit: int) -> None:
-    """What was rewritten, repaired, dissolved or merged, in all conversations or in one. Reads only."""
+    """List what was done to contexts and summaries, the newest first: compactions, /new, /reset, rewrites, repairs. Reads only."""
     with opened() as lcm:
         found = lcm.history(chosen(lcm), limit)
     answer(found, _lines(found))
@@ -28,13 +28,13 @@ def _lines(found: list[Operation]) -> Iterator[str]:
     for each in found:
         yield f"{each.id}  {each.at:%Y-%m-%d %H:%M} UTC  {each.status:<8} {flat(str(each.conversation))}: {flat(each.summary)}"
     if not found:
-        yield "Nothing was done to old data yet."
+        yield "No operations yet."
 
 
 @click.command(cls=Command)
 @click.argument("operation", metavar="OP")
 def undo(operation: str) -> None:
-    """Take the operation OP back: every row it touched is as it was before, or nothing is changed."""
+    """Undo the operation OP. What came since stays; if something later builds on it, nothing is changed."""
     with opened(read_only=False) as lcm:
         done = lcm.undo(operation)
     answer(done, [f"{done.id} undone: {done.summary}"])

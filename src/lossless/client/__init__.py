@@ -651,7 +651,7 @@ class Lossless(Looking, Tracing):
 
         `ContextMoved`, and nothing is changed, if somebody changed one of them since.
         """
-        return past.undo(self._store, operation_id)
+        return past.undo(self._store, operation_id, int(self._clock() * 1_000_000))
 
     def resume(self, operation_id: str, **how: Any) -> Applied:
         """Go on with a rewrite or a repair that ended early. `model` names another one; `started`, `progress` as there."""

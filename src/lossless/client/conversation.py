@@ -498,7 +498,7 @@ class Conversation:
     def history(self, limit: int = 50) -> list[Operation]:
         """What was done to old data of this conversation, the newest first."""
         row = self._row()
-        return [] if row is None else past.history(self._store, row.id, limit)
+        return [] if row is None else past.history(self._store, self._family(), limit)
 
     def _holding(self, summary_id: str) -> tuple[ConversationRow, SummaryRow]:
         """A summary of this conversation, or of an earlier one under its key, and which of them has it."""
@@ -628,11 +628,11 @@ class Conversation:
             found = self._store.manifests(row.id, until=until, turn=turn, limit=1)
             if not found:
                 raise NotFound("assembly", str(at), hint="Nothing was assembled then, or more than 1,000 turns ago.")
-            shown = view.shown_then(self._store, row.id, found[0], zone)
-            tokens, reason = (
-                found[0].tokens,
-                f"turn {found[0].turn}, {moment(found[0].at).isoformat(timespec='seconds')}",
-            )
+            shown, removed = view.shown_then(self._store, row.id, found[0], zone)
+            tokens = found[0].tokens
+            reason = f"turn {found[0].turn}, {moment(found[0].at).isoformat(timespec='seconds')}"
+            if removed:
+                reason += f"; {removed:,} summaries shown then were removed since"
         items = tuple(entry.item for entry in shown if entry.item is not None)
         return Context(items, tokens, tuple(entry.message for entry in shown), reason=reason)
 

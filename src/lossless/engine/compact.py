@@ -22,7 +22,7 @@ from lossless.engine.plan import Limits, Run
 from lossless.engine.prompts import Templates
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerUnavailable
 from lossless.model import Compaction, SummaryRequest
-from lossless.store.base import ConversationRow, ItemRow, NewSummary, Store, SummaryRow
+from lossless.store.base import ConversationRow, ItemRow, NewSummary, Store, SummaryRow, TextAt
 from lossless.store.rows import moment
 from lossless.summarizers.base import Reply
 
@@ -46,6 +46,8 @@ class Work(Struct):
     items: list[ItemRow] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     passes: int = 0
+    operation: str = ""
+    """The entry in the history that the summaries are noted under."""
     stop: str = ""
     retry_at: float = 0.0
 
@@ -81,7 +83,23 @@ class Work(Struct):
             self.stop = "yielded"
         return not self.stop
 
+    def replace(self, run: Run, summary: NewSummary, revisions: Sequence[TextAt]) -> ItemRow:
+        """Put a summary in the place of a run, and note it in the history, in one transaction."""
+        with self.store.transaction():
+            item = self.store.replace(self.conversation, run.items, summary, revisions)
+            found = self.store.operation(self.operation) if self.operation else None
+            if found is None or found.status == "undone":
+                at, window = int(self.now() * 1_000_000), {"window": self.limits.budget}
+                self.operation = self.store.record(self.conversation.id, "compact", at, window, "compaction")
+            assert item.summary_id is not None  # it was just made
+            self.store.note_summary(self.operation, item.summary_id)
+        return item
+
     def done(self, before: int) -> Compaction:
+        if self.operation:
+            summary = f"{len(self.made):,} summaries made: {before:,} -> {self.tokens:,} tokens"
+            with self.store.transaction():
+                self.store.set_operation(self.operation, "applied", summary)
         stop = self.stop or ("compacted" if self.made else "nothing to compact")
         retry_at = moment(int(self.retry_at * 1_000_000)) if self.retry_at else None
         return Compaction(tuple(self.made), before, self.tokens, stop, retry_at)
@@ -225,7 +243,7 @@ def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bo
     if not row.text or row.tokens >= run.tokens:
         return False
     try:
-        item = work.store.replace(work.conversation, run.items, row, told.revisions)
+        item = work.replace(run, row, told.revisions)
     except ContextMoved:
         work.look()
         work.stop = "moved"

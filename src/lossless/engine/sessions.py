@@ -7,6 +7,7 @@ its key, and both are still found and read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from lossless.engine.reference import message_id
 from lossless.model import Detached, Renewed
@@ -40,11 +41,21 @@ def renew(store: Store, key: str, session: str | None, retain_depth: int, now: i
         if row is None:
             return Renewed((), 0, 0)
         items = leaving(store.items(row.id), retain_depth)
+        before = {"renewed_at": row.renewed_at, "seq": begun_after(store, row)}
+        store.record(row.id, "new", now, before, f"/new: {len(items):,} items left the context")
         store.detach(row.id, items, "new", now)
         store.set_renewed(row.id, now)
         store.set_cursor(row.id, _RENEWED, {"seq": row.messages}, now)
         left = row.context_tokens - sum(item.tokens for item in items)
         return Renewed(named_items(store, row.id, [(item, "new", now) for item in items]), row.context_tokens, left)
+
+
+def undo_renew(store: Store, conversation_id: int, at: int, plan: dict[str, Any]) -> None:
+    """Put back what the /new of that time took out of the context; what came since stays behind it."""
+    left = [item.ordinal for item, cause, since in store.detached(conversation_id) if (cause, since) == ("new", at)]
+    store.attach(conversation_id, left)
+    store.set_renewed(conversation_id, plan["renewed_at"])
+    store.set_cursor(conversation_id, _RENEWED, {"seq": plan["seq"]}, at)
 
 
 def begun_after(store: Store, row: ConversationRow) -> int:
@@ -81,6 +92,7 @@ def end(store: Store, key: str, session: str | None, reason: str, now: int) -> b
         if row is None:
             return False
         if _plain(reason) == "deleted":
+            store.record(row.id, "end", now, {}, "the session was deleted, and its conversation archived")
             return store.archive(row.id, "session-deleted", now)
         return _replaced(store, row, session, "session-end", now)
 
@@ -88,6 +100,8 @@ def end(store: Store, key: str, session: str | None, reason: str, now: int) -> b
 def _replaced(store: Store, row: ConversationRow, session: str | None, cause: str, now: int) -> bool:
     if not row.active or not row.messages:
         return False
+    kind, what = ("reset", "/reset") if cause == "manual-reset" else ("end", "the session ended")
+    store.record(row.id, kind, now, {}, f"{what}: the conversation was archived, and a fresh one started")
     store.start(row.key, _of_run(row.key, session), now, continues=row.id, parent=row.parent, cause=cause)
     return True
 

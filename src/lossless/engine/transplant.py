@@ -23,7 +23,7 @@ from lossless.engine.source import file_ids
 from lossless.errors import InvalidInput, NotFound, StoreCorrupt
 from lossless.model import Transplant
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, ItemRow, MessageRow, NewMessage, Store, TransplantRow
+from lossless.store.base import SPAN, ConversationRow, ItemRow, MessageRow, NewMessage, Store, Touched, TransplantRow
 
 BATCH = 500
 _SAME = ("text", "earliest_at", "latest_at")
@@ -65,6 +65,20 @@ def plan(store: Store, source: str | int, target: str | int, *, dedupe: bool = F
 
 
 def transplant(store: Store, source: str | int, target: str | int, *, now: int, dedupe: bool = False) -> Transplant:
+    """Copy the history as an operation that can be undone."""
+    with store.transaction():
+        into = _found(store, target)
+        store.hold(into.id)
+        plan = {"source": _found(store, source).id}
+        operation = store.record(into.id, "transplant", now, plan, f"a transplant into {into.key}", "planned")
+        with store.recording(operation, Touched(into.id, fresh=True)):
+            done = copy(store, source, target, now=now, dedupe=dedupe)
+        copied = f"{done.summaries:,} summaries and {done.messages:,} messages copied from {done.source}"
+        store.set_operation(operation, "applied", copied)
+        return done
+
+
+def copy(store: Store, source: str | int, target: str | int, *, now: int, dedupe: bool = False) -> Transplant:
     """Do it, in one transaction, and prove it."""
     with store.transaction():
         whence, where = _found(store, source).id, _found(store, target).id

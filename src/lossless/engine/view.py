@@ -170,8 +170,8 @@ def _ranges(names: Sequence[int | tuple[int, int]]) -> list[list[int]]:
     return told
 
 
-def shown_then(store: Store, conversation_id: int, found: Manifest, zone: tzinfo) -> list[Entry]:
-    """The entries of an earlier assembly, its summaries as they were worded then."""
+def shown_then(store: Store, conversation_id: int, found: Manifest, zone: tzinfo) -> tuple[list[Entry], int]:
+    """Return the entries of an earlier assembly, summaries as worded then, and how many summaries were removed since."""
     told = convert(json.decode(zlib.decompress(found.shown)), list[list[int]]) if found.shown else []
     seqs = [seq for piece in told if len(piece) == 2 for seq in range(piece[0], piece[1] + 1)]
     ids = [piece[0] for piece in told if len(piece) == 3]
@@ -187,7 +187,7 @@ def shown_then(store: Store, conversation_id: int, found: Manifest, zone: tzinfo
         elif len(piece) == 2:
             there = (messages[seq] for seq in range(piece[0], piece[1] + 1) if seq in messages)
             shown += [stored_entry(conversation_id, row) for row in there]
-    return shown
+    return shown, len(ids) - len(summaries)
 
 
 def _as_of(row: SummaryRow, revision: int, earlier: dict[tuple[int, int], str]) -> SummaryRow:

@@ -635,7 +635,7 @@ class Store(Protocol):
     def set_title(self, conversation_id: int, title: str | None) -> None:
         """In a transaction."""
 
-    def set_renewed(self, conversation_id: int, now: int) -> None:
+    def set_renewed(self, conversation_id: int, now: int | None) -> None:
         """In a transaction: its context began anew."""
 
     def set_transcribed(self, conversation_id: int) -> None:
@@ -870,13 +870,27 @@ class Store(Protocol):
         """In a transaction, for messages and summaries that are there: their seqs are taken, these items come into the view."""
 
     # operations on old data
-    def add_operation(self, row: OperationRow) -> None:
-        """In a transaction."""
-
     def operation(self, operation_id: str) -> OperationRow | None: ...
 
-    def operations(self, conversation_id: int | None, limit: int) -> list[OperationRow]:
-        """What was done, to one conversation or to all, the newest first."""
+    def record(
+        self, conversation_id: int, kind: str, at: int, plan: Any, summary: str, status: str = "applied"
+    ) -> str:
+        """In a transaction: add an operation to the history; return its id."""
+
+    def operations(self, conversation_ids: Sequence[int] | None, limit: int) -> list[OperationRow]:
+        """List what was done to some conversations or to all, the newest first."""
+
+    def note_summary(self, operation_id: str, summary_id: int) -> None:
+        """In a transaction: note that an operation made a summary."""
+
+    def summaries_made(self, operation_id: str) -> list[int]:
+        """List the summaries that were noted as made by an operation, the newest first."""
+
+    def changed_later(self, operation: OperationRow, table: str, key: str) -> str | None:
+        """Return the newest operation that changed a row after this one and is not undone."""
+
+    def later_operation(self, conversation_id: int, operation: OperationRow) -> str | None:
+        """Return the newest operation on a conversation that came after this one and is not undone."""
 
     def set_operation(self, operation_id: str, status: str, summary: str) -> None:
         """In a transaction: how far it is, unless it was undone."""

@@ -6,6 +6,7 @@ rows (tokens of items, the sum over a context, the search index) is no part of t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -42,9 +43,6 @@ class Operations(Detached, Tables):
     indexed_as: str
     """The column of a search index that says whose words they are."""
 
-    def add_operation(self, row: OperationRow) -> None:
-        self.insert("operation", (*_OPERATION, "owner"), [(*astuple(row), self.owner)])
-
     def operation(self, operation_id: str) -> OperationRow | None:
         rows = self.all(
             f"SELECT {', '.join(_OPERATION)} FROM operation WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
@@ -53,16 +51,43 @@ class Operations(Detached, Tables):
         )
         return OperationRow(*rows[0]) if rows else None
 
-    def operations(self, conversation_id: int | None, limit: int) -> list[OperationRow]:
+    def record(
+        self, conversation_id: int, kind: str, at: int, plan: Any, summary: str, status: str = "applied"
+    ) -> str:
+        operation_id = f"op_{os.urandom(6).hex()}"
+        row = OperationRow(operation_id, conversation_id, kind, at, status, jsontext.dumps(plan), summary)
+        self.insert("operation", (*_OPERATION, "owner"), [(*astuple(row), self.owner)])
+        return operation_id
+
+    def operations(self, conversation_ids: Sequence[int] | None, limit: int) -> list[OperationRow]:
+        among = "" if conversation_ids is None else f" AND conversation_id IN ({self.each_of('ids', 'bigint')})"
         rows = self.all(
-            f"SELECT {', '.join(_OPERATION)} FROM operation WHERE owner = :owner"  # noqa: S608 - constants
-            f"{'' if conversation_id is None else ' AND conversation_id = :conversation'}"
+            f"SELECT {', '.join(_OPERATION)} FROM operation WHERE owner = :owner{among}"  # noqa: S608 - constants
             " ORDER BY at DESC, id LIMIT :limit",
             owner=self.owner,
-            conversation=conversation_id,
+            ids=self.listing(conversation_ids or ()),
             limit=limit,
         )
         return [OperationRow(*row) for row in rows]
+
+    def note_summary(self, operation_id: str, summary_id: int) -> None:
+        # The id is the number: it grows, and so it gives the order in which they were made.
+        self.insert("change", _CHANGE, [(operation_id, summary_id, "summary", f"[{summary_id}]", None, None)])
+
+    def summaries_made(self, operation_id: str) -> list[int]:
+        rows = self.all("SELECT number FROM change WHERE operation_id = :id ORDER BY number DESC", id=operation_id)
+        return [row[0] for row in rows]
+
+    def later_operation(self, conversation_id: int, operation: OperationRow) -> str | None:
+        rows = self.all(
+            "SELECT id FROM operation WHERE owner = :owner AND conversation_id = :conversation AND id <> :id AND at >= :at"
+            " AND status <> 'undone' ORDER BY at DESC LIMIT 1",
+            owner=self.owner,
+            conversation=conversation_id,
+            id=operation.id,
+            at=operation.at,
+        )
+        return rows[0][0] if rows else None
 
     def set_operation(self, operation_id: str, status: str, summary: str) -> None:
         self.run(
@@ -275,7 +300,12 @@ class Operations(Detached, Tables):
         image = self._now(ref)
         if _digest(table, image, kept or image) == after:
             return
-        later = self.all(
+        later = self.changed_later(operation, table, key)
+        hint = f"Undo {later} first." if later else "Nothing was undone."
+        raise ContextMoved(f"{self._named(ref)} changed since {operation.id}.", hint=hint)
+
+    def changed_later(self, operation: OperationRow, table: str, key: str) -> str | None:
+        rows = self.all(
             "SELECT o.id FROM operation o JOIN change c ON c.operation_id = o.id WHERE c.table_name = :table AND c.key = :key"
             " AND o.owner = :owner AND o.id <> :id AND o.at >= :at AND o.status <> 'undone' ORDER BY o.at DESC LIMIT 1",
             table=table,
@@ -284,8 +314,7 @@ class Operations(Detached, Tables):
             id=operation.id,
             at=operation.at,
         )
-        hint = f"Undo {later[0][0]} first." if later else "Nothing was undone."
-        raise ContextMoved(f"{self._named(ref)} changed since {operation.id}.", hint=hint)
+        return rows[0][0] if rows else None
 
     def _named(self, ref: Ref) -> str:
         table, key = ref

@@ -148,7 +148,7 @@ class Sessions(Core):
     def set_title(self, conversation_id: int, title: str | None) -> None:
         self._set("title", conversation_id, title)
 
-    def set_renewed(self, conversation_id: int, now: int) -> None:
+    def set_renewed(self, conversation_id: int, now: int | None) -> None:
         self._set("renewed_at", conversation_id, now)
 
     def set_transcribed(self, conversation_id: int) -> None:

@@ -6,7 +6,6 @@ ends it: what was written stays, and the same operation goes on where it stopped
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 
@@ -22,8 +21,7 @@ from lossless.engine.surgery import select
 from lossless.engine.surgery.marks import flaw
 from lossless.errors import LosslessError, StoreCorrupt
 from lossless.model import Applied, Plan, Step, SummaryRequest
-from lossless.store import jsontext
-from lossless.store.base import ConversationRow, NewSummary, OperationRow, Store, SummaryRow, TextAt, Touched
+from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow, TextAt, Touched
 from lossless.tokens import estimate
 
 AT_ONCE = 4
@@ -139,19 +137,13 @@ class Making(Struct):
     def begin(self, options: dict[str, str | bool | None]) -> None:
         """Write the plan down, so that it can be taken up again."""
         self.flaws = broken(self.store, self.conversation.id)
-        self.operation = f"op_{os.urandom(6).hex()}"
         names = [[step.id, step.reason] for step in self.plan.steps]
-        row = OperationRow(
-            self.operation,
-            self.conversation.id,
-            self.plan.kind,
-            int(self.now() * 1_000_000),
-            "planned",
-            jsontext.dumps({"options": options, "steps": names}),
-            self._sentence(0),
-        )
+        plan = {"options": options, "steps": names}
+        at = int(self.now() * 1_000_000)
         with self.store.transaction():
-            self.store.add_operation(row)
+            self.operation = self.store.record(
+                self.conversation.id, self.plan.kind, at, plan, self._sentence(0), "planned"
+            )
 
     def end(self) -> Applied:
         """What came of it, checked and written down."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -10,15 +9,14 @@ from msgspec.structs import replace
 from lossless.engine.promise import broken
 from lossless.errors import ContextMoved, InvalidInput, StoreCorrupt
 from lossless.model import Applied, Plan, Step
-from lossless.store import jsontext
-from lossless.store.base import ConversationRow, ItemRow, OperationRow, Store, SummaryRow, Touched
+from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow, Store, SummaryRow, Touched
 from lossless.store.rows import moment
 
 
 def plan(store: Store, conversation: ConversationRow, summary: SummaryRow, *, purge: bool) -> Plan:
     """What would come in the place of a summary, and what that costs; a purge says what forbids it."""
     item = _item(store, conversation, summary)
-    sources = _places(store, conversation.id, summary, item) if item else []
+    sources = places(store, conversation.id, summary, item) if item else []
     rows = {row.id: row for row in store.summaries(conversation.id, [each.summary_id or 0 for each in sources])}
     steps = tuple(_step(store, conversation.id, rows[each.summary_id or 0]) for each in sources)
     gained = sum(each.tokens for each in sources) - (item.tokens if item else 0)
@@ -33,17 +31,16 @@ def dissolve(store: Store, conversation: ConversationRow, summary: SummaryRow, *
     if planned.review:
         raise InvalidInput(" ".join(planned.review), hint="Nothing was changed; without purge it is only dissolved.")
     item = _item(store, conversation, summary)
-    sources = _places(store, conversation.id, summary, item) if item else []
+    sources = places(store, conversation.id, summary, item) if item else []
     ordinals = {each.ordinal for each in [*sources, *([item] if item else []), *_beside(store, conversation, summary)]}
     touched = Touched(conversation.id, (summary.id,) if purge else (), links=purge, ordinals=tuple(sorted(ordinals)))
-    operation = f"op_{os.urandom(6).hex()}"
     did = " and ".join(["dissolved"] * bool(item) + ["purged"] * purge)
     told = f"{summary.public_id} {did}: {len(sources):,} sources stand in its place"
-    done = jsontext.dumps({"summary": summary.public_id, "purge": purge})
+    done = {"summary": summary.public_id, "purge": purge}
     with store.transaction():
         store.hold(conversation.id)
         flaws = broken(store, conversation.id)
-        store.add_operation(OperationRow(operation, conversation.id, "dissolve", now, "planned", done, told))
+        operation = store.record(conversation.id, "dissolve", now, done, told, "planned")
         with store.recording(operation, touched):
             if item and not store.unfold(conversation.id, item, sources, now):
                 raise ContextMoved(f"{summary.public_id} is no longer in the context.", hint="Nothing was changed.")
@@ -75,9 +72,15 @@ def _beside(store: Store, conversation: ConversationRow, summary: SummaryRow) ->
     return [item for item, cause, _ in left if item.summary_id == summary.id and cause == "dissolved"]
 
 
-def _places(store: Store, conversation_id: int, summary: SummaryRow, item: ItemRow) -> list[ItemRow]:
+def places(store: Store, conversation_id: int, summary: SummaryRow, item: ItemRow) -> list[ItemRow]:
     """Its sources, each at the first ordinal of its own run, which is free again."""
-    _, ids = store.sources(conversation_id, summary.id)
+    seqs, ids = store.sources(conversation_id, summary.id)
+    if seqs:
+        return [
+            ItemRow(row.seq, None, row.tokens, USER_MESSAGE if row.role == "user" else MESSAGE)
+            for row in store.messages_at(conversation_id, seqs)
+            if row.outside is None
+        ]
     rows = {row.id: row for row in store.summaries(conversation_id, ids)}
     copied = store.transplants(conversation_id)
 

@@ -6,15 +6,12 @@ messages cannot come before others. What is not safe is told, for a person to lo
 
 from __future__ import annotations
 
-import os
-
 from lossless.engine import transplant
 from lossless.engine.promise import broken
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Applied, Plan
 from lossless.patterns import is_scheduled
-from lossless.store import jsontext
-from lossless.store.base import ConversationRow, OperationRow, Store, Touched
+from lossless.store.base import ConversationRow, Store, Touched
 
 
 def plan(store: Store, key: str) -> Plan:
@@ -32,17 +29,16 @@ def merge(store: Store, key: str, now: int) -> Applied:
     target, splits = _splits(store, key)
     if planned.review or not splits:
         return Applied(planned, "planned")
-    operation = f"op_{os.urandom(6).hex()}"
     told = f"{len(splits):,} earlier conversations joined with {key}"
-    done = jsontext.dumps({"target": target.id, "sources": [split.id for split in splits]})
+    done = {"target": target.id, "sources": [split.id for split in splits]}
     with store.transaction():
         for each in sorted([target.id, *(split.id for split in splits)]):
             store.hold(each)
-        store.add_operation(OperationRow(operation, target.id, "merge", now, "planned", done, told))
+        operation = store.record(target.id, "merge", now, done, told, "planned")
         with store.recording(operation, Touched(target.id, fresh=True)):
             # Each is put before everything: the newest first, so that the oldest comes to stand first.
             for split in reversed(splits):
-                transplant.transplant(store, split.id, target.id, now=now)
+                transplant.copy(store, split.id, target.id, now=now)
         store.set_operation(operation, "applied", told)
     return Applied(planned, "applied", (), operation)
 
