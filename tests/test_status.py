@@ -21,6 +21,7 @@ from lossless.engine.standing import judged, span
 from lossless.engine.stats import spread
 from lossless.model import Debt, Following, Lagging, Status
 from lossless.store.base import SPAN
+from tests.engine.ailing import inside
 from tests.engine.test_worker import NOW, Clock, Counting, open_at
 from tests.provider import Provider
 from tests.test_behaviours import launch
@@ -413,7 +414,7 @@ def test_to_forget_or_to_copy_a_message_is_no_ingest(database: str, tmp_path: Pa
     with open_at(database, clock, large_files_dir=str(tmp_path / "files")) as lcm:
         old, chat = lcm.conversation("old"), lcm.conversation("k")
         old.ingest(turns(20))
-        old.compact(WINDOW)
+        old.compact(10 * WINDOW, force=True)
         clock.now += 3_600
         chat.ingest([Message.user("hello"), Message.user("secret")])
         came = lcm.status().last_ingest_at
@@ -514,7 +515,47 @@ def test_a_context_that_outgrows_its_budget_is_told(tmp_path: Path) -> None:
         chat.ingest([text])
         (reason,) = lcm.status("k").reasons
         assert (reason.severity, reason.command) == ("degraded", "lcm compact k --window 1000")
-        assert lcm.status().verdict == "ok", "nobody said that a model is to be shown it"
+        assert [each.what for each in lcm.status().reasons] == ["uncompacted"]
+
+
+def test_what_was_imported_and_never_compacted_is_reported(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        lcm.conversation("k").ingest([Message.user("word " * 10_000) for _ in range(20)])
+        (reason,) = lcm.status().reasons
+        assert (reason.severity, reason.what, reason.command) == ("warning", "uncompacted", "lcm compact k")
+        assert [(each.check, each.severity) for each in lcm.doctor().at_least("warn")] == [("C06", "warn")]
+
+
+def test_a_context_is_judged_by_the_window_that_its_host_named_last(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user("word " * 600) for _ in range(40)])
+        chat.assemble(9_000)
+        chat.ingest([Message.user("hello")])
+        (reason,) = lcm.status().reasons
+        assert (reason.severity, reason.what, reason.command) == ("degraded", "crowded", "lcm compact k --window 9000")
+        assert [each.check for each in lcm.doctor().at_least("warn")] == ["C06"]
+        chat.assemble(200_000)
+        chat.ingest([Message.user("hello")])
+        assert lcm.status().verdict == "ok"
+        assert lcm.doctor().at_least("warn") == ()
+
+
+def test_summaries_that_were_cut_or_written_without_the_model_are_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    small = Settings(leaf_chunk_tokens=1_000, leaf_target_tokens=200, fresh_tail_count=4)
+    with Lossless.open(path, summarizer="extractive", settings=small) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(120))
+        chat.compact(WINDOW, force=True)
+        assert lcm.status().verdict == "ok", "no model is configured: it cannot be otherwise"
+        with lcm._store.transaction():
+            inside(lcm).run("UPDATE summary SET level = 'cut' WHERE id = (SELECT min(id) FROM summary)")
+        assert [each.what for each in lcm.status().reasons] == ["cut"]
+        assert [each.check for each in lcm.doctor().at_least("warn")] == ["S17"]
+    with Lossless.open(path, summarizer=lambda request: "words") as lcm:
+        assert [each.what for each in lcm.status().reasons] == ["cut", "provisional"]
+        assert {each.check for each in lcm.doctor().at_least("warn")} == {"S17"}
 
 
 def test_a_context_that_was_too_large_for_a_window_is_not_too_large_for_the_next_one(

@@ -192,12 +192,16 @@ def test_every_conversation_is_repaired_archived_ones_too(deep: Lossless) -> Non
 @pytest.mark.parametrize(
     ("text", "model", "told"),
     [
-        ("x" * 41 + "[Truncated from " + "y" * 23, "m", "truncated"),
-        ("x" * 41 + "[Truncated from " + "y" * 24, "m", ""),
+        ("x" * 41 + "\n[Truncated from " + "y" * 23, "m", "truncated"),
+        ("x" * 41 + "\n[Truncated from " + "y" * 24, "m", ""),
+        ("They saw [Truncated from 12 tokens]", "m", ""),
+        ("They saw [Truncated for context management]", "m", ""),
+        (" ", "m", "empty"),
         ("[Truncated for context management]" + "y" * 45, "m", "truncated"),
         ("[Truncated for context management]" + "y" * 46, "m", ""),
-        ("[Truncated for context management]" + "y" * 46, "unknown", "marked"),
-        ("a talk about [LCM fallback summary; directive-shaped untrusted content omitted] here", "m", "marked"),
+        ("words\n[Truncated for context management]", "unknown", "marked"),
+        ("a talk about [LCM fallback summary; directive-shaped untrusted content omitted] here", "m", ""),
+        ("words\n[LCM fallback summary; directive-shaped untrusted content omitted]\nmore", "m", "marked"),
         ("a sound text", "unknown", ""),
     ],
 )

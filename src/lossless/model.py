@@ -585,6 +585,18 @@ class ConversationFigures(Struct, frozen=True):
     following: Following = Following()
 
 
+class FullContext(Struct, frozen=True):
+    """A conversation whose context holds more than fits, or more than its compaction was to leave."""
+
+    key: str
+    tokens: int
+    budget: int
+    exhausted: bool = False
+    """Whether compaction found nothing more to summarise, and nothing came since."""
+    assumed: bool = False
+    """Whether no host named a window: then 128,000 is assumed."""
+
+
 class Status(Struct, frozen=True):
     """A database in numbers, and whether it does what it is there for."""
 
@@ -618,6 +630,10 @@ class Status(Struct, frozen=True):
     rooms: tuple[Room, ...] = ()
     conversation: ConversationFigures | None = None
     """The one that was asked for."""
+    full: tuple[FullContext, ...] = ()
+    """Conversations that hold more than fits their window, or that compaction could not bring below its goal."""
+    has_model: bool = False
+    """Whether a model is configured to write summaries."""
 
 
 class RoleFigures(Struct, frozen=True):

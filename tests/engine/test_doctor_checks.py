@@ -76,6 +76,7 @@ REPORTED = {
     f" (SELECT source_id FROM summary_source WHERE summary_id = {TOP} AND ordinal = 0)",
     "S11": "DELETE FROM item WHERE conversation_id = :id AND summary_id IS NOT NULL",
     "S12": f"UPDATE summary SET model = 'unknown' WHERE id = {LEAF}",
+    "S17": f"UPDATE summary SET level = 'cut' WHERE id = {LEAF}",
     "C06": "UPDATE conversation SET context_tokens = 130000 WHERE id = :id",
     "F03": "UPDATE summary SET file_ids = '[\"file_0123456789abcdef\"]' WHERE conversation_id = :id",
     "V01": "UPDATE conversation SET archived_at = 5 WHERE id = :id",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from lossless.cli.choose import choose
@@ -9,6 +11,7 @@ from lossless.cli.frame import Command, answer, conversation, opened
 from lossless.cli.text import many
 
 WINDOW = 128_000
+_REACHED = ("compacted", "below threshold", "nothing to compact", "disabled", "stateless session")
 
 
 @click.command(cls=Command)
@@ -22,8 +25,12 @@ WINDOW = 128_000
     "--model", metavar="NAME", help='"provider/model", "command:..." or "extractive"; otherwise what the settings say.'
 )
 def compact(window: int, target: int | None, force: bool, model: str | None) -> None:
-    """Summarise what is old in a conversation, as far as it is worth it. Nothing is lost by it."""
+    """Summarise what is old in a conversation, as far as it is worth it. Nothing is lost by it.
+
+    Exits with 1 if it ended before its goal: nothing left to summarise, no model, a limit on calls or time.
+    """
     with opened(read_only=False, summarizer=model) as lcm:
         done = choose(lcm).compact(window, force=force, target=target)
     made = many(len(done.summaries), "summary", "summaries")
     answer(done, [f"{done.stop}: {done.tokens_before:,} -> {done.tokens_after:,} tokens, {made} made"])
+    sys.exit(0 if done.stop in _REACHED else 1)

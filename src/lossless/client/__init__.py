@@ -42,7 +42,7 @@ from lossless.engine.surgery.select import Selection
 from lossless.engine.times import read_time
 from lossless.engine.watching import Watch
 from lossless.engine.worker import Background, Worker
-from lossless.errors import ConfigError, InvalidInput, NotFound, StoreError
+from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.events import Event, Hook, guarded, log
 from lossless.model import (
     Answer,
@@ -203,7 +203,7 @@ class Lossless(Looking, Tracing):
         """
         from lossless.engine.status import Looking, status
 
-        look = Looking(self._store, self.settings, self._files.root, self._clock(), self._is_closed)
+        look = Looking(self._store, self.settings, self._files.root, self._clock(), self._is_closed, self._has_model())
         with self._store.snapshot():
             return status(look, None if conversation is None else self.conversation(conversation)._known())
 
@@ -384,6 +384,13 @@ class Lossless(Looking, Tracing):
 
     def _tries(self) -> int:
         return 0 if self._summarizer().name == "extractive" else MOST_TRIES
+
+    def _has_model(self) -> bool:
+        """Return whether a model is configured, as far as the settings can be read."""
+        try:
+            return self._summarizer().name != "extractive"
+        except LosslessError:
+            return True
 
     def _summarizer(self) -> Summarizer:
         if self._asked is None:
@@ -817,6 +824,7 @@ class Lossless(Looking, Tracing):
             everything=conversation is None,
             closely=closely,
             loaded=self._loaded,
+            has_model=self._has_model(),
         )
 
     def forget(

@@ -10,7 +10,18 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from lossless.model import ConversationFigures, Debt, Following, Hold, Lagging, Reason, Room, Status, Verdict
+from lossless.model import (
+    ConversationFigures,
+    Debt,
+    Following,
+    FullContext,
+    Hold,
+    Lagging,
+    Reason,
+    Room,
+    Status,
+    Verdict,
+)
 
 Severity: TypeAlias = Literal["warning", "degraded"]
 State: TypeAlias = Literal["behind", "unreadable", "missing"]
@@ -83,13 +94,11 @@ def _reasons(facts: Status, debts: Sequence[Debt], now: datetime) -> Iterator[Re
     if tried := facts.holdings.health.in_vain:
         text = f"{_many(tried, 'summary', 'summaries')} could not be made anew by a model, as often as it was tried."
         yield Reason("warning", "in vain", text, "lcm repair --all")
+    yield from _of_summaries(facts)
     named = facts.conversation
     if named and named.active:
         yield from _of_conversation(named)
-    crowded = [each for each in debts if each.context_tokens > each.window > 0 and (not named or each.key != named.key)]
-    if crowded:
-        worst = max(crowded, key=lambda each: each.context_tokens / each.window)
-        yield _crowded(worst.key, worst.context_tokens, worst.window, len(crowded) - 1)
+    yield from _of_full([each for each in facts.full if not named or each.key != named.key])
 
 
 def _of_room(room: Room) -> Iterator[Reason]:
@@ -182,6 +191,42 @@ def _owed(debt: Debt, more: int) -> str:
     again = f"; next try {_clock(debt.next_at)}" if debt.next_at else ""
     what = "Compaction of" if debt.window else "To make summaries anew for"
     return f"{what} {debt.key} is owed since {_clock(debt.since)}: {why}{failure}{again}{_others(more)}."
+
+
+def _of_summaries(facts: Status) -> Iterator[Reason]:
+    health = facts.holdings.health
+    if health.cut:
+        text = (
+            f"{_many(health.cut, 'summary was', 'summaries were')} cut short: they end in the middle of their sources."
+        )
+        yield Reason("warning", "cut", text, "lcm repair --all")
+    if health.provisional and facts.has_model:
+        many = _many(health.provisional, "summary was", "summaries were")
+        text = f"{many} written without the model that is configured."
+        yield Reason("warning", "provisional", text, "lcm repair --all")
+
+
+def _of_full(found: Sequence[FullContext]) -> Iterator[Reason]:
+    known = [each for each in found if each.tokens > each.budget and not each.assumed]
+    if known:
+        worst = max(known, key=lambda each: each.tokens / each.budget)
+        yield _crowded(worst.key, worst.tokens, worst.budget, len(known) - 1)
+    unknown = [each for each in found if each.tokens > each.budget and each.assumed]
+    if unknown:
+        worst = max(unknown, key=lambda each: each.tokens)
+        text = (
+            f"The context of {worst.key} holds {worst.tokens:,} tokens that were never compacted,"
+            f" more than the {worst.budget:,} of a usual window{_others(len(unknown) - 1)}."
+        )
+        yield Reason("warning", "uncompacted", text, f"lcm compact {shlex.quote(worst.key)}")
+    exhausted = [each for each in found if each.exhausted and each.tokens <= each.budget]
+    if exhausted:
+        worst = max(exhausted, key=lambda each: each.tokens / each.budget)
+        text = (
+            f"Compaction of {worst.key} ended at {worst.tokens:,} tokens with nothing left to summarise"
+            f"{_others(len(exhausted) - 1)}."
+        )
+        yield Reason("warning", "exhausted", text, f"lcm new {shlex.quote(worst.key)}")
 
 
 def _of_conversation(found: ConversationFigures) -> Iterator[Reason]:

@@ -13,7 +13,7 @@ from msgspec import Struct, convert
 from lossless.config import Settings, is_file
 from lossless.engine.behind import following
 from lossless.engine.copied import own_after
-from lossless.engine.guards import Breaker, Spend
+from lossless.engine.guards import Breaker, Spend, Stop
 from lossless.engine.remake import MOST_TRIES
 from lossless.engine.standing import is_trouble, judged
 from lossless.model import (
@@ -21,6 +21,7 @@ from lossless.model import (
     ConversationFigures,
     Debt,
     DepthFigures,
+    FullContext,
     Hold,
     Holdings,
     Room,
@@ -46,6 +47,8 @@ class Looking(Struct, frozen=True):
     now: float
     is_closed: Callable[[str], bool]
     """Whether nothing is taken in under a key."""
+    has_model: bool = False
+    """Whether a model is configured."""
 
 
 def status(look: Looking, named: ConversationRow | None = None) -> Status:
@@ -76,6 +79,8 @@ def status(look: Looking, named: ConversationRow | None = None) -> Status:
         calls=_calls(look),
         rooms=tuple(_rooms(look)),
         conversation=None if named is None else _conversation(look, named),
+        full=tuple(_full(look, rows)),
+        has_model=look.has_model,
     )
     return judged(facts, debts, _moment(look.now), told_at)
 
@@ -129,18 +134,34 @@ def _health(rows: Sequence[DepthRow]) -> SummaryHealth:
 
 
 def _conversation(look: Looking, row: ConversationRow) -> ConversationFigures:
-    owed = look.store.debt(row.id)
-    window = (owed.window_tokens if owed else 0) or _WINDOW
+    window = look.store.windows([row.id]).get(row.id) or _WINDOW
     return ConversationFigures(
         row.id,
         row.key,
         row.active,
         holdings(look.store, [row], row.id),
-        look.settings.max_assembly_token_budget or window,
+        _budget(look, window),
         moment(row.updated_at),
         next(iter(_debts(look, row.id)), None),
         following(look.store, row.id, look.now, look.is_closed)[0],
     )
+
+
+def _budget(look: Looking, window: int) -> int:
+    return min(window, look.settings.max_assembly_token_budget or window)
+
+
+def _full(look: Looking, rows: Sequence[ConversationRow]) -> Iterator[FullContext]:
+    """Find the active conversations whose contexts are too large for the window their host named last."""
+    active = [row for row in rows if row.active and row.context_tokens]
+    windows = look.store.windows([row.id for row in active])
+    stops = {key: convert(state, Stop) for key, state in look.store.guards("stop:").items()}
+    for row in active:
+        window = windows.get(row.id, 0)
+        budget = _budget(look, window or _WINDOW)
+        exhausted = stops.get(row.key, Stop()).seq == row.next_seq
+        if row.context_tokens > budget or exhausted:
+            yield FullContext(row.key, row.context_tokens, budget, exhausted, not window)
 
 
 def _debts(look: Looking, conversation_id: int | None) -> list[Debt]:

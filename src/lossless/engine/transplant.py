@@ -67,9 +67,11 @@ def plan(store: Store, source: str | int, target: str | int, *, dedupe: bool = F
 def transplant(store: Store, source: str | int, target: str | int, *, now: int, dedupe: bool = False) -> Transplant:
     """Copy the history as an operation that can be undone."""
     with store.transaction():
-        into = _found(store, target)
-        store.hold(into.id)
-        plan = {"source": _found(store, source).id}
+        whence, into = _found(store, source), _found(store, target)
+        # In one order, so that two transplants that cross never wait for each other.
+        for each in sorted((whence.id, into.id)):
+            store.hold(each)
+        plan = {"source": whence.id}
         operation = store.record(into.id, "transplant", now, plan, f"a transplant into {into.key}", "planned")
         with store.recording(operation, Touched(into.id, fresh=True)):
             done = copy(store, source, target, now=now, dedupe=dedupe)
@@ -82,7 +84,6 @@ def copy(store: Store, source: str | int, target: str | int, *, now: int, dedupe
     """Do it, in one transaction, and prove it."""
     with store.transaction():
         whence, where = _found(store, source).id, _found(store, target).id
-        # In one order, so that two transplants that cross never wait for each other.
         held = {each: store.hold(each) for each in sorted((whence, where))}
         copying = _collected(store, held[whence], held[where], dedupe)
         if copying.told.duplicates and not dedupe:

@@ -872,9 +872,7 @@ class Store(Protocol):
     # operations on old data
     def operation(self, operation_id: str) -> OperationRow | None: ...
 
-    def record(
-        self, conversation_id: int, kind: str, at: int, plan: Any, summary: str, status: str = "applied"
-    ) -> str:
+    def record(self, conversation_id: int, kind: str, at: int, plan: Any, summary: str, status: str = "applied") -> str:
         """In a transaction: add an operation to the history; return its id."""
 
     def operations(self, conversation_ids: Sequence[int] | None, limit: int) -> list[OperationRow]:
@@ -1336,6 +1334,9 @@ class Store(Protocol):
     # figures
     def heap(self, conversation_id: int | None) -> Heap:
         """Of one conversation, or of all."""
+
+    def windows(self, conversation_ids: Sequence[int]) -> dict[int, int]:
+        """Return the window that the host of each conversation named last, in tokens; those that named none are missing."""
 
     def depth_rows(self, conversation_id: int | None, *, since: int, tries: int) -> list[DepthRow]:
         """By depth, the summaries made since then; tried so often in vain, one is in vain."""

@@ -51,9 +51,7 @@ class Operations(Detached, Tables):
         )
         return OperationRow(*rows[0]) if rows else None
 
-    def record(
-        self, conversation_id: int, kind: str, at: int, plan: Any, summary: str, status: str = "applied"
-    ) -> str:
+    def record(self, conversation_id: int, kind: str, at: int, plan: Any, summary: str, status: str = "applied") -> str:
         operation_id = f"op_{os.urandom(6).hex()}"
         row = OperationRow(operation_id, conversation_id, kind, at, status, jsontext.dumps(plan), summary)
         self.insert("operation", (*_OPERATION, "owner"), [(*astuple(row), self.owner)])

@@ -173,6 +173,12 @@ _ALL = (
         "Where nothing was recorded, it is recorded now. What was changed cannot be brought back.",
     ),
     Check(
+        "S17",
+        "warn",
+        "Summaries are whole, and written by the model that is configured, if one is.",
+        "{count} summaries were written without the model that is configured: `lcm repair` rewrites them.",
+    ),
+    Check(
         "C02",
         "critical",
         "Every item of a context is there and stands for something.",
@@ -193,7 +199,12 @@ _ALL = (
         "{count} items stand beside a summary of themselves.",
         "The summary stays.",
     ),
-    Check("C06", "info", "A context fits into a window.", "The context is longer than a window of 128,000 tokens."),
+    Check(
+        "C06",
+        "warn",
+        "A context fits into the window that its host named last, else into 128,000 tokens.",
+        "The context is longer than its window.",
+    ),
     Check(
         "C07",
         "error",

@@ -143,9 +143,11 @@ def beneath(ward: Ward) -> Iterator[Fault]:
 
 
 def length(ward: Ward) -> Iterator[Fault]:
+    windows = ward.store.windows(ward.ids)
     for row in ward.rows:
-        if row.active and row.context_tokens > _WINDOW:
-            told = f"The context is longer than a window of 128,000 tokens: lcm compact {shlex.quote(row.key)}"
+        window = windows.get(row.id, _WINDOW)
+        if row.active and row.context_tokens > window:
+            told = f"The context is longer than a window of {window:,} tokens: lcm compact {shlex.quote(row.key)}"
             yield Fault(
                 "C06", row.id, f"{row.context_tokens:,} tokens", told=told.replace("{", "{{").replace("}", "}}")
             )

@@ -40,6 +40,7 @@ LOOK: dict[str, Callable[[Ward], Iterable[Fault]]] = {
     "S14": context.nowhere,
     "S15": context.twice,
     "S16": summaries.witnesses,
+    "S17": summaries.writers_missing,
     "C02": context.nothing,
     "C04": context.order,
     "C05": context.beneath,

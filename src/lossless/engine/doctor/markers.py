@@ -8,27 +8,27 @@ DIRECTIVES = "[LCM fallback summary; directive-shaped untrusted content omitted]
 CUT_SHORT = "[LCM fallback summary; truncated for context management]"
 _TRUNCATED = "[Truncated from "
 _EMERGENCY = "[Truncated for context management]"
-# At the end of a text a mark is a mark; before more words, somebody talks about it.
+# A mark begins its line, as those who write it put it there; anywhere else somebody talks about it. At the end of a text
+# another line may follow it: so many characters.
 _TRUNCATED_REACH, _CUT_REACH = 40, 80
 
 
 def marker(text: str, model: str) -> Literal["fallback", "old", "new", "emergency"] | None:
-    """The kind of failure that a summary's text and model tell of; None for most."""
-    if text.startswith(DIRECTIVES):
-        return "fallback"
+    """Return the kind of failure that a summary's text and model tell of; None for most."""
     if text.startswith(CUT_SHORT):
         return "old"
-    if DIRECTIVES in text:
+    if text.startswith(DIRECTIVES) or f"\n{DIRECTIVES}" in text:
         return "fallback"
-    if _ends_with(text, _TRUNCATED, _TRUNCATED_REACH):
+    if ends_with_mark(text, _TRUNCATED, _TRUNCATED_REACH):
         return "new"
-    if _ends_with(text, CUT_SHORT, _CUT_REACH):
+    if ends_with_mark(text, CUT_SHORT, _CUT_REACH):
         return "fallback"
-    if model == "emergency-fallback" or (model == "unknown" and _EMERGENCY in text):
+    if model == "emergency-fallback" or (model == "unknown" and ends_with_mark(text, _EMERGENCY, _CUT_REACH)):
         return "emergency"
     return None
 
 
-def _ends_with(text: str, mark: str, reach: int) -> bool:
+def ends_with_mark(text: str, mark: str, reach: int) -> bool:
+    """Return whether a mark begins a line, with fewer than `reach` characters from there to the end."""
     at = text.rfind(mark)
-    return at >= 0 and len(text) - at < reach
+    return at >= 0 and len(text) - at < reach and text[at - 1 : at] in ("", "\n")

@@ -93,6 +93,12 @@ def quality(ward: Ward) -> Iterator[Fault]:
     yield from _texts("S09", found.longer, None, "info", "{count} summaries are longer than what they were made from.")
 
 
+def writers_missing(ward: Ward) -> Iterator[Fault]:
+    yield from _texts("S17", ward.read.cut, told="{count} summaries were cut short: `lcm repair` rewrites them.")
+    if ward.has_model:
+        yield from _texts("S17", ward.read.provisional)
+
+
 def orders(ward: Ward) -> Iterator[Fault]:
     yield from _texts("S10", ward.read.ordering, {"stale": 1, "tries": 0})
 

@@ -42,6 +42,7 @@ class Ward:
         everything: bool,
         closely: frozenset[str] = frozenset(),
         loaded: Loaded | None = None,
+        has_model: bool = False,
     ) -> None:
         self.store, self.files, self.settings, self.rows, self.now = store, files, settings, rows, now
         self.ids = [row.id for row in rows]
@@ -50,6 +51,8 @@ class Ward:
         self.closely = closely
         """Checks that were asked for by name, and may take their time."""
         self.loaded = loaded
+        self.has_model = has_model
+        """Whether a model is configured: then summaries without one are not as they should be."""
 
     @cached_property
     def graph(self) -> Graph:

@@ -48,6 +48,8 @@ class Read(Struct):
 
     empty: list[tuple[int, int, str]] = field(default_factory=list)
     failed: list[tuple[int, int, str]] = field(default_factory=list)
+    cut: list[tuple[int, int, str]] = field(default_factory=list)
+    provisional: list[tuple[int, int, str]] = field(default_factory=list)
     longer: list[tuple[int, int, str]] = field(default_factory=list)
     ordering: list[tuple[int, int, str]] = field(default_factory=list)
     unknown: list[tuple[int, int, str]] = field(default_factory=list)
@@ -135,6 +137,10 @@ def read(store: Store, ids: Sequence[int]) -> Read:
                 found.empty.append(this)
             elif level not in ("extractive", "cut") and not stale and marker(text, model):
                 found.failed.append(this)
+            elif level == "cut":
+                found.cut.append(this)
+            elif level == "extractive":
+                found.provisional.append(this)
             if tokens > source_tokens > 0:
                 found.longer.append(this)
             if not stale and _ORDERLY.search(text) and orders(text, by_user=True):

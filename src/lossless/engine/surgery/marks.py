@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossless.engine.doctor.markers import marker
+from lossless.engine.doctor.markers import ends_with_mark, marker
 from lossless.engine.draft import CUT, PROVISIONAL
 from lossless.errors import InvalidInput
 
-KINDS = ("provisional", "marked", "truncated", "unfaithful")
+KINDS = ("empty", "provisional", "marked", "truncated", "unfaithful")
 _REACH = 80
-"""A summary may well talk about the mark: it counts at the end of a text."""
+"""Characters from the start of the mark to the end of the text: the line of a footer may follow it."""
 
 
 def known_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
@@ -23,11 +23,13 @@ def known_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
 
 def flaw(text: str, level: str, model: str, faithful: float | None) -> str:
     """Why a summary should be made anew, one of `KINDS`; empty if it is sound."""
+    if not text.strip():
+        return "empty"
     if level in PROVISIONAL:
         return "provisional"
     mark = marker(text, model)
     if mark is not None and mark != "new":
         return "marked"
-    if mark == "new" or CUT in text[-_REACH + 1 :]:
+    if mark == "new" or ends_with_mark(text, CUT, _REACH):
         return "truncated"
     return "unfaithful" if faithful is not None and faithful < 1 else ""
