@@ -97,7 +97,8 @@ class Work(Struct):
 
     def done(self, before: int) -> Compaction:
         if self.operation:
-            summary = f"{len(self.made):,} summaries made: {before:,} -> {self.tokens:,} tokens"
+            made = "1 summary" if len(self.made) == 1 else f"{len(self.made):,} summaries"
+            summary = f"{made} made: {before:,} -> {self.tokens:,} tokens"
             with self.store.transaction():
                 self.store.set_operation(self.operation, "applied", summary)
         stop = self.stop or ("compacted" if self.made else "nothing to compact")

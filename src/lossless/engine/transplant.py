@@ -65,41 +65,48 @@ def plan(store: Store, source: str | int, target: str | int, *, dedupe: bool = F
 
 
 def transplant(store: Store, source: str | int, target: str | int, *, now: int, dedupe: bool = False) -> Transplant:
-    """Copy the history as an operation that can be undone."""
+    """Copy the history in one transaction, as an operation that can be undone."""
     with store.transaction():
-        whence, into = _found(store, source), _found(store, target)
-        # In one order, so that two transplants that cross never wait for each other.
-        for each in sorted((whence.id, into.id)):
-            store.hold(each)
-        plan = {"source": whence.id}
-        operation = store.record(into.id, "transplant", now, plan, f"a transplant into {into.key}", "planned")
+        copying = _held(store, source, target, dedupe)
+        if not copying.items:
+            return replace(copying.told, applied=True)
+        into, copied = copying.target, copying.told
+        text = f"{copied.summaries:,} summaries and {copied.messages:,} messages copied from {copied.source}"
+        operation = store.record(into.id, "transplant", now, {"source": copying.source.id}, text, "planned")
         with store.recording(operation, Touched(into.id, fresh=True)):
-            done = copy(store, source, target, now=now, dedupe=dedupe)
-        copied = f"{done.summaries:,} summaries and {done.messages:,} messages copied from {done.source}"
-        store.set_operation(operation, "applied", copied)
+            done = _proved(store, copying, now)
+        store.set_operation(operation, "applied", text)
         return done
 
 
-def copy(store: Store, source: str | int, target: str | int, *, now: int, dedupe: bool = False) -> Transplant:
-    """Do it, in one transaction, and prove it."""
-    with store.transaction():
-        whence, where = _found(store, source).id, _found(store, target).id
-        held = {each: store.hold(each) for each in sorted((whence, where))}
-        copying = _collected(store, held[whence], held[where], dedupe)
-        if copying.told.duplicates and not dedupe:
-            raise InvalidInput(
-                f"{len(copying.told.duplicates):,} summaries stand in {copying.target.key} already.",
-                hint="Say dedupe to leave out what is there; nothing was changed.",
-            )
-        if not copying.items:
-            return replace(copying.told, applied=True)
-        before = broken(store, copying.target.id)
-        made = _copy(store, copying, now)
-        if broken(store, copying.target.id) != before:
-            raise StoreCorrupt(
-                f"The history of {copying.source.key} cannot be copied whole.", hint="Nothing was changed in either."
-            )
-        return replace(copying.told, applied=True, made=made)
+def copy(store: Store, source: int, target: int, *, now: int) -> Transplant:
+    """Copy the history as a part of another operation, and prove it."""
+    copying = _held(store, source, target, dedupe=False)
+    return _proved(store, copying, now) if copying.items else replace(copying.told, applied=True)
+
+
+def _held(store: Store, source: str | int, target: str | int, dedupe: bool) -> _Copying:
+    """Hold both conversations, and collect what is copied; refuse what stands there already."""
+    whence, where = _found(store, source).id, _found(store, target).id
+    # In one order, so that two transplants that cross never wait for each other.
+    held = {each: store.hold(each) for each in sorted((whence, where))}
+    copying = _collected(store, held[whence], held[where], dedupe)
+    if copying.told.duplicates and not dedupe:
+        raise InvalidInput(
+            f"{len(copying.told.duplicates):,} summaries stand in {copying.target.key} already.",
+            hint="Say dedupe to leave out what is there; nothing was changed.",
+        )
+    return copying
+
+
+def _proved(store: Store, copying: _Copying, now: int) -> Transplant:
+    before = broken(store, copying.target.id)
+    made = _copy(store, copying, now)
+    if broken(store, copying.target.id) != before:
+        raise StoreCorrupt(
+            f"The history of {copying.source.key} cannot be copied whole.", hint="Nothing was changed in either."
+        )
+    return replace(copying.told, applied=True, made=made)
 
 
 def _found(store: Store, what: str | int) -> ConversationRow:
