@@ -24,11 +24,11 @@ def test_the_fifteen_lines_of_the_readme_run(tmp_path: Path) -> None:
     assert ran.stderr == ""
     found = ran.stdout.splitlines()
     assert found[:2] == [
-        "msg#1000000002 In the vault, under ops/deploy.",
         "msg#1000000001 Where did we put the deploy key?",
+        "msg#1000000002 In the vault, under ops/deploy.",
     ]
-    assert found[2].startswith("[msg#1000000001 | user | ")
-    assert found[3] == "Where did we put the deploy key?"
+    assert found[2].startswith("[msg#1000000002 | assistant | ")
+    assert found[3] == "In the vault, under ops/deploy."
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -111,8 +111,16 @@ def test_a_summary_is_found_too_and_a_message_names_its_leaf(database: str) -> N
         assert {hit.leaf for hit in hits if hit.kind == "message"} == leaves | {None}
         assert {hit.kind for hit in chat.grep("needle", scope="messages")} == {"message"}
         assert {hit.kind for hit in chat.grep("needle", scope="summaries")} == {"summary"}
-        one_each = chat.grep("needle", limit=1)
-        assert sorted(hit.kind for hit in one_each) == ["message", "summary"]
+        alone = [hit.kind for hit in chat.grep("needle", limit=1)]
+        assert alone == [hits[0].kind]
+        halves = chat.grep("needle", "full_text", limit=4)
+        assert [hit.kind for hit in halves] == ["message", "message", "summary", "summary"]
+        for mode in ("regex", "full_text"):
+            pages = list(paged(chat, "needle", mode=mode, limit=3))
+            assert {len(page) for page in pages[:-1]} == {3}
+            assert {page.total for page in pages} == {len(hits)}
+            assert all(page.total_is_exact for page in pages)
+            assert sorted(hit.id for page in pages for hit in page) == sorted(hit.id for hit in hits)
         words = chat.grep("where is the needle", "full_text", sort="relevance", limit=200)
         assert [hit.kind for hit in words] == sorted(hit.kind for hit in words)
         assert {hit.kind for hit in words} == {"message", "summary"}
@@ -209,6 +217,61 @@ def test_when_the_time_is_up_it_says_so_and_goes_on_there(database: str) -> None
         assert sum(page.scanned for page in pages) == 900
         assert pages[-1].complete
         assert [hit.seq for page in pages for hit in page] == [601, 301, 1]
+
+
+def test_words_are_ordered_by_relevance_and_patterns_by_recency(chat: Conversation) -> None:
+    plan = "We migrate the database on Friday: the database migration plan is in docs/plan.md."
+    chat.ingest(said(plan, *(f"The database was slow again today, run {n}." for n in range(60))))
+    best = chat.grep("database migration", "full_text")
+    assert best[0].snippet == plan
+    assert (len(best), best.total, best.total_is_exact) == (50, 61, True)
+    newest = chat.grep("database migration", "full_text", sort="recency")
+    assert newest[0].snippet.endswith("run 59.")
+    assert chat.grep("database").total == 61
+    assert [hit.seq for hit in chat.grep("database", limit=3)] == [61, 60, 59]
+
+
+@pytest.mark.parametrize("mode", ["regex", "full_text"])
+def test_the_total_counts_all_matches_within_the_times_asked_for(chat: Conversation, mode: Mode) -> None:
+    chat.ingest(said(*(f"key {n}" for n in range(30)), *(f"straw {n}" for n in range(30))))
+    assert [page.total for page in paged(chat, "key", mode=mode, limit=20)] == [30, 30]
+    late = chat.grep("key", mode, since=NOON + timedelta(minutes=10), limit=5)
+    assert (len(late), late.total, late.total_is_exact) == (5, 20, True)
+    none = chat.grep("absent", mode)
+    assert (none.total, none.total_is_exact) == (0, True)
+
+
+def test_the_total_of_a_sentence_is_a_lower_bound_and_says_so(chat: Conversation) -> None:
+    chat.ingest(said("Where is the deploy key?", "In the vault.", *(f"straw {n}" for n in range(10))))
+    found = chat.grep("where is the deploy key", "full_text")
+    assert not found.total_is_exact
+    assert found.total >= len(found) > 1
+
+
+def test_a_count_that_takes_too_long_ends_and_says_so(database: str) -> None:
+    ticks = count()
+    with Lossless.open(database, clock=lambda: next(ticks) / 10) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(said(*(f"needle {n}" for n in range(3_000))))
+        pages = [chat.grep("[n]eedle", limit=10, seconds=100)]
+        pages.append(chat.grep("[n]eedle", limit=10, seconds=100, cursor=pages[0].next_cursor))
+        assert [len(page) for page in pages] == [10, 10]
+        assert all(page.complete and not page.total_is_exact for page in pages)
+        assert all(10 < page.total < 3_000 for page in pages)
+        assert [hit.seq for page in pages for hit in page] == list(range(3_000, 2_980, -1))
+
+
+def test_lines_of_files_are_counted_beyond_a_page(database: str, tmp_path: Path) -> None:
+    own = Settings(large_files_dir=str(tmp_path / "files"), large_file_token_threshold=1_000)
+    with Lossless.open(database, settings=own, clock=lambda: 1_772_366_400.0) as lcm:
+        chat = lcm.conversation("k")
+        for name in "abc":
+            held = f"needle {name}\n" * 4 + "straw\n" * 2_000
+            chat.ingest([Message.user(f'<file name="{name}.txt">{held}</file>')])
+        pages = list(paged(chat, "needle", scope="files", limit=5))
+        assert [len(page) for page in pages] == [5, 5, 2]
+        assert {page.total for page in pages} == {12}
+        assert all(page.total_is_exact for page in pages)
 
 
 def test_only_texts_that_can_match_are_read(chat: Conversation) -> None:

@@ -77,7 +77,7 @@ def test_without_the_worker_the_words_that_match_are_weighed_and_nothing_is_writ
 def test_sorts_limits_of_time_and_cursors_are_those_of_full_text(lcm: Lossless, chat: Conversation) -> None:
     chat.ingest(said(*(f"The orchestra rehearses, part {n}." for n in range(30))))
     lcm.drain()
-    found = chat.grep("orchestra", mode="semantic", scope="messages")
+    found = chat.grep("orchestra", mode="semantic", scope="messages", sort="recency")
     assert [hit.seq for hit in found] == list(range(30, 0, -1))
     best = chat.grep("violin concert", mode="semantic", sort="relevance", since=NOON + timedelta(hours=20))
     assert {hit.seq for hit in best} <= set(range(21, 31))

@@ -264,11 +264,30 @@ def test_no_match_is_said_in_a_line(chat: Conversation) -> None:
     assert outcome.details["totalMatches"] == 0
 
 
+def test_grep_tells_the_total_and_puts_the_best_first(lcm: Lossless) -> None:
+    chat = lcm.conversation("many")
+    best = "The deploy key, the deploy key: in the vault."
+    chat.ingest([Message.user(best), *(Message.user(f"The key of door {n}") for n in range(80))])
+    found = tools(chat).call("lcm_grep", {"pattern": "deploy key", "mode": "full_text", "limit": 5})
+    assert found.details["matches"][0]["snippet"] == best
+    assert (len(found.details["matches"]), found.details["totalMatches"]) == (5, 81)
+    assert "totalIsLowerBound" not in found.details
+    assert "Sort: relevance" in found.text
+    assert "Total matches: 81" in found.text
+    asked = tools(chat).call("lcm_grep", {"pattern": "where is the deploy key?", "mode": "full_text", "limit": 5})
+    assert asked.details["totalIsLowerBound"] is True
+    assert "Total matches: at least " in asked.text
+
+
 def test_a_text_never_exceeds_forty_thousand_characters(lcm: Lossless) -> None:
     chat = lcm.conversation("long")
     chat.ingest([Message.user(f"needle {n} " + "<&> hay " * 300) for n in range(200)])
     found = tools(chat).call("lcm_grep", {"pattern": "needle", "limit": 200})
     assert len(found.text) <= 40_000
+    assert found.details["totalMatches"] == 200
+    rest = tools(chat).call("lcm_grep", {"pattern": "needle", "limit": 200, "cursor": found.details["nextCursor"]})
+    seqs = [each["seq"] for outcome in (found, rest) for each in outcome.details["matches"]]
+    assert seqs == list(range(200, 0, -1))
     chat.ingest([Message.user("<&>" * 1_100)])
     described = tools(chat).call("lcm_describe", {"id": chat.messages()[-1].id})
     assert len(described.text) <= 40_000

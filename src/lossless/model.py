@@ -337,6 +337,10 @@ class Hits(tuple[Hit, ...]):
     """The ids of files whose bytes are not where they were put."""
     hint: str
     """What to try instead, if the question looks like one for another mode."""
+    total: int
+    """How many matches there are on all pages."""
+    total_is_exact: bool
+    """False if there may be more than `total`: counting them would have taken too long."""
 
     def __new__(
         cls,
@@ -346,8 +350,11 @@ class Hits(tuple[Hit, ...]):
         scanned: int = 0,
         unavailable: tuple[str, ...] = (),
         hint: str = "",
+        total: int = 0,
+        total_is_exact: bool = True,
     ) -> Self:
         self = super().__new__(cls, hits)
+        self.total, self.total_is_exact = total, total_is_exact
         self.next_cursor, self.complete, self.scanned = next_cursor, complete, scanned
         self.unavailable, self.hint = unavailable, hint
         return self

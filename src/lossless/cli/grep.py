@@ -14,7 +14,7 @@ from lossless.cli.choose import choose
 from lossless.cli.frame import Command, Page, answer, conversation, opened, remark
 from lossless.cli.text import Line, Paint, stamp
 
-_ABOUT = ("next_cursor", "complete", "scanned", "unavailable", "hint")
+_ABOUT = ("total", "total_is_exact", "next_cursor", "complete", "scanned", "unavailable", "hint")
 
 
 @click.command(cls=Command)
@@ -25,8 +25,10 @@ _ABOUT = ("next_cursor", "complete", "scanned", "unavailable", "hint")
 @click.option("--scope", default="both", show_default=True, help="messages, summaries, both or files.")
 @click.option("--since", metavar="TIME", help="Only from this time on, as times are shown, or ISO 8601.")
 @click.option("--before", metavar="TIME", help="Only before this time.")
-@click.option("--limit", type=int, default=50, show_default=True, help="At most so many of each kind, 1 to 200.")
-@click.option("--sort", default="recency", show_default=True, help="recency, relevance or hybrid (not for regex).")
+@click.option("--limit", type=int, default=50, show_default=True, help="How many hits, 1 to 200.")
+@click.option(
+    "--sort", help="recency, relevance or hybrid (default: relevance for words; a pattern is always by recency)."
+)
 @click.option("--cursor", metavar="TEXT", help="Go on where a page ended.")
 @click.option("--file", "file_ids", metavar="ID", multiple=True, help="Only this file, with --scope files; repeatable.")
 def grep(pattern: str, everywhere: bool, file_ids: tuple[str, ...], **asked: Any) -> None:
@@ -59,6 +61,8 @@ def _said(hit: Hit, everywhere: bool) -> str:
 
 def _notes(found: Hits) -> list[str]:
     notes = [] if found else ["Nothing was found."]
+    if found.total > len(found):
+        notes.append(f"{len(found):,} of {'' if found.total_is_exact else 'at least '}{found.total:,} matches.")
     if not found.complete:
         notes.append(f"The time was up after {found.scanned:,} texts; there may be more.")
     if found.unavailable:

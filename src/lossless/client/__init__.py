@@ -310,7 +310,7 @@ class Lossless(Looking, Tracing):
         since: datetime | str | None = None,
         before: datetime | str | None = None,
         limit: int = 50,
-        sort: Sort = "recency",
+        sort: Sort | None = None,
         cursor: str | None = None,
         file_ids: Sequence[str] | None = None,
         seconds: float = grepping.SECONDS,

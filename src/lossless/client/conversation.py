@@ -845,7 +845,7 @@ class Conversation:
         since: datetime | str | None = None,
         before: datetime | str | None = None,
         limit: int = 50,
-        sort: Sort = "recency",
+        sort: Sort | None = None,
         cursor: str | None = None,
         file_ids: Sequence[str] | None = None,
         seconds: float = grepping.SECONDS,
@@ -855,8 +855,9 @@ class Conversation:
         "regex" matches a pattern (RE2, in linear time) against every text, the newest first, and misses none;
         "full_text" finds what answers a question as typed, "semantic" (with `lossless[semantic]`) also what says it in
         other words. `scope` is "messages", "summaries", "both" or "files" (whole files, `file_ids` alone if given, ten
-        lines of each at most); `limit` (1 to 200) counts each kind. Times are from `since` on and before `before`. After
-        `seconds` it ends with `complete` False; `next_cursor` goes on there.
+        lines of each at most). Words are ordered by relevance unless `sort` says "recency" or "hybrid". `limit` (1 to 200)
+        counts hits, `total` all matches. Times are from `since` on and before `before`. After `seconds` it ends with
+        `complete` False; `next_cursor` goes on there.
         """
         asked = check(
             pattern,

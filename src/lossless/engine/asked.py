@@ -24,6 +24,7 @@ Scope: TypeAlias = Literal["messages", "summaries", "both", "files"]
 Sort: TypeAlias = Literal["recency", "relevance", "hybrid"]
 Time: TypeAlias = datetime | str | None
 MOST_HITS = 200
+_COUNTING_SECONDS = 0.25
 _KINDS = {"messages": ("message",), "summaries": ("summary",), "both": ("message", "summary"), "files": ("file",)}
 _QUOTED = re.compile(r'"[^"]*"')
 _PATTERN_LIKE = re.compile(r"\\[bBdDsSwW]|\.[*+?]|\S\|\S|\[[^\]\s]{2,}\]|(?:^|\s)\^\S|\S\$(?:\s|$)")
@@ -82,6 +83,18 @@ class Page(Struct):
     complete: bool = True
     scanned: int = 0
     unavailable: tuple[str, ...] = ()
+    after: list[Position] = []
+    """Where to go on behind each hit."""
+    total: int = 0
+    """How many matches there are from the start of the page on."""
+    is_counted: bool = True
+    """False if counting ended before the last match."""
+
+    def cut(self, most: int, start: Position | None) -> None:
+        """Keep the first `most` hits, and go on behind them."""
+        if most < len(self.hits):
+            self.position = self.after[most - 1] if most else start or ()
+            del self.hits[most:]
 
 
 class Watch(Struct, frozen=True):
@@ -89,6 +102,10 @@ class Watch(Struct, frozen=True):
 
     now: Callable[[], float]
     until: float
+
+    def to_count(self) -> Watch:
+        """The time that counting further matches may take, once a page is full."""
+        return Watch(self.now, min(self.until, self.now() + _COUNTING_SECONDS))
 
     @property
     def is_over(self) -> bool:
@@ -104,13 +121,16 @@ def check(
     since: Time = None,
     before: Time = None,
     limit: Any = 50,
-    sort: Any = "recency",
+    sort: Any = None,
     file_ids: Sequence[str] | None = None,
 ) -> Asked:
-    """The question as it can be asked, or `InvalidInput` with the argument that is wrong and what it may be."""
+    """The question as it can be asked, or `InvalidInput` with the argument that is wrong and what it may be.
+
+    Without a `sort`, words are ordered by relevance and patterns by recency.
+    """
     if not isinstance(pattern, str) or not pattern.strip():
         raise InvalidInput("The pattern is empty.", hint="Give what to look for.")
-    for name, value, allowed in (("mode", mode, Mode), ("scope", scope, Scope), ("sort", sort, Sort)):
+    for name, value, allowed in (("mode", mode, Mode), ("scope", scope, Scope), ("sort", sort or "relevance", Sort)):
         if value not in get_args(allowed):
             raise InvalidInput(f"{name}={value!r} is unknown.", hint=f"Give one of {', '.join(get_args(allowed))}.")
     if mode == "semantic":
@@ -123,7 +143,12 @@ def check(
     if first is not None and last is not None and first >= last:
         raise InvalidInput(f"since={since} is not before before={before}.", hint="Swap them, or leave one out.")
     ids = None if file_ids is None else tuple(file_ids)
-    return Asked(pattern, mode, scope, first, last, limit, "recency" if mode == "regex" else sort, ids)
+    return Asked(pattern, mode, scope, first, last, limit, order(mode, sort), ids)
+
+
+def order(mode: Mode, sort: Sort | None) -> Sort:
+    """Return the order of hits: patterns are ordered by recency, words best first unless asked otherwise."""
+    return "recency" if mode == "regex" else sort or "relevance"
 
 
 def words(pattern: str) -> Words:

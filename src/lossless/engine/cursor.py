@@ -26,6 +26,7 @@ _WRONG = (ValueError, TypeError, AttributeError, KeyError, msgspec.DecodeError)
 class _Cursor(Struct, array_like=True, forbid_unknown_fields=True):
     check: int
     open: dict[str, Position]
+    seen: Number = 0
 
 
 class _Page(Struct, forbid_unknown_fields=True):
@@ -35,18 +36,21 @@ class _Page(Struct, forbid_unknown_fields=True):
     key: Any
 
 
-def encode(positions: dict[str, Position], asked: Any) -> str | None:
-    """The cursor of a question whose kinds were looked at so far; a missing one is done with."""
+def encode(positions: dict[str, Position], asked: Any, seen: int = 0) -> str | None:
+    """The cursor of a question whose kinds were looked at so far; a missing one is done with, an empty one not begun.
+
+    `seen` is how many hits were shown up to here.
+    """
     if not positions:
         return None
-    return _text(msgspec.msgpack.encode(_Cursor(_check(asked), positions)))
+    return _text(msgspec.msgpack.encode(_Cursor(_check(asked), positions, seen)))
 
 
-def decode(cursor: str, asked: Any) -> dict[str, Position]:
-    """How far the same question was looked at before; `InvalidCursor` for any other text."""
+def decode(cursor: str, asked: Any) -> tuple[dict[str, Position], int]:
+    """How far the same question was looked at before, and how many hits were shown; `InvalidCursor` for any other text."""
     try:
         found = msgspec.msgpack.decode(_bytes(cursor), type=_Cursor)
-        if any(len(position) != _LENGTHS[kind] for kind, position in found.open.items()):
+        if any(len(position) not in (0, _LENGTHS[kind]) for kind, position in found.open.items()):
             raise ValueError
     except _WRONG as error:
         raise _refused(cursor) from error
@@ -54,7 +58,7 @@ def decode(cursor: str, asked: Any) -> dict[str, Position]:
         raise InvalidCursor(
             "The cursor belongs to another question.", hint="Go on with the same arguments; only `limit` may change."
         )
-    return found.open
+    return found.open, found.seen
 
 
 def after(resource: str, asked: Any, key: tuple[int | str | None, ...]) -> str:

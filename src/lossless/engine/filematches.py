@@ -46,39 +46,56 @@ def in_files(
     on_event: Hook,
 ) -> Page:
     """The lines that match a pattern, or that hold most of a question's terms in files that hold them all."""
-    page = Page([])
+    page, counting = Page([]), None
+    for position, candidate, found in _steps(reader, finder, asked, start, page, on_event):
+        if found is not None:
+            page.total += 1
+            if len(page.hits) < asked.limit:
+                page.hits.append(_hit(candidate, keys, found))
+                page.position = position
+            else:
+                counting = counting or watch.to_count()
+        elif counting is not None:
+            if counting.is_over:
+                page.is_counted = False
+                return page
+        else:
+            page.position = position
+            if watch.is_over:
+                page.complete = False
+                return page
+    if counting is None:
+        page.position = None
+    return page
+
+
+def _steps(
+    reader: Reader, finder: Finder | None, asked: Asked, start: Position | None, page: Page, on_event: Hook
+) -> Iterator[tuple[Position, _Candidate, _Found | None]]:
+    """Every match with the position behind it, and between them, without a match, how far the files were read."""
+    position: Position | None = None
     for candidate in _candidates(reader, asked):
         after, count = _read(candidate, start)
         if after == _ALL_LINES:
             continue
-        if page.scanned and watch.is_over:
-            page.complete = False
-            return page
+        if position is not None:
+            yield position, candidate, None
         page.scanned += 1
         try:
             for found in _in_file(reader.files, candidate.row, finder or words(asked.pattern), after):
                 if count == MOST_IN_A_FILE:
                     break
-                if found.snippet is None and watch.is_over:
-                    page.complete, page.position = False, (*candidate.place, found.line, count)
-                    return page
-                if found.snippet is not None and len(page.hits) == asked.limit:
-                    return page
-                if found.snippet is not None:
-                    count += 1
-                    page.hits.append(_hit(candidate, keys, found))
-                    page.position = (*candidate.place, found.line, count)
+                count += found.snippet is not None
+                yield (*candidate.place, found.line, count), candidate, found if found.snippet is not None else None
         except FileUnavailable as error:
             on_event(Event("file.unavailable", str(error), "error", {"file": candidate.row.id}))
             page.unavailable += (candidate.row.id,)
-        page.position = (*candidate.place, _ALL_LINES, count)
-    page.position = None
-    return page
+        position = (*candidate.place, _ALL_LINES, count)
 
 
 def _read(candidate: _Candidate, start: Position | None) -> tuple[int, int]:
     """How many lines of a file are done with, and how many matches they had."""
-    if start is None or candidate.place < start[:2]:
+    if not start or candidate.place < start[:2]:
         return 0, 0
     return (start[2], start[3]) if candidate.place == start[:2] else (_ALL_LINES, 0)
 

@@ -6,7 +6,8 @@ cursor goes on behind it. A database skips the texts that a pattern cannot match
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from msgspec.structs import astuple, replace
@@ -15,10 +16,11 @@ from lossless.engine import cursor as cursors
 from lossless.engine.asked import Asked, Finder, Page, Watch
 from lossless.engine.cursor import Position
 from lossless.engine.filematches import in_files
-from lossless.engine.matches import answering, matching
+from lossless.engine.matches import answering, count, matching
 from lossless.engine.reading import Reader
 from lossless.events import Hook
 from lossless.model import Hit, Hits
+from lossless.search.question import analyse
 from lossless.store.base import TextKind
 
 SECONDS = 10.0
@@ -33,15 +35,17 @@ def grep(
     cursor: str | None = None,
     seconds: float = SECONDS,
 ) -> Hits:
-    """What a reader finds: up to `limit` of each kind, the newest first unless another order was asked for.
+    """What a reader finds, up to `limit` hits in the order that was asked for.
 
-    Ordered by relevance, messages come before summaries: their scores say nothing about each other.
+    Ordered by relevance, messages come before summaries: their scores say nothing about each other. Where there is not room
+    for all of them, each kind gets half.
     """
     finder = Finder.of(asked.pattern) if asked.mode == "regex" else None
     question = _question(reader, asked)
-    started = dict[str, Position | None].fromkeys(asked.kinds)
+    started, seen = dict[str, Position | None].fromkeys(asked.kinds), 0
     if cursor is not None:
-        started = {**cursors.decode(cursor, question)}
+        positions, seen = cursors.decode(cursor, question)
+        started = {**positions}
     keys = {row.id: row.key for row in reader.store.conversations()}
     watch = Watch(now, now() + seconds)
 
@@ -54,17 +58,48 @@ def grep(
         return answering(reader, which, asked, keys, start, int(now() * 1_000_000))
 
     pages = {kind: page(kind, start) for kind, start in started.items()}
+    for kind, most in _shares(asked, pages).items():
+        pages[kind].cut(most, started[kind])
     hits = [hit for found in pages.values() for hit in found.hits]
     if asked.sort == "recency" and len(pages) > 1:
         hits.sort(key=lambda hit: hit.at, reverse=True)
+    going_on = {kind: found.position for kind, found in pages.items() if found.position is not None}
+    total, is_exact = _total(reader, asked, pages, seen)
     return Hits(
         _with_leaves(reader, hits),
-        cursors.encode({kind: found.position for kind, found in pages.items() if found.position}, question),
+        cursors.encode(going_on, question, seen + len(hits)),
         all(found.complete for found in pages.values()),
         sum(found.scanned for found in pages.values()),
         tuple(id for found in pages.values() for id in found.unavailable),
         asked.hint,
+        total,
+        is_exact,
     )
+
+
+def _shares(asked: Asked, pages: Mapping[str, Page]) -> dict[str, int]:
+    """How many hits of each kind are shown, `limit` of them in all."""
+    if asked.sort == "recency":
+        newest = sorted(
+            ((hit.at, kind) for kind, page in pages.items() for hit in page.hits),
+            key=lambda each: each[0],
+            reverse=True,
+        )
+        return {**dict.fromkeys(pages, 0), **Counter(kind for _, kind in newest[: asked.limit])}
+    found = {kind: len(page.hits) for kind, page in pages.items()}
+    messages, summaries = found.get("message", 0), found.get("summary", 0)
+    kept = min(summaries, max(asked.limit // 2, asked.limit - messages))
+    return {**found, **({"message": min(messages, asked.limit - kept), "summary": kept} if len(found) == 2 else {})}
+
+
+def _total(reader: Reader, asked: Asked, pages: Mapping[str, Page], seen: int) -> tuple[int, bool]:
+    """How many matches there are in all, and whether that is exact and not the least there are."""
+    if asked.mode == "regex" or asked.scope == "files":
+        is_exact = all(page.complete and page.is_counted for page in pages.values())
+        return seen + sum(page.total for page in pages.values()), is_exact
+    held = sum(count(reader, asked, kind) for kind in asked.kinds)
+    found = seen + sum(page.total for page in pages.values())
+    return max(held, found), asked.mode == "full_text" and not analyse(asked.pattern).reach
 
 
 def _question(reader: Reader, asked: Asked) -> list[object]:

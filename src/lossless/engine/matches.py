@@ -28,19 +28,25 @@ def matching(
     reader: Reader, kind: TextKind, finder: Finder, asked: Asked, keys: Keys, start: Position | None, watch: Watch
 ) -> Page:
     """The texts that a pattern matches, the newest first."""
-    page, below = Page([]), start
+    page, counting = Page([]), None
     for places, is_last in _batches(reader, kind, finder, asked, start):
         texts = {row.id: row for row in reader.store.texts(kind, [id for _, id in places])}
         for at, id in places:
             span = finder.pattern.search(texts[id].text) if id in texts else None
             page.scanned += 1
-            if span and len(page.hits) == asked.limit:
-                page.position = below
-                return page
-            if span:
+            page.total += span is not None
+            if span and len(page.hits) < asked.limit:
                 page.hits.append(_hit(kind, texts[id], keys, snippet(texts[id].text, *span)))
-                below = (at, id)
-        if watch.is_over and not is_last:
+                page.after.append((at, id))
+        is_full = page.total > asked.limit
+        if is_full:
+            page.position, counting = page.after[-1], counting or watch.to_count()
+        if is_last:
+            break
+        if counting and counting.is_over:
+            page.is_counted = False
+            break
+        if watch.is_over:
             page.complete, page.position = False, places[-1]
             break
     return page
@@ -50,7 +56,7 @@ def _batches(
     reader: Reader, kind: TextKind, finder: Finder, asked: Asked, start: Position | None
 ) -> Iterator[tuple[Sequence[tuple[int, int]], bool]]:
     """Places, the newest first, a few at a time, and whether they are the last."""
-    below, most = None if start is None else (start[0], start[1]), _FIRST_PLACES
+    below, most = (start[0], start[1]) if start else None, _FIRST_PLACES
     while True:
         found = reader.store.places(
             kind,
@@ -86,8 +92,15 @@ def answering(reader: Reader, kind: TextKind, asked: Asked, keys: Keys, start: P
         for id in ids
         if id in texts
     ]
+    after: list[Position] = [(first + nth, id) for nth, id in enumerate(ids, 1)]
     more = len(ordered) > first + len(ids)
-    return Page(hits, (first + len(ids), ids[-1]) if more else None, scanned=len(ids))
+    return Page(hits, after[-1] if more else None, scanned=len(ids), after=after, total=len(ordered) - first)
+
+
+def count(reader: Reader, asked: Asked, kind: str) -> int:
+    """Count the messages or summaries that hold any word of a question."""
+    which: TextKind = "message" if kind == "message" else "summary"
+    return reader.store.count_matches(which, asked.pattern, reader.scope, since=asked.since, before=asked.before)
 
 
 def _scores(reader: Reader, kind: TextKind, asked: Asked, most: int) -> dict[int, float]:

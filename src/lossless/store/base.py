@@ -1257,6 +1257,17 @@ class Store(Protocol):
     ) -> list[SummaryMatch]:
         """Summaries that hold any term of the question, the best match first."""
 
+    def count_matches(
+        self,
+        kind: TextKind,
+        question: str,
+        conversation_ids: Sequence[int] | None = None,
+        *,
+        since: int | None = None,
+        before: int | None = None,
+    ) -> int:
+        """Count the messages, or the summaries, that hold any term of the question."""
+
     def check_search(self) -> list[str]:
         """What is wrong with the search index, as sentences; empty when it agrees with the messages."""
 

@@ -30,6 +30,7 @@ from lossless.store.base import (
     SummaryMatch,
     SummaryRow,
     TextAt,
+    TextKind,
 )
 
 CONVERSATION_COLUMNS = (
@@ -101,6 +102,17 @@ class Core(ABC):
     def search_summaries(
         self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
     ) -> list[SummaryMatch]: ...
+
+    @abstractmethod
+    def count_matches(
+        self,
+        kind: TextKind,
+        question: str,
+        conversation_ids: Sequence[int] | None = None,
+        *,
+        since: int | None = None,
+        before: int | None = None,
+    ) -> int: ...
 
     @abstractmethod
     def check_search(self) -> list[str]: ...

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 import apsw
 
-from lossless.search.question import Term
+from lossless.search.question import Question, Term
 from lossless.search.recall import Limits
 from lossless.search.scoring import Line, Places
 from lossless.store import fulltext, jsontext
@@ -49,6 +49,14 @@ class FTS5Index:
     def holders(self, terms: Sequence[Term], reach: int) -> list[list[int]]:
         sql = f"SELECT s.rowid FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
         return [[row[0] for row in self._all(sql, match=either([term]), reach=reach)] for term in terms]
+
+    def count(self, question: Question) -> int:
+        """Count the messages that hold any term of a question; any filler of it if none holds a term."""
+        sql = f"SELECT count(*) FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
+        for terms in filter(None, (question.terms, question.fillers)):
+            if found := self._all(sql, match=either(terms), reach=0)[0][0]:
+                return int(found)
+        return 0
 
     def lines(self, ids: Sequence[int]) -> dict[int, Line]:
         rows = self._all(

@@ -16,6 +16,11 @@ from lossless.store.sql import SQLStore
 
 LINE = "m.id, m.role, m.tokens, m.meta, coalesce(m.at, m.created_at)"
 """What a search must know of a message besides its words."""
+SUMMARY_TIMES = (
+    "(CAST(:since AS bigint) IS NULL OR coalesce(y.latest_at, y.created_at) >= :since)"
+    " AND (CAST(:before AS bigint) IS NULL OR coalesce(y.latest_at, y.created_at) < :before)"
+)
+"""The condition that a summary `y` lies within the times that are asked for, if any are."""
 
 
 class Scope(Struct, frozen=True):

@@ -23,7 +23,7 @@ from lossless.events import Event, Hook, log
 from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
 from lossless.store import fulltext, kept, migrate, pgtools
-from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch
+from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind
 from lossless.store.sql import Row, SQLStore
 from lossless.store.tables import LAST
 from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
@@ -348,6 +348,33 @@ class PostgresStore(SQLStore):
             **parameters(wanted),
         )
         return [SummaryMatch(*row) for row in rows]
+
+    def count_matches(
+        self,
+        kind: TextKind,
+        question: str,
+        conversation_ids: Sequence[int] | None = None,
+        *,
+        since: int | None = None,
+        before: int | None = None,
+    ) -> int:
+        asked, scope = analyse(question), fulltext.scope(self, conversation_ids)
+        if not scope.total or not asked.terms:
+            return 0
+        if kind == "message":
+            return TSVectorIndex(self, scope, Limits(since, before)).count(asked)
+        return int(
+            self.all(
+                "SELECT count(DISTINCT y.id)"  # noqa: S608 - our names
+                f" FROM (SELECT {' || '.join(queries(asked.terms))} AS query) AS q, search_summary s"
+                " JOIN summary y ON y.id = s.summary_id WHERE s.words @@ q.query"
+                f" AND y.conversation_id IN ({self.each_of('ids', 'bigint')}) AND {fulltext.SUMMARY_TIMES}",
+                ids=list(scope.ids),
+                since=since,
+                before=before,
+                **parameters(asked.terms),
+            )[0][0]
+        )
 
     def check_search(self) -> list[str]:
         """Compares the whole index, word by word, with one made anew from the messages."""

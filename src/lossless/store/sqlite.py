@@ -31,12 +31,12 @@ from lossless.errors import (
     StoreUnavailable,
 )
 from lossless.events import Event, Hook, log
-from lossless.search.question import analyse
+from lossless.search.question import Question, analyse
 from lossless.search.recall import Limits, recall
 from lossless.search.sought import OVERLAP, Sought
 from lossless.search.words import segment
 from lossless.store import fulltext, jsontext, kept, migrate
-from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch
+from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind
 from lossless.store.fts5 import FTS5Index, either
 from lossless.store.sql import Row, SQLStore
 from lossless.store.tables import LAST
@@ -522,6 +522,37 @@ class SQLiteStore(SQLStore):
             limit=limit,
         )
         return [SummaryMatch(*row) for row in rows]
+
+    def count_matches(
+        self,
+        kind: TextKind,
+        question: str,
+        conversation_ids: Sequence[int] | None = None,
+        *,
+        since: int | None = None,
+        before: int | None = None,
+    ) -> int:
+        asked, scope = analyse(question), fulltext.scope(self, conversation_ids)
+        if not scope.total:
+            return 0
+        if kind == "summary":
+            return self._count_summaries(asked, scope, since, before)
+        with self._translated(), self._reading() as connection:
+            return FTS5Index(connection, scope, Limits(since, before)).count(asked)
+
+    def _count_summaries(self, asked: Question, scope: fulltext.Scope, since: int | None, before: int | None) -> int:
+        if not asked.terms:
+            return 0
+        return int(
+            self.all(
+                "SELECT count(*) FROM search_summary s JOIN summary y ON y.id = s.rowid WHERE s.search_summary MATCH :match"  # noqa: S608 - our names
+                f" AND y.conversation_id IN ({self.each_of('ids', 'bigint')}) AND {fulltext.SUMMARY_TIMES}",
+                match=either(asked.terms),
+                ids=self.listing(scope.ids),
+                since=since,
+                before=before,
+            )[0][0]
+        )
 
     def check_search(self) -> list[str]:
         """Compares the whole index, word by word, with one made anew from the messages."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lossless.search.question import Term
+from lossless.search.question import Question, Term
 from lossless.search.recall import Limits
 from lossless.search.scoring import Line, Places
 from lossless.search.words import segment
@@ -69,6 +69,19 @@ class TSVectorIndex:
             for number, identity in rows:
                 found[number].append(identity)
         return found
+
+    def count(self, question: Question) -> int:
+        """Count the messages that hold any term of a question; any filler of it if none holds a term."""
+        for terms in filter(None, (question.terms, question.fillers)):
+            rows = self._all(
+                f"SELECT count(DISTINCT s.message_id) FROM (SELECT {' || '.join(queries(terms))} AS query) AS q,"  # noqa: S608 - our names
+                f" search_message s WHERE s.words @@ q.query AND {self._searched}",
+                reach=0,
+                **parameters(terms),
+            )
+            if rows[0][0]:
+                return int(rows[0][0])
+        return 0
 
     def lines(self, ids: Sequence[int]) -> dict[int, Line]:
         rows = self._all(

@@ -142,7 +142,11 @@ class Tools:
             file_ids=arguments.file_ids or None,
         )
         hits = self._lcm._grep(scope, asked, arguments.cursor, SECONDS)
-        return outcomes.found(arguments, self._where(arguments, scope), hits, most)
+        where = self._where(arguments, scope)
+        room = outcomes.room(arguments, where, hits, most)
+        if 0 < room < len(hits):  # the cursor has to go on behind the last hit that is shown
+            hits = self._lcm._grep(scope, structs.replace(asked, limit=room), arguments.cursor, SECONDS)
+        return outcomes.found(arguments, where, hits[:room], hits)
 
     def _where(self, arguments: Grep, scope: tuple[int, ...]) -> str:
         if self._delegate:

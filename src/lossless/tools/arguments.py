@@ -43,10 +43,11 @@ class Grep(Arguments, frozen=True, kw_only=True):
     file_ids: Annotated[tuple[str, ...], Meta(description="Only in these files (scope files).")] = ()
     since: Annotated[str | None, Meta(description="From this time on, as times are shown here, or ISO 8601.")] = None
     before: Annotated[str | None, Meta(description="Before this time.")] = None
-    limit: Annotated[int, Meta(description="Hits of each kind.", extra_json_schema={"minimum": 1, "maximum": 200})] = 50
+    limit: Annotated[int, Meta(description="How many hits.", extra_json_schema={"minimum": 1, "maximum": 200})] = 50
     sort: Annotated[
-        Literal["recency", "relevance", "hybrid"], Meta(description="For full_text; regex is by recency.")
-    ] = "recency"
+        Literal["recency", "relevance", "hybrid"] | None,
+        Meta(description="For full_text: the best first (relevance) unless you say otherwise; regex is by recency."),
+    ] = None
     cursor: Annotated[str | None, Meta(description="nextCursor of the page before.")] = None
 
 
