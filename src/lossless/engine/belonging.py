@@ -19,9 +19,11 @@ from lossless.engine.copied import is_copied, own_after
 from lossless.engine.ingest import Intake
 from lossless.engine.lineage import Home, Situation, Told, home
 from lossless.engine.marks import PREFIX, Mark, mark_of
+from lossless.engine.streams import Said, provider_key
+from lossless.engine.told import look_back
 from lossless.model import Message
 from lossless.store import rows
-from lossless.store.base import ConversationRow, KnownEvent, Store
+from lossless.store.base import ConversationRow, KnownEvent, MessageRow, Store
 from lossless.transcripts.base import Branch, Entry, Header, Reader, Tally
 
 LOOK = 500
@@ -109,6 +111,42 @@ def known(store: Store, conversation_id: int, entries: Sequence[Entry]) -> dict[
     names = {entry.id: rows.event_key(entry.id) for entry in entries}
     events = store.known_events(conversation_id, [name for name in names.values() if name], aliases=True)
     return {entry_id: events[name] for entry_id, name in names.items() if name in events}
+
+
+def delivered_until(
+    store: Store, intake: Intake, file: Transcript, row: ConversationRow, *, offset: int, number: int, sure: bool
+) -> int | None:
+    """Return the offset behind the last unread entry that the host delivered to a conversation before it was archived.
+
+    An entry is recognised by its id, or as one that only the host has told so far; with `sure` equal words do not suffice.
+    """
+    read = file.reader.entries(file.path, file.header, Tally(), offset=offset, number=number)
+    said = [
+        (entry, _said(entry.message, entry.own_time, intake))
+        for entry in islice(read, LOOK)
+        if entry.message is not None and entry.thread is None
+    ]
+    said = [(entry, each) for entry, each in said if each.at is None or each.at < (row.archived_at or each.at + 1)]
+    named = known(store, row.id, [entry for entry, _ in said]) if file.header.named else {}
+    told = look_back(store, row, "transcript", [each for _, each in said], []).rows
+    ends = [
+        entry.end
+        for at, (entry, each) in enumerate(said)
+        if entry.id in named or (at in told and (not sure or _is_surely(each, told[at])))
+    ]
+    return max(ends, default=None)
+
+
+def _said(message: Message, own_time: bool, intake: Intake) -> Said:
+    message = intake.cleaned(message)
+    return Said(digest(message, intake.canonicalize), _time(message) if own_time else None, provider_key(message))
+
+
+def _is_surely(said: Said, stored: MessageRow) -> bool:
+    """Return whether more than words says that both are the same."""
+    if said.at is not None and said.at == stored.at:
+        return True
+    return said.key is not None and said.key == provider_key(rows.message_of(stored))
 
 
 def place(store: Store, intake: Intake, file: Transcript, row: ConversationRow, mark: Mark | None) -> tuple[Home, str]:

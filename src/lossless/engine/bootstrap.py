@@ -217,8 +217,11 @@ def _looked_at(job: _Job, found: tuple[ConversationRow, Mark] | None) -> None:
 
 
 def _appended(job: _Job, row: ConversationRow) -> Bootstrapped:
-    job.target = _successor(job, row)
     job.tips, job.callers, job.branched = job.mark.tips, job.mark.callers, job.mark.branched
+    successor = _successor(job, row)
+    if successor.id != row.id:
+        _read_into_earlier(job, row)
+    job.target = successor
     _read(job)
     return _told(job, _MISSED)
 
@@ -228,6 +231,27 @@ def _successor(job: _Job, row: ConversationRow) -> ConversationRow:
     if row.active or row.archive_cause not in _GOES_ON:
         return row
     return job.store.conversation(row.key) or row
+
+
+def _read_into_earlier(job: _Job, earlier: ConversationRow, *, sure: bool = False) -> bool:
+    """Read what the host had delivered itself before a reset into the conversation that was archived by it; False if nothing is.
+
+    The lines of such messages may be written after the reset. The rest of the file is for the next conversation.
+    """
+    end = belonging.delivered_until(
+        job.store, job.intake, job.file, earlier, offset=job.mark.offset, number=job.mark.number, sure=sure
+    )
+    if end is None:
+        return False
+    job.target = earlier
+    _read(job, until=end)
+    return True
+
+
+def _earlier(job: _Job, row: ConversationRow | None) -> ConversationRow | None:
+    """Return the conversation that a reset archived for this one."""
+    found = job.store.conversation_by_id(row.continues) if row is not None and row.continues is not None else None
+    return found if found is not None and found.archive_cause in _GOES_ON else None
 
 
 def _read_whole(job: _Job, found: tuple[ConversationRow, Mark] | None) -> Bootstrapped:
@@ -251,7 +275,10 @@ def _read_whole(job: _Job, found: tuple[ConversationRow, Mark] | None) -> Bootst
         return _read_on(job, anchored, is_same=before is not None and before.offset > 0)
     row = _present(job)
     reason = "bootstrapped"
-    if row is not None and row.next_seq > 1:
+    earlier = _earlier(job, row)
+    if earlier is not None and _read_into_earlier(job, earlier, sure=before is None):
+        job.target = row
+    elif row is not None and row.next_seq > 1:
         reason = _settle(job, row, before)
         if is_anew and job.target is row and before is not None:
             job.mark = structs.replace(job.mark, generation=before.generation + 1)
