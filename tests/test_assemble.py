@@ -9,13 +9,16 @@ import pytest
 from msgspec import structs
 
 from lossless import Conversation, File, Lossless, Message, StoredMessage, Summary, Text, ToolCall, ToolResult
+from lossless.engine import reading
 from lossless.engine.render import stands_for
 from lossless.errors import InvalidInput, NotFound, StoreUnavailable
 from lossless.events import Event
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.model import Context
+from lossless.tools import tools
 from tests.engine.test_worker import Clock
 from tests.test_compaction import SMALL, WINDOW, assert_promise, open_small, short, turns
+from tests.test_surgery_structure import spoil
 
 DUMPS: dict[str, Callable[[Context], dict[str, object]]] = {
     "anthropic": anthropic.dump,
@@ -97,6 +100,31 @@ def test_summaries_name_their_sources_and_their_times(database: str) -> None:
         sources = [s.id for s in chat.summaries() if f'    <summary_ref id="{s.id}" />\n' in text]
         assert len(sources) >= 2
         assert text.endswith("\n  </content>\n</summary>")
+
+
+def test_a_model_sees_how_a_summary_was_made_and_what_is_suspected_in_it(database: str) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(60))
+        chat.compact(WINDOW)
+        first, second, *_ = (item for item in chat.context().items if isinstance(item, Summary))
+        spoil(lcm, first.id, faithful=0.75)
+        spoil(lcm, second.id, level="cut")
+        texts = [message.text for message in chat.assemble(3 * WINDOW).messages]
+        shown = {each.id: next(text for text in texts if each.id in text[:60]) for each in (first, second)}
+        assert ' trust="untrusted" level="normal" suspected="25% of its claims"' in shown[first.id]
+        assert ' trust="untrusted" level="cut" earliest_at=' in shown[second.id]
+        assert "suspected" not in shown[second.id]
+        assert stands_for(Message.user(shown[first.id])) == first.id
+        # Wherever else a model reads it.
+        assert tools(chat).call("lcm_describe", {"id": first.id}).details["suspected"] == "25% of its claims"
+        found = lcm._store.summary_named(first.id)
+        assert found is not None
+        assert 'level="normal" suspected="25% of its claims"' in reading.shown(reading.of_summary(*found))
+        # It is never called healthy.
+        assert lcm.status().verdict == "warning"
+        assert "1 summary contains claims not found in their sources." in [each.text for each in lcm.status().reasons]
+        assert "S18" in {each.check for each in lcm.doctor().findings}
 
 
 def test_a_past_turn_is_shown_as_it_was(database: str) -> None:

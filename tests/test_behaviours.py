@@ -12,7 +12,7 @@ from msgspec import structs
 from lossless import Conversation, Lossless, Message, Settings, Summary, SummaryRequest
 from lossless.events import Event
 from tests.engine.test_worker import Clock, Counting, open_at
-from tests.provider import PLAYS, Provider
+from tests.provider import PLAYS, Play, Provider
 from tests.test_compaction import SMALL, WINDOW, assert_promise, open_small, short, turns
 
 UNAUTHORISED = PLAYS["talks about 401"].text
@@ -62,7 +62,7 @@ BEHAVIOURS = {
     "12,000 tokens": Behaviour(("12,000 tokens",), 6, BARE, None),
     "invalid UTF-8": Behaviour(("invalid UTF-8",), 3, BARE, None),
     "another language": Behaviour(("another language",), 3, ("normal",) * 3, 1),
-    "hostile instructions": Behaviour(("hostile instructions",), 6, ("aggressive",) * 3, 0),
+    "hostile instructions": Behaviour(("hostile instructions",), 6, BARE, None),
     "hang": Behaviour(("hang",), 3, BARE, None),
     "429 with Retry-After": Behaviour(("429",), 1, BARE, None),
     "500 then ok": Behaviour(("500", "ok"), 3, ("extractive", "normal", "normal"), 1),
@@ -95,7 +95,7 @@ def test_compaction_under_each_behaviour_of_a_provider(
 
 
 @pytest.mark.parametrize("play", ["ok", "another language", "talks about 401", "hostile instructions"])
-def test_what_no_source_says_is_asked_for_again_and_marked(
+def test_what_no_source_says_is_asked_for_again_and_never_stored(
     database: str, provider: Provider, kind: str, play: str
 ) -> None:
     provider.script(play)
@@ -105,7 +105,8 @@ def test_what_no_source_says_is_asked_for_again_and_marked(
         done = chat.compact(WINDOW)
         assert len(done.summaries) == len(chat.summaries()) > 1
         assert provider.calls == 2 * len(done.summaries)
-        assert all(score is not None and score < 1 for score in scores(chat))
+        assert {(each.level, each.suspected) for each in chat.summaries()} == {("extractive", "")}
+        assert PLAYS[play].text not in str(chat.assemble(WINDOW).messages)
         assert_promise(chat)
 
 
@@ -406,3 +407,41 @@ def test_fifty_turns_with_nothing_to_gain_cost_three_calls_at_most(database: str
             assert_promise(lcm.conversation("k"))
             assert lcm.conversation("k").status().context_tokens > 0.75 * min(case.window, case.target or case.window)
     assert calls <= 3
+
+
+def test_a_suspected_claim_is_left_out_before_a_summary_is_stored(database: str, provider: Provider, kind: str) -> None:
+    """And a text that is mostly invented gives way to one made of quotations."""
+    right = "Anna moved the launch to 3 May."
+    wrong = "Gerhard Zimmermann approved 918,273 euros on 14 July 1987."
+    provider.script(Play(text=f"{right} {right}\n- {wrong}\n- {right}\nFiles: none\nExpand for details about: none"))
+    with open_named(database, provider, f"{kind}/stand-in") as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(launch(28))
+        chat.compact(WINDOW)
+        assert {summary.level for summary in chat.summaries()} == {"aggressive"}
+        for summary in chat.summaries():
+            assert right in summary.text
+            assert "Zimmermann" not in summary.text
+            assert "918,273" not in summary.text
+            assert summary.text.splitlines()[-1].endswith("left out because they were not found in the sources")
+        assert scores(chat) == [1.0] * 3
+        assert not any(summary.suspected for summary in chat.summaries())
+        provider.script(Play(text=f"{wrong} {wrong}\nFiles: none\nExpand for details about: none"))
+        other = lcm.conversation("other")
+        other.ingest(launch(28))
+        other.compact(WINDOW)
+        assert {summary.level for summary in other.summaries()} == {"extractive"}
+        assert "Zimmermann" not in str(other.assemble(WINDOW).messages)
+
+
+def test_a_summary_never_says_that_nothing_was_left_out(database: str, provider: Provider, kind: str) -> None:
+    provider.script(Play(text="Anna moved the launch to 3 May.\nFiles: none\nExpand for details about: none"))
+    with open_named(database, provider, f"{kind}/stand-in") as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(launch(28))
+        chat.compact(WINDOW)
+        for summary in chat.summaries():
+            (last,) = [line for line in summary.text.splitlines() if line.startswith("Expand for details about:")]
+            assert summary.level == "normal"
+            assert len(last.removeprefix("Expand for details about:").strip(" .")) > 4
+            assert "none" not in last

@@ -118,7 +118,7 @@ def test_summaries_go_to_the_model_marked_as_history_and_cannot_close_their_tag(
             if isinstance(item, Summary):
                 assert message["role"] == "user"
                 assert message["content"].startswith(f'<summary id="{item.id}" kind="{item.kind}" depth="{item.depth}"')
-                assert 'trust="untrusted" earliest_at="' in message["content"]
+                assert 'trust="untrusted" level="normal" earliest_at="' in message["content"]
                 assert message["content"].count("</summary>") == 1
                 assert message["content"].endswith("</content>\n</summary>")
         assert isinstance(context.items[0], Summary)

@@ -194,10 +194,22 @@ class Summary(Struct, frozen=True):
     revision: int = 1
     origin: str | None = None
     """The summary of another conversation that it is a copy of."""
+    faithful: float | None = None
+    """The share of its claims that were found in its sources; None if nobody looked."""
+
+    @property
+    def suspected(self) -> str:
+        """What a reader has to know about claims not found in its sources; empty if there are none."""
+        return suspicion(self.faithful)
 
     @property
     def kind(self) -> Literal["leaf", "condensed"]:
         return "leaf" if self.depth == 0 else "condensed"
+
+
+def suspicion(faithful: float | None) -> str:
+    """Say which share of a summary's claims was not found in its sources; empty if none is known."""
+    return "" if faithful is None or faithful >= 1 else f"{max(1, round(100 * (1 - faithful)))}% of its claims"
 
 
 class SummaryRequest(Struct, frozen=True):
@@ -1466,6 +1478,10 @@ class Excerpt(Struct, frozen=True):
     """The summary it is a source of, as far as it was reached through one."""
     start: int = 0
     """How many characters of it came before these, when it takes several pages."""
+    level: str | None = None
+    """Of a summary: `normal`, `aggressive`, `extractive` (written without a model) or `cut`."""
+    suspected: str = ""
+    """Of a summary: how many of its claims were not found in its sources."""
 
 
 class Skipped(Struct, frozen=True):

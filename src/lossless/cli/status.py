@@ -23,7 +23,12 @@ _FAILS = {
     "warning": ("degraded", "warning"),
     "quiet": ("degraded", "warning", "quiet", "empty"),
 }
-_PLURALS = {"provisional": "provisional", "cut": "cut", "unfaithful": "not borne out", "stale": "stale"}
+_PLURALS = {
+    "provisional": "provisional",
+    "cut": "cut",
+    "unfaithful": "with claims not found in their sources",
+    "stale": "stale",
+}
 
 
 @click.command(cls=Command)

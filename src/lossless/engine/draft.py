@@ -7,15 +7,17 @@ extractive summariser, or cut.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Sequence
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lossless.config import Settings
 from lossless.engine import prompts, source, targets
-from lossless.engine.faithful import check_own, own_words
-from lossless.engine.prompts import Templates
+from lossless.engine.faithful import Faithfulness, check_own, own_words, without
+from lossless.engine.prompts import FOOTER, Templates
 from lossless.engine.source import Entry
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.model import Summary, SummaryRequest
@@ -30,6 +32,13 @@ PROVISIONAL = ("extractive", "cut")
 """The levels of summaries that no model wrote."""
 _LEAST_CUT = 16
 """Less than this of a source says nothing: then there is no summary."""
+_MOST_ROUNDS = 3
+"""How often suspected claims are looked for in what is left of a text."""
+_NOTHING = re.compile(
+    r"(?im)^([ \t*_]*expand for details about:[*_]*)[ \t]*(?:\(?none\)?|nothing(?: else)?|n/a|-|)[ \t*_]*\.?[ \t]*$"
+)
+_UNVERIFIED = "statements left out because they were not found in the sources"
+_REST = f"{FOOTER} everything after this point"
 
 
 class Told(Struct, frozen=True):
@@ -120,9 +129,43 @@ def drafted(
             break
         if draft.tokens < _most(told):
             if draft.faithful is None or draft.faithful >= 1:
-                return _capped(told, draft, settings)
+                return _capped(told, _footed(told, draft), settings)
             best = max(draft, best or draft, key=lambda each: each.faithful or 0)
-    return _capped(told, best, settings) if best else _without_model(told, settings, templates)
+    kept = _without_suspects(told, best) if best else None
+    return _capped(told, _footed(told, kept), settings) if kept else _without_model(told, settings, templates)
+
+
+def _without_suspects(told: Told, draft: Draft) -> Draft | None:
+    """Return the draft without its suspected claims; None if it is mostly made of them."""
+    text = draft.text
+    for _ in range(_MOST_ROUNDS):
+        found = _checked(text, told)
+        if found is None:
+            return None
+        if found.passed:
+            break
+        text = without(text, found.unsupported)
+    else:
+        return None
+    if 2 * estimate(text) < draft.tokens:
+        return None
+    body, marked, topics = text.rpartition(FOOTER)
+    named = "" if _NOTHING.search(f"{marked}{topics}") else topics.strip(" .")
+    line = f"{FOOTER} {named}, {_UNVERIFIED}" if marked and named else f"{FOOTER} {_UNVERIFIED}"
+    whole = replace(draft, text=f"{(body if marked else text).rstrip()}\n{line}", faithful=1.0)
+    return whole if whole.tokens < _most(told) else None
+
+
+def _footed(told: Told, draft: Draft) -> Draft:
+    """Return the draft with a last line that names what it left out: a shorter text never says everything."""
+    if draft.level in PROVISIONAL or not _NOTHING.search(draft.text):
+        return draft
+    from lossless.summarizers.extractive import left_out
+
+    topics = left_out(told.text, told.depth, draft.text)
+    text = _NOTHING.sub(lambda found: f"{found[1]} {topics}", draft.text)
+    named = replace(draft, text=text)
+    return named if named.tokens < _most(told) else replace(draft, text=_NOTHING.sub("", draft.text).strip())
 
 
 def _most(told: Told) -> int:
@@ -154,12 +197,18 @@ def _asked(
 
 def _support(text: str, told: Told) -> float:
     """How far the sources bear a text out: not at all when it orders its reader about and they do not."""
+    found = _checked(text, told)
+    return found.score if found else 0.0
+
+
+def _checked(text: str, told: Told) -> Faithfulness | None:
+    """Look the claims of a text up in its sources; None if it orders its reader about and they do not."""
     from lossless.summarizers.directives import orders
 
     own = own_words(text, told.text)
     if orders(own, by_user=True) and not orders(told.text, by_user=True):
-        return 0.0
-    return check_own(own, told.text, context=told.evidence).score
+        return None
+    return check_own(own, told.text, context=told.evidence)
 
 
 def _request(told: Told, settings: Settings, templates: Templates, *, aggressive: bool) -> SummaryRequest:
@@ -183,9 +232,9 @@ def _without_model(told: Told, settings: Settings, templates: Templates) -> Draf
     draft = Draft(text, "extractive", "extractive", None)
     if text and draft.tokens < _most(told):
         return _capped(told, draft, settings)
-    room = min(settings.fallback_max_tokens, _most(told)) - estimate(CUT) - 2
+    room = min(settings.fallback_max_tokens, _most(told)) - estimate(f"{_REST}\n{CUT}") - 2
     kept = truncate(told.text, room).strip() if room >= _LEAST_CUT else ""
-    return Draft(f"{kept}\n{CUT}" if kept else "", "extractive", "cut", None)
+    return Draft(f"{kept}\n{_REST}\n{CUT}" if kept else "", "extractive", "cut", None)
 
 
 def _capped(told: Told, draft: Draft, settings: Settings) -> Draft:
@@ -193,8 +242,8 @@ def _capped(told: Told, draft: Draft, settings: Settings) -> Draft:
     most = targets.hard_cap(targets.configured(told.depth, settings), settings.summary_max_overage_factor)
     if draft.tokens <= most:
         return draft
-    text = f"{truncate(draft.text, most - estimate(CUT) - 1)}\n{CUT}"
-    return Draft(text, draft.model, draft.level, draft.faithful)
+    kept = _NOTHING.sub("", truncate(draft.text, most - estimate(f"{_REST}\n{CUT}") - 1)).strip()
+    return Draft(f"{kept}\n{_REST}\n{CUT}", draft.model, "cut", draft.faithful)
 
 
 def as_row(told: Told, draft: Draft, templates: Templates, now: float) -> NewSummary:
@@ -233,4 +282,5 @@ def as_summary(row: SummaryRow) -> Summary:
         row.level,
         row.revision,
         row.origin,
+        row.faithful,
     )

@@ -41,7 +41,7 @@ _TESTS = ("defined", "undefined", "none")
 _NODES = re.compile("Output|TemplateData|Name|Const|If|CondExpr|Compare|Operand|And|Or|Not|Filter|Test|Keyword|Concat")
 _MOST_BYTES = 256 * 1024
 _MOST_FLAWS = 100
-_FOOTER = "Expand for details about:"
+FOOTER = "Expand for details about:"
 _TRIAL = "the segment of a trial"
 _SAMPLE_SEGMENT = """\
 [2026-02-17 15:37 UTC | user]
@@ -444,8 +444,8 @@ def _shortcomings(path: Path, trials: list[str]) -> Iterator[Finding]:
         if not serves:
             reason = "does not always show conversation_segment, so there would be nothing to summarise"
             yield Finding(str(path), reason)
-        if not all(_FOOTER in shown for shown in trials):
-            yield Finding(str(path), f'does not always ask for the last line "{_FOOTER} ..."', serves=serves)
+        if not all(FOOTER in shown for shown in trials):
+            yield Finding(str(path), f'does not always ask for the last line "{FOOTER} ..."', serves=serves)
 
 
 def _line(error: BaseException) -> int:

@@ -19,7 +19,7 @@ from lossless.engine.files import Files
 from lossless.engine.reference import Reference, message_id, parse
 from lossless.engine.sessions import current
 from lossless.errors import FileUnavailable, InvalidInput, NotFound
-from lossless.model import Excerpt, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.model import Excerpt, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, suspicion
 from lossless.patterns import is_scheduled
 from lossless.store import jsontext
 from lossless.store.base import SPAN, FileRow, MessageRow, Store, SummaryRow
@@ -138,7 +138,18 @@ def of_summary(conversation: int, row: SummaryRow, above: str | None = None) -> 
     """A summary as an excerpt."""
     at = row.created_at if row.latest_at is None else row.latest_at
     return _priced(
-        Excerpt(row.public_id, "summary", conversation, row.text, 0, moment(at), depth=row.depth, above=above)
+        Excerpt(
+            row.public_id,
+            "summary",
+            conversation,
+            row.text,
+            0,
+            moment(at),
+            depth=row.depth,
+            above=above,
+            level=row.level,
+            suspected=suspicion(row.faithful),
+        )
     )
 
 
@@ -159,6 +170,8 @@ def shown(excerpt: Excerpt) -> str:
         "depth": excerpt.depth,
         "at": stamp(excerpt.at),
         "from_character": excerpt.start or None,
+        "level": excerpt.level,
+        "suspected": excerpt.suspected,
     }
     head = "".join(f" {name}={quoteattr(str(value))}" for name, value in facts.items() if value not in (None, ""))
     return f'<{excerpt.kind}{head} trust="untrusted">\n{escape(excerpt.text)}\n</{excerpt.kind}>'

@@ -43,7 +43,10 @@ def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) ->
     refs = "".join(f"    <summary_ref id={quoteattr(source)} />\n" for source in sources)
     parents = f"  <parents>\n{refs}  </parents>\n" if refs else ""
     body = f"  <content>\n{escape(summary.text)}\n  </content>\n"
-    message = Message.user(f'<summary {head} trust="untrusted"{times}>\n{parents}{body}</summary>')
+    how = f" level={quoteattr(summary.level)}"
+    if summary.suspected:
+        how += f' suspected="{summary.suspected}"'
+    message = Message.user(f'<summary {head} trust="untrusted"{how}{times}>\n{parents}{body}</summary>')
     return message, message_tokens(message)
 
 

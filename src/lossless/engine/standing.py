@@ -95,6 +95,9 @@ def _reasons(facts: Status, debts: Sequence[Debt], now: datetime) -> Iterator[Re
         text = f"{_many(tried, 'summary', 'summaries')} could not be made anew by a model, as often as it was tried."
         yield Reason("warning", "in vain", text, "lcm repair --all")
     yield from _of_summaries(facts)
+    if suspected := facts.holdings.health.unfaithful:
+        text = f"{_many(suspected, 'summary contains', 'summaries contain')} claims not found in their sources."
+        yield Reason("warning", "unfaithful", text, "lcm repair --all")
     named = facts.conversation
     if named and named.active:
         yield from _of_conversation(named)

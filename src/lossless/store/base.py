@@ -954,7 +954,7 @@ class Store(Protocol):
         """Each message: id, role, text, parts, meta, tokens, at, created_at, its leaf; one row for each leaf it has."""
 
     def everything_told(self, ids: Sequence[int]) -> Rows:
-        """Each summary: id, conversation, public id, text, tokens, source tokens, file ids, model, level, stale."""
+        """Each summary: id, conversation, public id, text, tokens, source tokens, file ids, model, level, stale, faithful."""
 
     def seal(self, conversation_id: int) -> None:
         """In a transaction: the witness of what each summary was made from, where there is none yet."""

@@ -324,7 +324,8 @@ class Checked(Tables):
     def everything_told(self, ids: Sequence[int]) -> Rows:
         return self.stream(
             f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"  # noqa: S608 - our names
-            " SELECT s.id, s.conversation_id, s.public_id, s.text, s.tokens, s.source_tokens, s.file_ids, s.model, s.level, s.stale"
+            " SELECT s.id, s.conversation_id, s.public_id, s.text, s.tokens, s.source_tokens, s.file_ids, s.model, s.level, s.stale,"
+            " s.faithful"
             " FROM summary s WHERE s.conversation_id IN (SELECT id FROM mine) ORDER BY s.id",
             **self._within(ids),
         )

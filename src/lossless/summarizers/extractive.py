@@ -30,6 +30,8 @@ FILES = "Files: "
 EXPAND = "Expand for details about: "
 _FILES_SHARE, _EXPAND_SHARE = 0.1, 0.06
 _MOST_TOPICS = 10
+_MOST_NAMED = 5
+_WORDING = "the exact wording"
 _MINUTES = 15
 """After how long the time is told again."""
 _END = (".", "!", "?", "…", ":", ";")
@@ -57,11 +59,20 @@ def summarize(request: SummaryRequest) -> str:
     return draft.text(order[:fits])
 
 
+def left_out(source: str, depth: int, summary: str) -> str:
+    """Name what a source speaks of and a summary of it does not."""
+    reading = read(source, depth)
+    told = {word.lower() for word in words_of(summary)}
+    missing = (topic for topic in traces.topics(reading, weigh(reading.passages)) if topic.lower() not in told)
+    return ", ".join(islice(missing, _MOST_NAMED)) or _WORDING
+
+
 class _Draft:
     """The summary for any choice of passages."""
 
     def __init__(self, reading: Reading, told: Sequence[Told], source: str, limit: int) -> None:
         self._limit = limit
+        self._count = len(told)
         self._files = _listing(FILES, traces.files(reading, source), limit, _FILES_SHARE)
         self._tools = traces.tools(reading)
         self._topics = traces.topics(reading, told)
@@ -76,7 +87,10 @@ class _Draft:
         # A word of no chosen passage is one of the others, so nobody has to look which they are.
         kept = {fact for each in chosen for fact in each.facts}
         left = (topic for topic in self._topics if topic.lower() not in kept)
-        return _listing(EXPAND, [*self._tools, *islice(left, _MOST_TOPICS)], self._limit, _EXPAND_SHARE)
+        items = [*self._tools, *islice(left, _MOST_TOPICS)]
+        if not items and (len(chosen) < self._count or not self._count):
+            items = [_WORDING]
+        return _listing(EXPAND, items, self._limit, _EXPAND_SHARE)
 
 
 def _lines(passages: Sequence[Passage]) -> Iterator[str]:

@@ -177,6 +177,8 @@ def _description(found: Description, budget_source: str) -> dict[str, Any]:
             "descendantCount": summary.descendants,
             "sourceMessageTokenCount": summary.source_tokens,
             "model": summary.model,
+            "level": summary.level,
+            "suspected": summary.suspected or None,
             "parentIds": list(found.sources),
             "childIds": list(found.consumers),
             "messageIds": list(found.message_ids),

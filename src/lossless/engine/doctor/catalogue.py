@@ -179,6 +179,13 @@ _ALL = (
         "{count} summaries were written without the model that is configured: `lcm repair` rewrites them.",
     ),
     Check(
+        "S18",
+        "warn",
+        "Every claim of a summary is found in its sources.",
+        "{count} summaries contain claims not found in their sources.",
+        "They are marked to be rewritten.",
+    ),
+    Check(
         "C02",
         "critical",
         "Every item of a context is there and stands for something.",

@@ -41,6 +41,7 @@ LOOK: dict[str, Callable[[Ward], Iterable[Fault]]] = {
     "S15": context.twice,
     "S16": summaries.witnesses,
     "S17": summaries.writers_missing,
+    "S18": summaries.suspects,
     "C02": context.nothing,
     "C04": context.order,
     "C05": context.beneath,

@@ -103,6 +103,10 @@ def orders(ward: Ward) -> Iterator[Fault]:
     yield from _texts("S10", ward.read.ordering, {"stale": 1, "tries": 0})
 
 
+def suspects(ward: Ward) -> Iterator[Fault]:
+    yield from _texts("S18", ward.read.suspected, {"stale": 1, "tries": 0})
+
+
 def _texts(
     check: str,
     found: Iterable[tuple[int, int, str]],

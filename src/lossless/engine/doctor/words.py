@@ -52,6 +52,7 @@ class Read(Struct):
     provisional: list[tuple[int, int, str]] = field(default_factory=list)
     longer: list[tuple[int, int, str]] = field(default_factory=list)
     ordering: list[tuple[int, int, str]] = field(default_factory=list)
+    suspected: list[tuple[int, int, str]] = field(default_factory=list)
     unknown: list[tuple[int, int, str]] = field(default_factory=list)
     repeated: list[tuple[int, int, str]] = field(default_factory=list)
     named: list[tuple[int, str]] = field(default_factory=list)
@@ -131,7 +132,19 @@ def read(store: Store, ids: Sequence[int]) -> Read:
     """Read every summary once."""
     found, said = Read(), set[tuple[int, int]]()
     with closing(store.everything_told(ids)) as told:
-        for identity, conversation, public_id, text, tokens, source_tokens, file_ids, model, level, stale in told:
+        for (
+            identity,
+            conversation,
+            public_id,
+            text,
+            tokens,
+            source_tokens,
+            file_ids,
+            model,
+            level,
+            stale,
+            faithful,
+        ) in told:
             this = (identity, conversation, public_id)
             if not text.strip():
                 found.empty.append(this)
@@ -145,6 +158,8 @@ def read(store: Store, ids: Sequence[int]) -> Read:
                 found.longer.append(this)
             if not stale and _ORDERLY.search(text) and orders(text, by_user=True):
                 found.ordering.append(this)
+            if not stale and faithful is not None and faithful < 1:
+                found.suspected.append(this)
             if model in ("", "unknown"):
                 found.unknown.append(this)
             if (key := (conversation, hash(text))) in said:

@@ -8,7 +8,7 @@ found is not thereby true of the same thing: two right names in each other's pla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from msgspec import Struct
@@ -17,12 +17,15 @@ from lossless.engine.faithful import figures, moments, names, polarity
 from lossless.engine.faithful.claims import Claim, Judged, Kind
 from lossless.engine.faithful.wording import PIECE, lowered
 
-__all__ = ["Claim", "Faithfulness", "Kind", "check", "check_own", "own_words"]
+__all__ = ["Claim", "Faithfulness", "Kind", "check", "check_own", "own_words", "without"]
 
 _FEW = 8
 _LABEL = re.compile(r"^(?:expand for details about|files):", re.I | re.M)
 _FRAME = re.compile(r"^(?:expand for details about|files):.*", re.I | re.M)
 _BULLET = re.compile(r"^[ \t]*(?:[-*•–—+>#]+|\(?\d{1,3}[.)])[ \t]+", re.M)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_LISTED = re.compile(r"^((?:expand for details about|files):)(.*)$", re.I)
+_WORDS = re.compile(r"[\w']+")
 _OWN_NOTE = re.compile(r"^\[(?:Truncated from|Capped|LCM fallback)[^\]\n]*\]$", re.M)
 
 
@@ -112,3 +115,34 @@ def _take_moments(text: str) -> tuple[list[moments.Mention], str]:
     times, rest = moments.read(low, set(PIECE.findall(low)))
     kept = (" " if now == " " else then for then, now in zip(text, rest, strict=True))
     return times, "".join(kept) if times else text
+
+
+def without(summary: str, claims: Iterable[Claim]) -> str:
+    """Return the summary without the sentences that make these claims, and without such entries of its last lines."""
+    wrong = [_plain(claim.text) for claim in claims]
+    lines = (_kept_of(line, wrong) for line in summary.split("\n"))
+    return "\n".join(line for line in lines if line is not None).strip()
+
+
+def _kept_of(line: str, wrong: list[str]) -> str | None:
+    """Return what stays of a line; None if nothing does."""
+    if listed := _LISTED.match(line):
+        entries = listed[2].split(",")
+        kept = [entry.strip() for entry in entries if not _claims(entry, wrong)]
+        return line if len(kept) == len(entries) else f"{listed[1]} {', '.join(kept) or 'none'}"
+    bullet = _BULLET.match(line)
+    head, said = (line[: bullet.end()], line[bullet.end() :]) if bullet else ("", line)
+    sentences = _SENTENCE.split(said)
+    told = [sentence for sentence in sentences if not _claims(sentence, wrong)]
+    if len(told) == len(sentences):
+        return line
+    return f"{head}{' '.join(told)}" if told else None
+
+
+def _claims(sentence: str, wrong: list[str]) -> bool:
+    said = _plain(sentence)
+    return any(claim in said for claim in wrong)
+
+
+def _plain(text: str) -> str:
+    return f" {' '.join(_WORDS.findall(lowered(text).replace('’', chr(39))))} "
