@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lossless import Conversation, Lossless, Message, Settings, Summary, SummaryRequest, Text, ToolCall
 from lossless.errors import InvalidInput, SummarizerAuth, SummarizerUnavailable
+from lossless.events import Event
 from lossless.formats import openai_chat
 from lossless.model import Compaction, StoredMessage
 from lossless.store.base import Store
@@ -406,3 +407,30 @@ def test_the_promise_through_any_history_and_any_summariser(
             chat.compact(200)
             assert_promise(chat)
         assert [m.message for m in chat.messages()] == messages
+
+
+def test_a_turn_without_a_window_is_stored_and_one_warning_says_what_is_assumed(database: str) -> None:
+    told: list[Event] = []
+    with Lossless.open(database, on_event=told.append) as lcm:
+        chat = lcm.conversation("k")
+        assert len(chat.after_turn(turns(1)).stored) == len(turns(1))
+        assert chat.after_turn([Message.user("more")]).stored
+        assert chat.compact().stop == "below threshold"
+    assert [event.name for event in told] == ["window.assumed"]
+    assert "128,000" in told[0].message
+
+
+@pytest.mark.parametrize("window", [WINDOW, 100_000, 1_000_000])
+def test_a_forced_compaction_goes_to_its_target_and_no_further(database: str, window: int) -> None:
+    with open_small(database, short) as lcm:
+        ends = []
+        for force in (False, True):
+            chat = lcm.conversation(f"forced {force}")
+            chat.ingest(turns(40))
+            target = chat.status().context_tokens * 3 // 4
+            ends.append(chat.compact(window, target=target, force=force).tokens_after)
+            assert ends[-1] <= target
+        floor = lcm.conversation("floor")
+        floor.ingest(turns(40))
+        assert floor.compact(window, target=1).tokens_after < ends[0]
+        assert ends[0] == ends[1]

@@ -414,13 +414,13 @@ class AsyncConversation:
         return await _run(self._chat.bootstrap, path, format)
 
     async def after_turn(
-        self, messages: Iterable[Message], window: int, *, observed: int = 0, model: str | None = None
+        self, messages: Iterable[Message], window: int | None = None, *, observed: int = 0, model: str | None = None
     ) -> Ingested:
         return await _run(self._chat.after_turn, messages, window, observed=observed, model=model)
 
     async def compact(
         self,
-        window: int,
+        window: int | None = None,
         *,
         force: bool = False,
         target: int | None = None,

@@ -312,14 +312,15 @@ class Conversation:
         return [self._exact(row.id, each) for each in self._store.messages(row.id, after=after, limit=limit)]
 
     def after_turn(
-        self, messages: Iterable[Message], window: int, *, observed: int = 0, model: str | None = None
+        self, messages: Iterable[Message], window: int | None = None, *, observed: int = 0, model: str | None = None
     ) -> Ingested:
         """Ingest what a turn brought; then compact if it is worth while for a model of that window, or have it done.
 
         By default (`proactive_threshold_compaction_mode` = "deferred") it is owed, and done in the background once the
-        conversation is idle: no turn waits for a summary. `observed` is the prompt the host measured, `model` the
-        host's model, for rules that name one.
+        conversation is idle: no turn waits for a summary. Without a `window` 128,000 tokens are assumed, with one warning.
+        `observed` is the prompt the host measured, `model` the host's model, for rules that name one.
         """
+        window = self._lcm._window(window)
         _refuse_sizes(window, observed=observed)
         done = self._take(messages, is_turn=True)
         if self._closed_to:
@@ -365,7 +366,7 @@ class Conversation:
 
     def compact(
         self,
-        window: int,
+        window: int | None = None,
         *,
         force: bool = False,
         target: int | None = None,
@@ -374,16 +375,16 @@ class Conversation:
     ) -> Compaction:
         """Put summaries in the place of old runs, as far as it is worth it for a model of that window.
 
-        Does nothing below the threshold, unless `force` says so; `target` asks for a number of tokens; `observed` is the
-        prompt a host has measured, `model` the host's model. Nothing is ever lost: every summary leads back to its
-        messages.
+        Does nothing below the threshold, unless `force` says so; `target` asks for a number of tokens, and no more is
+        compacted than that takes; `observed` is the prompt a host has measured, `model` the host's model. Nothing is ever
+        lost: every summary leads back to its messages.
         """
         job = self.job(window, force=force, target=target, observed=observed, model=model)
         return job if isinstance(job, Compaction) else job.run()
 
     def job(
         self,
-        window: int,
+        window: int | None = None,
         *,
         force: bool = False,
         target: int | None = None,
@@ -392,6 +393,7 @@ class Conversation:
         pause: Callable[[], bool] | None = None,
     ) -> Job | Compaction:
         """A compaction ready to be driven, or what came of it where there is nothing to do."""
+        window = self._lcm._window(window)
         _refuse_sizes(window, target=target, observed=observed)
         row = self._row()
         if row is None or not row.active or self._closed_to:

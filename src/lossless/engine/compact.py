@@ -123,8 +123,8 @@ def compact(
 ) -> Flow:
     """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`.
 
-    `observed` is the prompt a host has measured; with `force` and without it, a full window is assumed. The flow ends when
-    it is `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
+    `observed` is the prompt a host has measured; with `force` and without it, the prompt is taken to be too large, and at
+    least one run is compacted. The flow ends when it is `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
     """
     limits = plan.limits(settings, window, key=conversation.key, model=model)
     deadline = now() + settings.sweep_deadline_ms / 1000
@@ -132,7 +132,7 @@ def compact(
     work.look()
     before = work.tokens
     if target is not None:
-        yield from _until_under(work, target, observed or (limits.budget if force else 0))
+        yield from _until_under(work, target, observed, at_least_once=force and not observed)
     elif force or plan.is_due(work.items, limits, settings, observed):
         over = max(before, observed) > limits.threshold
         leaf_only = not force and (settings.compaction_trigger == "leaf" or not over)
@@ -146,10 +146,12 @@ def compact(
     return work.done(before)
 
 
-def _until_under(work: Work, target: int, observed: int) -> Generator[SummaryRequest, Reply, None]:
-    """Sweeps, until the context is below a number of tokens or nothing more is gained."""
+def _until_under(
+    work: Work, target: int, observed: int, *, at_least_once: bool = False
+) -> Generator[SummaryRequest, Reply, None]:
+    """Sweep until the context is below a number of tokens or nothing more is gained."""
     work.deadline = work.now() + work.settings.compact_until_under_deadline_ms / 1000
-    if max(work.tokens, observed) < target:
+    if max(work.tokens, observed) < target and not at_least_once:
         return
     # A prompt that is just the target is not under it yet.
     goal = max(1, min(target - max(0, observed - work.tokens), work.tokens - 1))
