@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless import config
+from lossless import Lossless, config
 from lossless.config import Setting, Settings, Source, catalogue, load, redact_url, resolve
-from lossless.errors import ConfigError
+from lossless.errors import ConfigError, InvalidInput
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
 
@@ -41,10 +41,11 @@ def complaint(
     environment: Mapping[str, str] | None = None,
     *,
     arguments: Mapping[str, object] | None = None,
+    plugin: Mapping[str, object] | None = None,
     file: Path | None = None,
 ) -> str:
     with pytest.raises(ConfigError) as caught:
-        load(arguments, environment=environment or {}, file=file)
+        load(arguments, plugin=plugin, plugin_name="openclaw", environment=environment or {}, file=file)
     return str(caught.value)
 
 
@@ -143,6 +144,45 @@ def test_each_source_overrides_the_ones_before_it(toml: Path) -> None:
     assert loaded.sources["max_sweep_iterations"] == Source("argument", "arguments", 6)
     assert loaded.sources["condensed_min_fanout"] == Source("default", "default", 4)
     assert loaded.sources.keys() == catalogue().keys()
+
+
+def test_a_plugin_stands_between_the_file_and_the_environment(toml: Path) -> None:
+    toml.write_text("fresh_tail_count = 2\nleaf_min_fanout = 3\nmax_sweep_iterations = 4\ncondensed_min_fanout = 5")
+    loaded = resolve(
+        {"max_sweep_iterations": 30},
+        plugin={"leafMinFanout": 10, "max_sweep_iterations": 10, "condensedMinFanout": 10, "semantic": None},
+        plugin_name="openclaw",
+        environment={"LCM_CONDENSED_MIN_FANOUT": "20", "LCM_MAX_SWEEP_ITERATIONS": "20"},
+        file=toml,
+    )
+    assert loaded.settings == Settings(
+        fresh_tail_count=2, leaf_min_fanout=10, condensed_min_fanout=20, max_sweep_iterations=30
+    )
+    assert loaded.sources["leaf_min_fanout"] == Source("plugin", "openclaw", 10)
+    told = complaint(plugin={"freshTialCount": 1, "leafMinFanout": "many"})
+    assert told.splitlines() == [
+        "openclaw: freshTialCount is not a setting. Did you mean fresh_tail_count?",
+        'openclaw: leafMinFanout: "many" is not a whole number.',
+    ]
+
+
+def test_a_host_opens_a_database_with_its_plugins_configuration(
+    tmp_path: Path, toml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toml.write_text("fresh_tail_count = 2\nleaf_min_fanout = 3")
+    monkeypatch.setenv("LCM_CONFIG", str(toml))
+    monkeypatch.setenv("LCM_MAX_SWEEP_ITERATIONS", "9")
+    plugin = {"leafMinFanout": 5, "maxSweepIterations": 8, "database_path": str(tmp_path / "plugin.db")}
+    with Lossless.open(plugin=plugin, plugin_name="openclaw") as lcm:
+        found = lcm.settings
+        assert (found.fresh_tail_count, found.leaf_min_fanout, found.max_sweep_iterations) == (2, 5, 9)
+        assert lcm.location == str(tmp_path / "plugin.db")
+        findings = lcm.doctor().findings
+        assert any("leaf_min_fanout in lcm.toml is overridden by openclaw" in str(each) for each in findings)
+    with Lossless.open(tmp_path / "given.db", plugin=plugin) as lcm:
+        assert lcm.location == str(tmp_path / "given.db")
+    with pytest.raises(InvalidInput, match="exclude each other"):
+        Lossless.open(settings=Settings(), plugin=plugin)
 
 
 def test_every_setting_can_be_written_in_every_source(toml: Path) -> None:

@@ -2,7 +2,8 @@
 
 `Settings` is the schema, the defaults and the documentation at once; a test holds
 `docs/reference/configuration.md` to it. Nobody else reads `lcm.toml` or an `LCM_` variable
-(`settingsfile` changes the file). Each source overrides the ones before it: defaults, `lcm.toml`, the environment, arguments.
+(`settingsfile` changes the file). Each source overrides the ones before it: defaults, `lcm.toml`, a host plugin's
+configuration, the environment, arguments.
 
 A configuration is never taken from the working directory: a cloned repository could otherwise
 send an agent's memory to a database of its own choice.
@@ -275,7 +276,7 @@ class Setting(Struct, frozen=True):
 class Source(Struct, frozen=True):
     """Where the value of a setting came from, and what was written there (a password hidden)."""
 
-    kind: Literal["default", "file", "environment", "argument"]
+    kind: Literal["default", "file", "plugin", "environment", "argument"]
     where: str
     raw: object
 
@@ -320,24 +321,30 @@ def spellings(name: str) -> set[str]:
 def load(
     arguments: Mapping[str, object] | None = None,
     *,
+    plugin: Mapping[str, object] | None = None,
+    plugin_name: str = "plugin",
     environment: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Settings:
     """The settings in force; `resolve` tells where each came from as well."""
-    return resolve(arguments, environment=environment, file=file).settings
+    found = resolve(arguments, plugin=plugin, plugin_name=plugin_name, environment=environment, file=file)
+    return found.settings
 
 
 def resolve(
     arguments: Mapping[str, object] | None = None,
     *,
+    plugin: Mapping[str, object] | None = None,
+    plugin_name: str = "plugin",
     environment: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Loaded:
     """Read every source. Whatever is wrong in any of them is told in one `ConfigError`, a line each.
 
-    An argument that is None counts as not given. `file` is read in place of `config_path()`.
+    An argument that is None counts as not given. `plugin` is a host plugin's configuration, and `plugin_name` how it is
+    called where a value came from. `file` is read in place of `config_path()`.
     """
-    loaded = look(arguments, environment=environment, file=file)
+    loaded = look(arguments, plugin=plugin, plugin_name=plugin_name, environment=environment, file=file)
     if loaded.problems:
         raise ConfigError("\n".join(loaded.problems))
     return loaded
@@ -346,6 +353,8 @@ def resolve(
 def look(
     arguments: Mapping[str, object] | None = None,
     *,
+    plugin: Mapping[str, object] | None = None,
+    plugin_name: str = "plugin",
     environment: Mapping[str, str] | None = None,
     file: Path | None = None,
     check: Check | None = None,
@@ -357,6 +366,7 @@ def look(
     environment = os.environ if environment is None else environment
     found = _Found()
     found.in_file(file, environment)
+    found.in_table("plugin", plugin_name, plugin or {})
     found.in_environment(environment)
     found.in_table("argument", "arguments", arguments or {})
     found.in_pairs()
@@ -474,7 +484,7 @@ class _Found(Struct):
                 self.unknown("environment", variable, name)
 
     def in_table(
-        self, kind: Literal["file", "argument"], where: str, table: Mapping[str, object], *, base: str = ""
+        self, kind: Literal["file", "plugin", "argument"], where: str, table: Mapping[str, object], *, base: str = ""
     ) -> None:
         written_as: dict[str, str] = {}
         for written, value in table.items():

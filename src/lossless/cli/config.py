@@ -28,8 +28,9 @@ class _Config(Group):
 def config() -> None:
     """The settings in force, where each comes from, and how to change one.
 
-    Each source overrides the ones before it: the defaults, lcm.toml, LCM_ variables, options of a command. Passwords
-    in addresses are never shown.
+    Each source overrides the ones before it: the defaults, lcm.toml, a host plugin's configuration, LCM_ variables,
+    options of a command. What a host plugin passes to its own process is not seen here. Passwords in addresses are never
+    shown.
     """
 
 

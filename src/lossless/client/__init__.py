@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
@@ -134,6 +134,8 @@ class Lossless(Looking, Tracing):
         database: str | Path | None = None,
         *,
         settings: Settings | None = None,
+        plugin: Mapping[str, object] | None = None,
+        plugin_name: str = "plugin",
         summarizer: str | Function | Summarizer | None = None,
         owner: str | None = None,
         read_only: bool = False,
@@ -142,7 +144,8 @@ class Lossless(Looking, Tracing):
     ) -> Self:
         """Open a database, made if it is not there: a path, a `postgresql://` URL, or what the settings say.
 
-        Without `settings` they are read from `lcm.toml` and the environment. `owner` is whose memory this is
+        Without `settings` they are read from `lcm.toml`, `plugin` (a host plugin's configuration, named `plugin_name` where
+        a value's source is shown) and the environment, the later before the earlier. `owner` is whose memory this is
         ("default" if nobody says): other owners' conversations do not exist here. `summarizer` is "provider/model",
         "command:...", "extractive" or a function of a `SummaryRequest`; otherwise the settings decide.
         """
@@ -152,10 +155,15 @@ class Lossless(Looking, Tracing):
             raise InvalidInput(
                 f"settings={type(settings).__name__} is not Settings.", hint="Use lossless.Settings(...)."
             )
+        if settings is not None and plugin:
+            raise InvalidInput(
+                "settings and plugin exclude each other: settings are complete as they are.",
+                hint="Give plugin alone, or merge it yourself with lossless.config.resolve(plugin=...).",
+            )
         given = {} if database is None else {"database_path": str(database)}
         loaded = None
         if settings is None:
-            loaded = config.resolve(given)
+            loaded = config.resolve(given, plugin=plugin, plugin_name=plugin_name)
             settings = loaded.settings
             for warning in loaded.warnings:
                 guarded(on_event)(Event("config.ignored", warning, "warning"))

@@ -17,7 +17,7 @@ def settings(ward: Ward) -> Iterator[Fault]:
     for name, source in written.sources.items():
         if source.kind != "file":
             continue
-        if ward.loaded.sources[name].kind == "environment":
+        if ward.loaded.sources[name].kind in ("plugin", "environment"):
             where = ward.loaded.sources[name].where
             yield Fault("K01", None, name, told=f"{name} in {_literal(source.where)} is overridden by {where}.")
         value = getattr(written.settings, name)
