@@ -23,7 +23,9 @@ from lossless.cli import cli
 from lossless.engine.promise import broken
 from lossless.errors import InvalidInput, NotFound, StoreReadOnly
 from lossless.model import Forgotten, StoredMessage, SummaryRequest, ToolCall
+from lossless.store.sql import SQLStore
 from lossless.store.sqlite import SQLiteStore
+from lossless.tools import tools
 from tests.test_compaction import SMALL, WINDOW, assert_promise, expanded, short, turns
 
 RAW, DEEP, LARGE = "zyzzyvaplum", "quixotrywharf", "jabberwockfjord"
@@ -507,3 +509,118 @@ def test_a_word_of_the_tables_own_is_no_false_alarm(tmp_path: Path) -> None:
         chat.ingest([Message.user("Does anything of the conversation continue?", event_id="a")])
         done = lcm.forget("k", apply=True)
     assert (done.left, done.elsewhere) == (0, ())
+
+
+class Meanwhile:
+    """A model that is still writing, from what it was shown, when the deep word is forgotten by somebody else."""
+
+    def __init__(self, database: str, tmp_path: Path) -> None:
+        self._database, self._tmp_path = database, tmp_path
+        self.message = 0
+        self.armed = False
+        self.came = 0
+
+    def __call__(self, request: SummaryRequest) -> str:
+        written = telling(request)
+        if self.armed and DEEP in (request.previous or "") and DEEP not in request.source:
+            self.armed, self.came = False, self.came + 1
+            with opened(self._database, self._tmp_path) as other:
+                assert other.conversation("k").forget(self.message, apply=True).applied
+        return written
+
+
+def assert_gone(lcm: Lossless, chat: Conversation, database: str, tmp_path: Path) -> None:
+    assert not chat.grep(DEEP)
+    assert not [each.id for each in chat.summaries() if DEEP in each.text]
+    assert broken(lcm._store, chat.status().id) == []
+    assert_promise(chat)
+    assert not lcm._store.holding([DEEP])
+
+
+def test_a_summary_whose_previous_context_was_forgotten_while_it_was_written_is_refused(
+    database: str, tmp_path: Path
+) -> None:
+    slow = Meanwhile(database, tmp_path)
+    with opened(database, tmp_path) as lcm:
+        lcm._named = slow
+        chat = lcm.conversation("k")
+        chat.ingest(history())
+        slow.message, slow.armed = named(chat, "deep").id, True
+        assert chat.compact(WINDOW).stop == "moved"
+        assert slow.came == 1
+        chat.compact(WINDOW)
+        assert_gone(lcm, chat, database, tmp_path)
+
+
+@pytest.mark.parametrize("verb", ["rewrite", "repair", "drain"])
+def test_a_text_made_anew_from_forgotten_previous_context_is_refused(database: str, tmp_path: Path, verb: str) -> None:
+    slow = Meanwhile(database, tmp_path)
+    with opened(database, tmp_path) as lcm:
+        lcm._named = slow
+        chat = grown(lcm)
+        slow.message = named(chat, "deep").id
+        if verb != "rewrite":  # as if no model had been there for those that follow
+            store = lcm._store
+            assert isinstance(store, SQLStore)
+            with store.transaction():
+                for each in [row.id for row in store.summaries(chat.status().id) if not row.depth][1:4]:
+                    store.run("UPDATE summary SET level = 'extractive', model = 'extractive' WHERE id = :id", id=each)
+        slow.armed = True
+        match verb:
+            case "drain":
+                lcm.drain()
+            case "repair":
+                chat.repair(apply=True)
+            case _:
+                chat.rewrite(all=True, apply=True)
+        assert slow.came == 1
+        assert_gone(lcm, chat, database, tmp_path)
+
+
+def test_a_word_that_others_use_too_is_no_trace_of_what_was_forgotten(database: str, tmp_path: Path) -> None:
+    common = "Please write about question words when this comes round again tomorrow."
+    with opened(database, tmp_path) as lcm:
+        lcm._named = lambda request: f"{short(request)} They write and come round again about words."
+        chat = lcm.conversation("k")
+        said = turns(120)
+        said[3] = Message.user(f"{common} {DEEP}", event_id="deep")
+        said[150] = Message.user("Somebody else would write: come round again tomorrow, please.", event_id="other")
+        chat.ingest(said)
+        chat.compact(WINDOW)
+        done = chat.forget(named(chat, "deep").id, apply=True)
+        assert len(done.summaries) <= 1 + max(each.depth for each in chat.summaries())
+        assert len([each for each in chat.summaries() if each.model != "extractive"]) > 10
+
+
+def test_the_receipt_is_the_same_on_both_databases_and_whatever_the_punctuation(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(
+            [
+                Message.user('Is it "jabberwock!!", (quixotry), or zyzzyva?!', event_id="a"),
+                Message.assistant("I see: jabberwock, quixotry - and zyzzyva.", event_id="b"),
+                Message("assistant", (ToolCall("c1", "look", '{"at": "jabberwock"}'),), event_id="c"),
+            ]
+        )
+        other, call = (each.id for each in chat.messages()[1:3])
+        done = chat.forget(chat.messages()[0].id, apply=True)
+        assert (done.sought, done.left, done.complete) == (4, 0, True)
+        assert set(done.elsewhere) == {f"msg#{other}", f"msg#{call}"}
+
+
+def test_the_ledger_of_grants_forgets_what_was_searched_for(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user(f"The word is {RAW}.", event_id="a"), Message.user("Another.", event_id="b")])
+        grant = chat.grant(max_tokens=5_000)
+        kit = tools(chat, grant)
+        kit.call("lcm_grep", {"pattern": RAW})
+        kit.call("lcm_describe", {"id": f"msg#{chat.messages()[1].id}"})
+        assert any(RAW in read.what for read in lcm._store.reads(grant))
+        done = chat.forget(chat.messages()[0].id, apply=True)
+        reads = lcm._store.reads(grant)
+        assert not any(RAW in read.what for read in reads)
+        assert [read.verb for read in reads] == ["lcm_grep", "lcm_describe"]
+        assert reads[1].what.endswith(str(chat.messages()[1].id))
+        assert done.elsewhere == ()
+    assert_nowhere(tmp_path, database, RAW)

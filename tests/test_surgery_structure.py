@@ -353,3 +353,17 @@ def test_any_sequence_of_work_keeps_the_promise_on_a_server(
     emptied: Callable[[], str], actions: list[tuple[str, int]]
 ) -> None:
     _lives(emptied(), actions)
+
+
+def test_the_id_of_a_purged_summary_is_never_given_again_so_that_its_purge_can_be_undone(deep: Lossless) -> None:
+    chat, store = deep.conversation("k"), deep._store
+    newest = max(store.summaries(chat.status().id), key=lambda row: row.id)
+    before = chat.context()
+    done = chat.dissolve(newest.public_id, apply=True, purge=True)
+    other = deep.conversation("other")
+    other.ingest(turns(60))
+    assert other.compact(ROOM, force=True).summaries
+    assert done.operation is not None
+    deep.undo(done.operation)
+    assert chat.context() == before
+    whole(deep)

@@ -59,7 +59,7 @@ class Told(Struct, frozen=True):
     descendants: int
     file_ids: tuple[str, ...]
     revisions: tuple[TextAt, ...] = ()
-    """Of summaries among the sources: which text of each was told."""
+    """Which texts of summaries the prompt holds, sources and previous context: a draft is void once one of them changed."""
 
 
 class Draft(Struct, frozen=True, dict=True):
@@ -85,7 +85,10 @@ def of_messages(
     tokens = sum(row.tokens for row in rows)
     files = source.file_ids([row.text for row in rows])
     vouching = _joined(previous), _evidence(previous)
-    return Told(0, text, estimate(text), tokens, *vouching, min(times), max(times), tokens, 0, files)
+    return Told(
+        *(0, text, estimate(text), tokens, *vouching, min(times), max(times), tokens, 0, files),
+        revisions=_texts(previous),
+    )
 
 
 def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], settings: Settings) -> Told:
@@ -106,8 +109,12 @@ def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], set
         sum(row.source_tokens for row in rows),
         sum(row.descendants + 1 for row in rows),
         tuple(dict.fromkeys([*known, *source.file_ids([row.text for row in rows])])),
-        tuple((row.id, row.revision, row.created_at) for row in rows),
+        _texts([*previous, *rows]),
     )
+
+
+def _texts(rows: Sequence[SummaryRow]) -> tuple[TextAt, ...]:
+    return tuple((row.id, row.revision, row.created_at) for row in rows)
 
 
 def _joined(previous: Sequence[SummaryRow]) -> str | None:

@@ -1,21 +1,23 @@
 """Take words away for good: messages, and everything that was derived from them.
 
-First what would go, then in one transaction: the messages become tombstones, summaries that were made from them are made anew
-from what is left (without a model, so that nothing waits; a model makes them anew later), and what nothing is left of goes. Then
-the database is written anew without the deleted bytes, and searched for them. If it is cut off in between, the same call, or any
-other of its kind, completes it. There is no way back.
+First the plan, then many short transactions, so that no host waits long: messages become tombstones, summaries made from them
+are rewritten from what is left (without a model; a model rewrites them later), and those of which nothing is left go. Texts are
+made outside of transactions and put in place only if nothing they were made from changed. It is repeated until nothing is left,
+since others go on writing. Then the deleted bytes are overwritten, and searched for. If it is cut off in between, the promise
+holds, and the same call, or any other of its kind, completes it. There is no way back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import closing
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from lossless.config import Settings
@@ -37,13 +39,16 @@ Target: TypeAlias = tuple[ConversationRow, Sequence[int] | None]
 """A conversation, and the seqs of its messages that are to be forgotten; None for all of it."""
 
 _MARK = "forgetting"
-"""The guard that says that bytes of deleted words may still be there, and in which files."""
+"""The guard that says what is not complete: payloads to be removed, summaries to be rewritten, bytes to be overwritten."""
 _LEFT = "forgotten files"
 """The guard that names files that were left, because another database may use them."""
 _BLOCK = 1 << 20
 _MOST_NAMED = 20
 """Of how many words it is told where else they stand."""
-_WORD = re.compile(r"\w{4,}")
+_AT_ONCE = 200
+"""How many messages are buried in one transaction."""
+_MOST_ROUNDS = 20
+_WORD = re.compile(r"\w+")
 _FRAME = STOP_WORDS | {
     "expand",
     "details",
@@ -57,6 +62,7 @@ _FRAME = STOP_WORDS | {
     "context",
 }
 """Words that say nothing, or that a summary has of its own."""
+_LEAST, _LEAST_NUMBER, _PHRASE = 4, 3, 3
 _MESSAGE = re.compile(r"(?:msg#)?([0-9]{1,19})")
 
 
@@ -78,15 +84,29 @@ class _Going(Struct):
     row: ConversationRow
     seqs: list[int]
     whole: bool
-    made_anew: list[SummaryRow] = field(default_factory=list)
+    rewritten: list[SummaryRow] = field(default_factory=list)
     """Summaries that keep some of their sources, the shallowest first."""
     gone: list[SummaryRow] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     """The SHA-256 of files that nothing else mentions, by id."""
     pins: list[str] = field(default_factory=list)
     title: bool = False
-    words: list[str] = field(default_factory=list)
-    """By which the texts would be known again."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.seqs or self.rewritten or self.gone)
+
+
+class _Said(Struct):
+    """By what the words that go would be known again; kept while it takes several rounds."""
+
+    seqs: list[int]
+    needles: list[str]
+    words: set[str]
+    """Those that may tell of them."""
+    phrases: set[tuple[str, ...]]
+    since: int | None = None
+    """The first summary that may hold them."""
 
 
 class _Graph(Struct, frozen=True):
@@ -122,27 +142,48 @@ def span(store: Store, scope: Sequence[int], what: str | int, until: str | int |
 def forget(means: Means, targets: Sequence[Target], *, apply: bool, backups: bool = False) -> Forgotten:
     """What forgetting these messages takes away; with `apply` it is done, and there is no way back."""
     store = means.store
-    with store.erasing() if apply else store.snapshot():
-        if apply:
-            for row, _ in sorted(targets, key=lambda each: each[0].id):
-                store.hold(row.id)
-        going = [_collect(means, *target) for target in _reach(store, targets)]
-        told = _plan(means, going, copied=going[len(targets) :])
-        pending = store.guard(_MARK, hold=apply)
-        if apply and told.messages:
-            for each in going:
-                _erase(means, each)
-            pending = sorted({*(pending or ()), *(sha for each in going for sha in each.files.values())})
-            store.set_guard(_MARK, pending, _micros(means))
     if not apply:
-        return told
+        with store.snapshot():
+            return _planned(means, targets, {})[1]
+    _complete_rewriting(means)
+    said: dict[int, _Said] = {}
+    going, report = _round(means, targets, said)
+    for _ in range(_MOST_ROUNDS):
+        if all(each.is_empty for each in going):
+            break
+        for each in going:
+            _erase(means, each)
+        going, more = _round(means, targets, said)
+        report = replace(
+            report,
+            messages=report.messages + more.messages,
+            copied=report.copied + more.copied,
+            summaries=tuple(dict.fromkeys((*report.summaries, *more.summaries))),
+            gone=tuple(dict.fromkeys((*report.gone, *more.gone))),
+        )
     if backups:
         store.drop_copies()
         drop_archives(store, means.files)
+    pending = store.guard(_MARK)
     _remove_files(means)
-    words = list(dict.fromkeys(chain.from_iterable(each.words for each in going)))
-    done = replace(told, applied=True, backups=_copies(means), beyond=_beyond(means, going, done=True))
+    words = list(dict.fromkeys(chain.from_iterable(each.needles for each in said.values())))
+    done = replace(report, applied=True, backups=_copies(means), beyond=_beyond(means, going, done=True))
     return done if pending is None else _receipt(means, done, words, _finish(means))
+
+
+def _round(means: Means, targets: Sequence[Target], said: dict[int, _Said]) -> tuple[list[_Going], Forgotten]:
+    with means.store.snapshot():
+        return _planned(means, targets, said)
+
+
+def _planned(means: Means, targets: Sequence[Target], said: dict[int, _Said]) -> tuple[list[_Going], Forgotten]:
+    """What goes from each conversation, as of this moment."""
+    going = [_collect(means, *target, said) for target in _reach(means.store, targets)]
+    reached = {each.row.id for each in going}
+    # A conversation of which everything is buried by now may still hold words in a summary that came meanwhile.
+    late = [row for row in map(means.store.conversation_by_id, said.keys() - reached) if row]
+    going += [_collect(means, row, said[row.id].seqs, said) for row in late]
+    return going, _plan(means, going, copied=going[len(targets) :])
 
 
 def _micros(means: Means) -> int:
@@ -174,7 +215,8 @@ def _copied(digest: bytes) -> bytes:
 def _stored(store: Store, targets: Iterable[Target]) -> Iterator[MessageRow]:
     for row, seqs in targets:
         found = store.messages(row.id) if seqs is None else store.messages_at(row.id, seqs)
-        yield from (each for each in found if each.outside not in BURIED)
+        # What is said from now on is not meant.
+        yield from (each for each in found if each.outside not in BURIED and each.seq < row.next_seq)
 
 
 def _grouped(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
@@ -184,21 +226,49 @@ def _grouped(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
     return found
 
 
-def _collect(means: Means, row: ConversationRow, seqs: Sequence[int] | None) -> _Going:
-    store = means.store
+def _collect(
+    means: Means, row: ConversationRow, seqs: Sequence[int] | None, said: dict[int, _Said] | None = None
+) -> _Going:
+    store, known = means.store, {} if said is None else said
     rows = list(_stored(store, [(row, seqs)]))
     going = _Going(row, [each.seq for each in rows], seqs is None)
-    if not rows:
-        return going
-    texts = [each.text for each in rows]
-    written = [words for each in rows for words in (each.text, each.parts, each.meta) if words]
-    written += _other_texts(store, row.id, set(going.seqs))
-    _collect_summaries(store, going, texts)
-    _collect_files(store, going, written)
-    going.pins = [pin.id for pin in store.pins(row.id) if _is_pinned(pin, going, texts)]
-    going.title = bool(row.title) and (going.whole or any(_share(row.title or "", text) for text in texts))
-    going.words = needles([*texts, *_contents(means, going)])
+    if rows:
+        texts = [each.text for each in rows]
+        written = [words for each in rows for words in (each.text, each.parts, each.meta) if words]
+        written += _other_texts(store, row.id, set(going.seqs))
+        _collect_files(store, going, written)
+        going.pins = [pin.id for pin in store.pins(row.id) if _is_pinned(pin, going, texts)]
+        if row.id not in known:
+            known[row.id] = _heard(going.seqs, [*texts, *_contents(means, going)])
+        known[row.id].seqs = sorted({*known[row.id].seqs, *going.seqs})
+    if row.id in known:
+        _collect_summaries(store, going, known[row.id])
+        going.title = bool(row.title) and (
+            going.whole or bool(_own_words(store, known[row.id], row, [row.title or ""]))
+        )
     return going
+
+
+def _heard(seqs: list[int], texts: Sequence[str]) -> _Said:
+    words = {word for text in texts for word in _telling(text)}
+    return _Said(seqs, needles(texts), words, {phrase for text in texts for phrase in _phrases(text)})
+
+
+def _telling(text: str) -> Iterator[str]:
+    """The words of a text that may give it away."""
+    for word in _WORD.findall(text.casefold()):
+        least = _LEAST_NUMBER if any(map(str.isdigit, word)) else _LEAST
+        if len(word) >= least and word not in _FRAME:
+            yield word
+
+
+def _phrases(text: str) -> Iterator[tuple[str, ...]]:
+    """Three words in a row, of which one may give the text away."""
+    words = _WORD.findall(text.casefold())
+    for at in range(len(words) - _PHRASE + 1):
+        phrase = words[at : at + _PHRASE]
+        if any(True for _ in _telling(" ".join(phrase))):
+            yield tuple(phrase)
 
 
 def _is_pinned(pin: PinRow, going: _Going, texts: Sequence[str]) -> bool:
@@ -207,8 +277,9 @@ def _is_pinned(pin: PinRow, going: _Going, texts: Sequence[str]) -> bool:
 
 
 def _share(one: str, other: str) -> bool:
-    """Whether one of two texts holds the other."""
-    return bool(one.strip() and other.strip()) and (one in other or other in one)
+    """Whether one of two texts holds the other, and that says anything."""
+    one, other = one.strip(), other.strip()
+    return (one in other and any(True for _ in _telling(one))) or (other in one and any(True for _ in _phrases(other)))
 
 
 def _other_texts(store: Store, conversation_id: int, seqs: set[int]) -> list[str]:
@@ -217,14 +288,14 @@ def _other_texts(store: Store, conversation_id: int, seqs: set[int]) -> list[str
     return [words for identity, *both in rows if identity % SPAN in seqs for words in both if words]
 
 
-def _collect_summaries(store: Store, going: _Going, texts: Sequence[str]) -> None:
+def _collect_summaries(store: Store, going: _Going, said: _Said) -> None:
     """Which summaries lose their text: those made from these messages, from them in turn, and those that tell of them."""
     graph, seqs = _graph(store, going.row.id), set(going.seqs)
     lost = {leaf for leaf, below in graph.messages.items() if not seqs.isdisjoint(below)}
     if lost:
-        words = {word for text in texts for word in _WORD.findall(text) if word.lower() not in _FRAME}
-        later = [row for row in graph.rows.values() if row.id > min(lost) and row.id not in lost]
-        lost |= {row.id for row in later if _tells(store, going.row.id, row, graph, seqs, words)}
+        said.since = min(lost | ({said.since} if said.since else set()))
+    if said.since is not None:
+        lost |= set(_traces(store, going.row, graph, lost, said))
     empty: set[int] = set()
     for row in sorted(graph.rows.values(), key=lambda row: (row.depth, row.id)):
         sources = graph.sources.get(row.id, [])
@@ -235,7 +306,48 @@ def _collect_summaries(store: Store, going: _Going, texts: Sequence[str]) -> Non
             empty.add(row.id)
             going.gone.append(row)
         else:
-            going.made_anew.append(row)
+            going.rewritten.append(row)
+
+
+def _traces(store: Store, conversation: ConversationRow, graph: _Graph, lost: set[int], said: _Said) -> Iterator[int]:
+    """Later summaries that hold the words: whoever wrote them was shown what came before.
+
+    A word counts if no message that stays has it, three words in a row if the summary's own sources lack them.
+    """
+    later = [row for row in graph.rows.values() if row.id > (said.since or 0) and row.id not in lost]
+    own = _own_words(store, said, conversation, [row.text for row in later])
+    for row in later:
+        if not own.isdisjoint(_telling(row.text)):
+            yield row.id
+        elif phrases := said.phrases.intersection(_phrases(row.text)):
+            sources = _source_texts(store, conversation.id, row, graph, said)
+            if not phrases.issubset(phrase for text in sources for phrase in _phrases(text)):
+                yield row.id
+
+
+def _own_words(store: Store, said: _Said, conversation: ConversationRow, texts: Sequence[str]) -> set[str]:
+    """Of the words that go, those that stand in these texts and in nothing that stays or was written before."""
+    shared = said.words.intersection(word for text in texts for word in _telling(text))
+    if not shared:
+        return shared
+    for row in store.summaries(conversation.id):
+        if said.since is not None and row.id < said.since:
+            shared.difference_update(_telling(row.text))
+    gone = set(said.seqs)
+    with closing(store.part("message", conversation.id, ("id", "text", "parts", "meta"))) as rows:
+        for identity, *words in rows:
+            if not shared:
+                break
+            if identity % SPAN not in gone:
+                shared.difference_update(word for each in words if each for word in _telling(each))
+    return shared
+
+
+def _source_texts(store: Store, conversation_id: int, row: SummaryRow, graph: _Graph, said: _Said) -> Iterator[str]:
+    seqs = [seq for seq in graph.messages.get(row.id, ()) if seq not in said.seqs]
+    for each in store.messages_at(conversation_id, seqs) if seqs else ():
+        yield f"{each.text} {each.parts} {each.meta}"
+    yield from (graph.rows[each].text for each in graph.sources.get(row.id, ()) if each in graph.rows)
 
 
 def _graph(store: Store, conversation_id: int) -> _Graph:
@@ -247,19 +359,6 @@ def _graph(store: Store, conversation_id: int) -> _Graph:
             (one, other) for one, other in store.part("summary_source", conversation_id, ("summary_id", "source_id"))
         ),
     )
-
-
-def _tells(store: Store, conversation_id: int, row: SummaryRow, graph: _Graph, seqs: set[int], words: set[str]) -> bool:
-    """Whether a summary has words of these messages that its own sources lack: who wrote it was shown what came before."""
-    shared = words.intersection(_WORD.findall(row.text))
-    if not shared:
-        return False
-    own = [seq for seq in graph.messages.get(row.id, ()) if seq not in seqs]
-    said = [
-        f"{each.text} {each.parts} {each.meta}" for each in (store.messages_at(conversation_id, own) if own else ())
-    ]
-    said += [graph.rows[each].text for each in graph.sources.get(row.id, ()) if each in graph.rows]
-    return not shared.issubset(word for text in said for word in _WORD.findall(text))
 
 
 def _collect_files(store: Store, going: _Going, written: Sequence[str]) -> None:
@@ -294,7 +393,7 @@ def _plan(means: Means, going: Sequence[_Going], copied: Sequence[_Going]) -> Fo
         key=going[0].row.key,
         messages=sum(len(each.seqs) for each in going),
         copied=sum(len(each.seqs) for each in copied),
-        summaries=tuple(row.public_id for each in going for row in each.made_anew),
+        summaries=tuple(row.public_id for each in going for row in each.rewritten),
         gone=tuple(row.public_id for each in going for row in each.gone),
         files=tuple(name for each in going for name in each.files),
         vectors=sum(vectors for vectors, _ in beside),
@@ -345,28 +444,123 @@ def _left(means: Means, names: Sequence[str]) -> Iterator[str]:
 
 
 def _erase(means: Means, going: _Going) -> None:
-    store, conversation_id, now = means.store, going.row.id, _micros(means)
-    store.unlink(conversation_id, going.seqs)
-    for row in going.gone:
-        store.drop_summary(conversation_id, row.id)
-    for row in going.made_anew:
-        told = _told(store, conversation_id, row, means.settings)
-        draft = _without_model(told, means)
-        store.reword(conversation_id, row, as_row(told, draft, means.templates(), means.now()))
-    for pin in going.pins:
-        store.remove_pin(conversation_id, pin)
-    store.bury(conversation_id, going.seqs, "forgotten", now)
-    store.clear(conversation_id, going.seqs, title=going.title)
-    store.remove_files(conversation_id, list(going.files))
+    """Take away what was collected, in transactions of a few rows each, after each of which the promise holds."""
+    store, conversation_id = means.store, going.row.id
+    with store.erasing():
+        store.hold(conversation_id)
+        _note(means, files=going.files.values(), rewriting=[(conversation_id, row.id) for row in going.rewritten])
+        for pin in going.pins:
+            store.remove_pin(conversation_id, pin)
+        store.remove_files(conversation_id, list(going.files))
+        store.clear(conversation_id, [], title=going.title)
+    seqs = set(going.seqs)
+    for row in sorted((*going.rewritten, *going.gone), key=lambda row: (row.depth, row.id)):
+        _rewrite(means, conversation_id, row.id, seqs)
+    # Those that are below no summary.
+    for first in range(0, len(going.seqs), _AT_ONCE):
+        with store.erasing():
+            _bury(means, conversation_id, going.seqs[first : first + _AT_ONCE])
+    with store.erasing():
+        store.hold(conversation_id)
+        # Once more: somebody may have written to the history of operations meanwhile.
+        store.clear(conversation_id, [], title=False)
 
 
-def _told(store: Store, conversation_id: int, row: SummaryRow, settings: Settings) -> Told:
+def _bury(means: Means, conversation_id: int, seqs: Sequence[int]) -> None:
+    means.store.bury(conversation_id, seqs, "forgotten", _micros(means))
+    means.store.clear(conversation_id, seqs, title=False)
+
+
+def _rewrite(means: Means, conversation_id: int, summary_id: int, seqs: Set[int]) -> None:
+    """Another text for a summary, from what is left of its sources; or none, if nothing is.
+
+    The text is made before the transaction, which then looks whether it was made from what is there.
+    """
+    store = means.store
+    for _ in range(_MOST_ROUNDS):
+        row = next(iter(store.summaries(conversation_id, [summary_id])), None)
+        if row is None:  # it went with the last of its sources
+            with store.transaction():
+                _note(means, rewritten=(conversation_id, summary_id))
+            return
+        below, sources = store.sources(conversation_id, row.id)
+        left = [seq for seq in below if seq not in seqs]
+        report = _told(store, conversation_id, left, sources, means.settings)
+        new = as_row(report, _without_model(report, means), means.templates(), means.now()) if report else None
+        with store.erasing():
+            store.hold(conversation_id)
+            texts = ((row.id, row.revision, row.created_at), *(report.revisions if report else ()))
+            if store.sources(conversation_id, row.id) != (below, sources) or not store.has_texts(texts):
+                continue
+            gone = [seq for seq in below if seq in seqs]
+            store.unlink(conversation_id, row.id, gone)
+            if new is None:
+                _drop(store, conversation_id, row.id)
+            else:
+                store.reword(conversation_id, row, new)
+            _bury(means, conversation_id, gone)
+            _note(means, rewritten=(conversation_id, row.id))
+        return
+
+
+def _drop(store: Store, conversation_id: int, summary_id: int) -> None:
+    """A summary of which nothing is left, and those above it that were made from nothing else."""
+    above = [row for row in map(store.summary_named, store.consumers(conversation_id, summary_id)) if row]
+    store.drop_summary(conversation_id, summary_id)
+    for _, row in above:
+        if store.sources(conversation_id, row.id) == ([], []):
+            _drop(store, conversation_id, row.id)
+
+
+def _told(
+    store: Store, conversation_id: int, seqs: Sequence[int], ids: Sequence[int], settings: Settings
+) -> Told | None:
     """What is left of a summary's sources. What came before it is not shown: it vouches for nothing here."""
-    seqs, ids = store.sources(conversation_id, row.id)
     if seqs:
         return of_messages(conversation_id, store.messages_at(conversation_id, seqs), (), settings)
-    found = {each.id: each for each in store.summaries(conversation_id, ids)}
-    return of_summaries([found[identity] for identity in ids], (), settings)
+    found = {each.id: each for each in store.summaries(conversation_id, ids)} if ids else {}
+    return of_summaries([found[each] for each in ids if each in found], (), settings) if found else None
+
+
+# what is not complete
+
+
+class _Pending(Struct):
+    """What a forgetting that was cut off leaves to the next one."""
+
+    files: list[str] = field(default_factory=list)
+    rewriting: list[tuple[int, int]] = field(default_factory=list)
+    """Conversation and summary."""
+
+
+def _pending(store: Store, *, hold: bool = False) -> _Pending:
+    state = store.guard(_MARK, hold=hold)
+    # A list of files is what earlier versions wrote.
+    return _Pending(state) if isinstance(state, list) else convert(state or {}, _Pending)
+
+
+def _note(
+    means: Means,
+    *,
+    files: Iterable[str] = (),
+    rewriting: Iterable[tuple[int, int]] = (),
+    rewritten: tuple[int, int] | None = None,
+) -> None:
+    """In a transaction: what is pending from now on, and what no longer is."""
+    before = _pending(means.store, hold=True)
+    after = {*before.rewriting, *rewriting}.difference([rewritten] if rewritten else ())
+    state = {"files": sorted({*before.files, *files}), "rewriting": sorted(after)}
+    means.store.set_guard(_MARK, state, _micros(means))
+
+
+def _complete_rewriting(means: Means) -> None:
+    """Rewrite the summaries that a forgetting left behind that was cut off."""
+    for conversation_id, summary_id in _pending(means.store).rewriting:
+        if means.store.conversation_by_id(conversation_id):
+            _rewrite(means, conversation_id, summary_id, frozenset())
+        else:
+            with means.store.transaction():
+                _note(means, rewritten=(conversation_id, summary_id))
 
 
 def _without_model(told: Told, means: Means) -> Draft:
@@ -395,7 +589,7 @@ def _remove_files(means: Means) -> None:
     with store.transaction():
         store.hold_files(alone=True)
         before = store.guard(_LEFT, hold=True) or []
-        names = sorted({*before, *(store.guard(_MARK) or ())})
+        names = sorted({*before, *_pending(store).files})
         unused = [sha for sha in names if means.files.exists(sha) and not store.file_is_used(sha)]
         for sha in unused if ours else ():
             means.files.remove(sha)
@@ -404,17 +598,16 @@ def _remove_files(means: Means) -> None:
             store.set_guard(_LEFT, left, _micros(means))
 
 
-def _receipt(means: Means, told: Forgotten, words: Sequence[str], is_clean: bool) -> Forgotten:
-    """What a search for the words finds, among the bytes of the database and in the files."""
+def _receipt(means: Means, report: Forgotten, words: Sequence[str], is_clean: bool) -> Forgotten:
+    """What a search for the words finds: in rows, among the bytes of the database where they can be read, in files."""
     store, sought = means.store, Sought(words)
-    found = store.remains(words)
-    kept = [store.holding(word) for word in found[:_MOST_NAMED]]
-    names = [name for each in kept for name in each.names]
+    kept = store.holding(words)
+    names = [name for each in list(kept.values())[:_MOST_NAMED] for name in each.names]
     names += [path.name for path in _payloads(means.files.root) if sought.found(_pieces(path))]
     return replace(
-        told,
+        report,
         sought=len(words),
-        left=sum(not each.count for each in kept),
+        left=len(store.remains([word for word in words if word not in kept])),
         elsewhere=tuple(dict.fromkeys(names)),
         complete=is_clean,
     )

@@ -43,7 +43,7 @@ def remake(
         if draft.level in PROVISIONAL:
             tried.add(row.id)
             store.note_try(conversation.id, row.id)
-        elif _put(store, conversation.id, row, as_row(told, draft, templates, now()), sources):
+        elif _put(store, conversation.id, row, as_row(told, draft, templates, now()), sources, told):
             work.made.append(row.public_id)
     work.look()
     if tried and work.stop in ("", "passes", "deadline"):
@@ -57,11 +57,14 @@ def _next(store: Store, conversation_id: int, tried: set[int]) -> SummaryRow | N
     return next((row for row in rows if row.id not in tried), None)
 
 
-def _put(store: Store, conversation_id: int, row: SummaryRow, new: NewSummary, sources: list[TextAt]) -> bool:
-    """The new text, unless it was made from what somebody else changed meanwhile."""
+def _put(
+    store: Store, conversation_id: int, row: SummaryRow, new: NewSummary, sources: list[TextAt], told: Told
+) -> bool:
+    """Write the new text, unless a source or the previous context in its prompt changed meanwhile."""
     with store.transaction():
         store.hold(conversation_id)
-        return store.source_revisions(conversation_id, row.id) == sources and store.revise(conversation_id, row, new)
+        is_same = store.source_revisions(conversation_id, row.id) == sources and store.has_texts(told.revisions)
+        return is_same and store.revise(conversation_id, row, new)
 
 
 def _told(store: Store, conversation: ConversationRow, row: SummaryRow, settings: Settings) -> Told:

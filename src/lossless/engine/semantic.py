@@ -68,6 +68,7 @@ class Vectors:
         if rows:
             made = model.vectors([text for _, text in rows])
             with self._store.transaction():
+                self._store.hold(conversation.id)  # whoever takes words away holds it, too
                 self._store.add_vectors(model.name, [(id, data) for (id, _), data in zip(rows, made, strict=True)])
         if len(rows) < _BATCH:
             self._done[conversation.id] = conversation.messages

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 
 OVERLAP = 256
 """How far pieces of a file have to overlap, for no word between two of them to be missed."""
-_LEAST, _MOST = 8, 64
-_WORD = re.compile(rf"[^\s\"'\\<>()\[\]{{}},;]{{{_LEAST},}}")
+_LEAST, _MOST = 6, 64
+_WORD = re.compile(rf"\w{{{_LEAST},}}")
 _EACH = 4
 
 
 def needles(texts: Iterable[str], most: int = 200) -> list[str]:
-    """A few words and the beginning of each text, by which it would be known again."""
+    """A few words and the beginning of each text, by which it would be known again, whatever stands between its words."""
     found: dict[str, None] = {}
     for text in texts:
         words = sorted(set(_WORD.findall(text)), key=lambda word: (len(word), word), reverse=True)
-        lines = [line[:_MOST] for line in text.splitlines() if len(line) > 2 * _LEAST]
+        lines = [line.strip()[:_MOST] for line in text.splitlines() if len(line.strip()) > 2 * _LEAST]
         found |= dict.fromkeys([word[:_MOST] for word in words[:_EACH]] + lines[:1])
         if len(found) >= most:
             break

@@ -691,8 +691,11 @@ class Store(Protocol):
     ) -> ItemRow:
         """Put a summary in the place of exactly these items, in one transaction.
 
-        `ContextMoved` if they changed, or summaries among them have other texts than these.
+        `ContextMoved` if they changed, or a summary that was in the prompt has another text than these.
         """
+
+    def has_texts(self, texts: Sequence[TextAt]) -> bool:
+        """Whether each of these summaries is there and still has this text."""
 
     # what left the view
     def detach(self, conversation_id: int, items: Sequence[ItemRow], cause: str, now: int) -> int:
@@ -730,8 +733,8 @@ class Store(Protocol):
     def beside(self, conversation_id: int, seqs: Sequence[int]) -> tuple[int, int]:
         """How many vectors, and how many other texts under their event ids, these messages have."""
 
-    def unlink(self, conversation_id: int, seqs: Sequence[int]) -> None:
-        """In a transaction: no summary was made from these messages any more."""
+    def unlink(self, conversation_id: int, summary_id: int, seqs: Sequence[int]) -> None:
+        """In a transaction: a summary was not made from these messages any more."""
 
     def reword(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> None:
         """In a transaction: another text for a summary, and no trace of those before; the context follows."""
@@ -740,7 +743,8 @@ class Store(Protocol):
         """In a transaction: a summary of which nothing is left, gone from wherever it stands."""
 
     def clear(self, conversation_id: int, seqs: Sequence[int], *, title: bool) -> None:
-        """In a transaction: what else tells of buried messages: digests that are not needed, failures, a title."""
+        """In a transaction: what else tells of buried messages: digests that are not needed, failures, operations, searches
+        in the ledgers of grants, a title."""
 
     def remove_files(self, conversation_id: int, ids: Sequence[str]) -> None:
         """In a transaction: rows of files; the bytes are the files directory's."""
@@ -752,10 +756,10 @@ class Store(Protocol):
         """
 
     def remains(self, needles: Sequence[str]) -> list[str]:
-        """Those of these words that are still to be found in the database: among its bytes, or in rows on a server."""
+        """Those of these words, which no row holds, that are still among the bytes of the database, if these can be read."""
 
-    def holding(self, needle: str) -> Kept:
-        """Where words stand that are still there, with whoever said them."""
+    def holding(self, needles: Sequence[str]) -> dict[str, Kept]:
+        """Which of these words rows still hold, as text or as JSON writes it, and where."""
 
     def kept_copies(self) -> list[str]:
         """The copies of this database, or of rows of it, that were kept before migrations and repairs."""

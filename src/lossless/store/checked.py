@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from lossless.store import migrate, seals
 from lossless.store.base import SPAN, FaultRow, LeafRow, LedgerRow, NodeRow, Rows, Step
 from lossless.store.core import Row
-from lossless.store.tables import LAST, Tables
+from lossless.store.tables import Tables
 
 _MINE = "mine AS MATERIALIZED (SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id IN ({each}))"
 
@@ -406,13 +406,8 @@ class Checked(Tables):
     # removing whole conversations
 
     def remove_conversation(self, conversation_id: int) -> None:
-        # Its number is never given again: it is in ids that people and models have noted, and somebody may be summarising it.
-        self.run(
-            "INSERT INTO guard (name, state, updated_at) SELECT :mark, CAST(max(c.id) AS TEXT), 0 FROM conversation c"
-            " WHERE TRUE ON CONFLICT (name) DO UPDATE SET state = excluded.state"
-            " WHERE CAST(excluded.state AS BIGINT) > CAST(guard.state AS BIGINT)",
-            mark=LAST.format("conversation"),
-        )
+        for table in ("conversation", "summary"):
+            self.keep_ids(table)
         self._keep_pins(conversation_id)
         self.unindex_conversation(conversation_id)
         for table in reversed(self.tables()):

@@ -46,6 +46,9 @@ UNSETTLED = "(s.stale = 1 OR s.level = 'extractive' OR s.level = 'cut')"
 OWNED = "EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)"
 NO_LIMIT = 9_223_372_036_854_775_807
 
+LAST = "last {}"
+"""The guard of a table of which rows were removed: the highest id that any has had."""
+
 Row = tuple[Any, ...]
 
 
@@ -335,7 +338,7 @@ class Core(ABC):
             is_active = self.hold(conversation.id).active
             there = self._between(conversation.id, first, last) if is_active else []
             is_same = there == [(item.ordinal, item.summary_id, item.tokens) for item in items]
-            if not is_same or self._revisions([each[0] for each in revisions]) != sorted(revisions):
+            if not (is_same and self.has_texts(revisions)):
                 raise ContextMoved(f"The context of {conversation.key} changed while it was being summarised.")
             summary_id = self._insert_summary(conversation.id, summary, self._seal(conversation.id, items))
             self._link(conversation.id, summary_id, items)
@@ -355,14 +358,12 @@ class Core(ABC):
             self.index_summary(summary_id, summary.text)
         return ItemRow(first, summary_id, summary.tokens, summary.depth)
 
-    def _revisions(self, ids: Sequence[int]) -> list[Row]:
-        if not ids:
-            return []
-        among = f"id IN ({self.each_of('ids', 'bigint')})"
-        return self.all(
-            f"SELECT id, revision, created_at FROM summary WHERE {among} ORDER BY id",  # noqa: S608 - constants
-            ids=self.listing(ids),
+    def has_texts(self, texts: Sequence[TextAt]) -> bool:
+        rows = self.all(
+            f"SELECT id, revision, created_at FROM summary WHERE id IN ({self.each_of('ids', 'bigint')}) ORDER BY id",  # noqa: S608 - constants
+            ids=self.listing([each[0] for each in texts]),
         )
+        return rows == sorted(set(texts))
 
     def _between(self, conversation_id: int, first: int, last: int) -> list[Row]:
         return self.all(
@@ -395,16 +396,29 @@ class Core(ABC):
         return seals.of_sources(found.get(item.summary_id) for item in items)
 
     def _insert_summary(self, conversation_id: int, summary: NewSummary, seal: str | None = None) -> int:
-        columns = NewSummary.__struct_fields__
-        places = ", ".join(f":{column}" for column in columns)
-        rows = self.all(
-            f"INSERT INTO summary (conversation_id, source_hash, {', '.join(columns)})"  # noqa: S608 - constants
-            f" VALUES (:conversation_id, :source_hash, {places}) RETURNING id",
-            conversation_id=conversation_id,
-            source_hash=seal,
+        row = {
+            "id": self.new_ids("summary", 1)[0],
+            "conversation_id": conversation_id,
+            "source_hash": seal,
             **asdict(summary),
+        }
+        self.insert("summary", tuple(row), [tuple(row.values())])
+        return int(row["id"])
+
+    @abstractmethod
+    def new_ids(self, table: str, count: int) -> list[int]: ...
+
+    def keep_ids(self, table: str) -> None:
+        """In a transaction, before rows of a numbered table go: their ids are never given again.
+
+        They are in what people, models and operations have noted, and somebody may be summarising meanwhile.
+        """
+        self.run(
+            f"INSERT INTO guard (name, state, updated_at) SELECT :mark, CAST(max(t.id) AS TEXT), 0 FROM {table} t"  # noqa: S608 - our names
+            " HAVING max(t.id) IS NOT NULL ON CONFLICT (name) DO UPDATE SET state = excluded.state"
+            " WHERE CAST(excluded.state AS BIGINT) > CAST(guard.state AS BIGINT)",
+            mark=LAST.format(table),
         )
-        return int(rows[0][0])
 
     def _link(self, conversation_id: int, summary_id: int, items: Sequence[ItemRow]) -> None:
         if items[0].is_message:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
+from itertools import chain
+from typing import Any
 
 from lossless.store import jsontext
-from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, SummaryRow
+from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, Rows, SummaryRow
 from lossless.store.core import Core
 
 # Every column that may hold words of a message, and how its row is called: a condition on an alias `c` tells whose it is.
 _WORDS = (
-    ("message t JOIN conversation c ON c.id = t.conversation_id", "'msg#' || t.id", ("text", "parts", "meta")),
+    ("message t JOIN conversation c ON c.id = t.conversation_id", "'msg#' || t.id", ("text", "parts", "meta", "event_id")),
     ("copy t JOIN message m ON m.id = t.message_id JOIN conversation c ON c.id = m.conversation_id",
      "'a copy of msg#' || m.id", ("text", "parts", "meta")),
     ("summary t JOIN conversation c ON c.id = t.conversation_id", "t.public_id", ("text",)),
@@ -22,11 +26,16 @@ _WORDS = (
     ("pin t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("text",)),
     ("file t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("name", "summary")),
     ("cursor t JOIN conversation c ON c.id = t.conversation_id", "'a cursor of ' || c.key", ("source", "state")),
+    ("grant_read t JOIN recall_grant c ON c.id = t.grant_id", "'the ledger of ' || c.id", ("what",)),
+    ("recall_grant t JOIN recall_grant c ON c.id = t.id", "t.id", ("origin", "request_id")),
+    ("alias t JOIN conversation c ON c.id = t.conversation_id", "'an event id of ' || c.key", ("name",)),
+    ("debt t JOIN conversation c ON c.id = t.conversation_id", "'the pending work of ' || c.key", ("failure",)),
     ("operation t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("plan", "summary")),
     ("change t JOIN operation o ON o.id = t.operation_id JOIN conversation c ON c.id = o.conversation_id", "o.id", ("before",)),
     ("conversation t JOIN conversation c ON c.id = t.id", "'the title of ' || c.key", ("key", "title")),
 )  # fmt: skip
 _MOST = 5
+_ID = re.compile(r"(?:(?:sum|file)_[0-9a-f]{16}|msg#[0-9]+|[0-9]+)")
 
 
 class Erased(Core):
@@ -48,6 +57,11 @@ class Erased(Core):
     def drop_copies(self) -> None: ...
 
     beyond: tuple[str, ...]
+    finds: str
+    """The condition that one text holds another."""
+
+    @abstractmethod
+    def stream(self, sql: str, **parameters: Any) -> Rows: ...
 
     def random_key(self, name: str, now: int) -> str:
         key = self._guard_name(name)
@@ -79,9 +93,10 @@ class Erased(Core):
         ]
         return counts[0][0][0], counts[1][0][0]
 
-    def unlink(self, conversation_id: int, seqs: Sequence[int]) -> None:
+    def unlink(self, conversation_id: int, summary_id: int, seqs: Sequence[int]) -> None:
         self.run(
-            f"DELETE FROM summary_message WHERE message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            f"DELETE FROM summary_message WHERE summary_id = :summary AND message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            summary=summary_id,
             ids=self.listing([conversation_id * SPAN + seq for seq in seqs]),
         )
 
@@ -123,6 +138,7 @@ class Erased(Core):
         )
 
     def drop_summary(self, conversation_id: int, summary_id: int) -> None:
+        self.keep_ids("summary")
         self._weigh(conversation_id, summary_id, 0)
         for table, column in (
             ("revision", "summary_id"),
@@ -154,6 +170,7 @@ class Erased(Core):
             id=conversation_id,
         )
         self.run("DELETE FROM operation WHERE conversation_id = :id", id=conversation_id)
+        self._clear_ledger(conversation_id)
         if title:
             self.run("UPDATE conversation SET title = NULL WHERE id = :id", id=conversation_id)
 
@@ -164,16 +181,41 @@ class Erased(Core):
             ids=self.listing(ids),
         )
 
-    def holding(self, needle: str) -> Kept:
-        names: list[str] = []
-        count = 0
-        for source, name, columns in _WORDS:
-            # Not LIKE: what is looked for may hold anything.
-            found = " OR ".join(f"replace(t.{column}, :needle, '') <> t.{column}" for column in columns)
-            rows = self.all(
-                f"SELECT {name}, c.owner FROM {source} WHERE {found} LIMIT {_MOST}",  # noqa: S608 - constants
-                needle=needle,
+    def _clear_ledger(self, conversation_id: int) -> None:
+        """What was asked for under grants to read the conversation, where it is more than an id."""
+        rows = self.all(
+            "SELECT DISTINCT r.what FROM grant_read r JOIN grant_conversation g ON g.grant_id = r.grant_id"
+            " WHERE g.conversation_id = :id",
+            id=conversation_id,
+        )
+        if texts := [what for (what,) in rows if what and not _ID.fullmatch(what)]:
+            self.run(
+                f"UPDATE grant_read SET what = '' WHERE what IN ({self.each_of('texts', 'text')}) AND grant_id IN"  # noqa: S608 - our names
+                " (SELECT g.grant_id FROM grant_conversation g WHERE g.conversation_id = :id)",
+                id=conversation_id,
+                texts=self.listing(texts),
             )
-            names += [row[0] for row in rows if row[1] == self.owner]
-            count += len(rows)
-        return Kept(tuple(names), count)
+
+    def holding(self, needles: Sequence[str]) -> dict[str, Kept]:
+        forms = {each: sorted({each, jsontext.dumps_plain(each)[1:-1], json.dumps(each)[1:-1]}) for each in needles}
+        given = {f"n{at}": form for at, form in enumerate(dict.fromkeys(chain.from_iterable(forms.values())))}
+        names: dict[str, list[str]] = {}
+        counts: dict[str, int] = {}
+        for source, name, columns in _WORDS if needles else ():
+            words = " || ' ' || ".join(f"coalesce(t.{column}, '')" for column in columns)
+            found = " OR ".join(self.finds.format("words", f":{each}") for each in given)
+            rows = self.stream(
+                f"SELECT name, owner, words FROM (SELECT {name} AS name, c.owner AS owner, {words} AS words FROM {source}) q"  # noqa: S608 - constants
+                f" WHERE {found}",
+                **given,
+            )
+            seen: dict[str, int] = {}
+            with closing(rows):
+                for called, owner, text in rows:
+                    for needle in needles:
+                        if any(form in text for form in forms[needle]):
+                            counts[needle] = counts.get(needle, 0) + 1
+                            seen[needle] = seen.get(needle, 0) + 1
+                            if owner == self.owner and seen[needle] <= _MOST:
+                                names.setdefault(needle, []).append(called)
+        return {needle: Kept(tuple(names.get(needle, ())), counts[needle]) for needle in needles if needle in counts}

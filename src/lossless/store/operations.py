@@ -125,6 +125,7 @@ class Operations(Detached, Tables):
         return True
 
     def purge(self, conversation_id: int, summary_id: int) -> None:
+        self.keep_ids("summary")
         # What is listed beside the context goes with it; everything else that refers to it forbids it.
         self.run("DELETE FROM detached WHERE summary_id = :id", id=summary_id)
         for table in ("revision", "summary_source", "summary_message"):
@@ -343,6 +344,8 @@ class Operations(Detached, Tables):
         given = {f"k{at}": value for at, value in enumerate(jsontext.stored(key))}
         now = self._now(ref)
         if kept is None:
+            if table == "summary":
+                self.keep_ids(table)
             self.run(f"DELETE FROM {table} WHERE {self._is(table)}", **given)  # noqa: S608 - our names
             if table in ("message", "summary"):
                 self._unindex(table, given["k0"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 from lossless.patterns import is_scheduled
@@ -13,9 +12,6 @@ from lossless.store.core import ACTIVE, CONVERSATION_COLUMNS, OWNED, Core, conve
 
 class Sessions(Core):
     """See `lossless.store.base.Store` for what each method promises."""
-
-    @abstractmethod
-    def new_ids(self, table: str, count: int) -> list[int]: ...
 
     def conversation_by_id(self, conversation_id: int) -> ConversationRow | None:
         rows = self.all(

@@ -37,9 +37,9 @@ from lossless.search.sought import OVERLAP, Sought
 from lossless.search.words import segment
 from lossless.store import fulltext, jsontext, kept, migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind
+from lossless.store.core import LAST
 from lossless.store.fts5 import FTS5Index, either
 from lossless.store.sql import Row, SQLStore
-from lossless.store.tables import LAST
 
 APPLICATION_ID = 0x4C434D31
 BUSY_MS = 30_000
@@ -94,6 +94,7 @@ class SQLiteStore(SQLStore):
 
     binary = "BINARY"
     indexed_as = "rowid"
+    finds = "instr({}, {}) > 0"
     dialect = "sqlite"
     indexed = {  # noqa: RUF012 - a constant of the kind
         "message": "SELECT id FROM search_message_docsize",
@@ -677,7 +678,7 @@ class SQLiteStore(SQLStore):
 
     def remains(self, needles: Sequence[str]) -> list[str]:
         if self._memory:
-            return [needle for needle in needles if self.holding(needle).count]
+            return []
         # A word that the tables' own definitions have would be found for ever, and give nothing away.
         ours = "\n".join(sql for (sql,) in self.all("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
         told = [needle for needle in needles if needle not in ours]

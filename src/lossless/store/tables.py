@@ -45,8 +45,6 @@ TABLES = (
 """Every table that is not derived, those that others refer to first."""
 GROWING = ("conversation", "message", "summary")
 """Those whose rows are not taken back when a migration is taken up again: they are many, or others refer to them."""
-LAST = "last {}"
-"""The guard of a table of which rows were removed: the highest id that any has had."""
 _MARK = "migration"
 _SUMMARIES = "(SELECT y.id FROM summary y WHERE y.conversation_id = :conversation)"
 _BELONGS = {
@@ -81,9 +79,6 @@ class Tables(Core):
 
     @abstractmethod
     def renumber(self) -> None: ...
-
-    @abstractmethod
-    def new_ids(self, table: str, count: int) -> list[int]: ...
 
     # what there is
 

@@ -22,6 +22,7 @@ _TEXTS = {
     ),
 }
 """Of each kind of text: its table, its time, what joins it to its conversation, and what it has besides."""
+_UNBURIED = "coalesce(m.outside, '') NOT IN ('forgotten', 'heartbeat')"
 
 
 class Texts(Core):
@@ -90,7 +91,7 @@ class Texts(Core):
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT m.id, m.text FROM message m WHERE m.id > :after AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
-            " AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.message_id = m.id AND v.model = :model)"
+            f" AND {_UNBURIED} AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.message_id = m.id AND v.model = :model)"
             " ORDER BY m.id DESC LIMIT :limit",
             after=base + after,
             last=base + SPAN,
@@ -104,8 +105,10 @@ class Texts(Core):
     def add_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
         for identity, data in vectors:
             self.run(
-                "INSERT INTO vector (message_id, model, data) SELECT m.id, :model, :data FROM message m"
+                "INSERT INTO vector (message_id, model, data) SELECT m.id, :model, :data FROM message m"  # noqa: S608 - constants
                 " JOIN conversation c ON c.id = m.conversation_id WHERE m.id = :id AND c.owner = :owner"
+                # The words may be gone since they were read.
+                f" AND {_UNBURIED}"
                 " ON CONFLICT (message_id) DO UPDATE SET model = excluded.model, data = excluded.data",
                 id=identity,
                 model=model,

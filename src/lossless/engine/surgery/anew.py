@@ -81,7 +81,7 @@ class Making(Struct):
             if self.operation is None:
                 self.drafts[row.id] = new
                 return self._ended(step, "drafted")
-            if self._put(row, new, sources):
+            if self._put(row, new, sources, told):
                 return self._ended(step, "written")
         return self._ended(step, "kept", note="It was changed again and again meanwhile.")
 
@@ -101,12 +101,13 @@ class Making(Struct):
                 return "The new text is no better."
         return ""
 
-    def _put(self, row: SummaryRow, new: NewSummary, sources: list[TextAt]) -> bool:
-        """The new text in the place of the old; False if either it or a source changed meanwhile."""
+    def _put(self, row: SummaryRow, new: NewSummary, sources: list[TextAt], told: Told) -> bool:
+        """The new text in the place of the old; False if it or anything in its prompt changed meanwhile."""
         conversation_id, operation = self.conversation.id, self.operation or ""
         with self.store.transaction():
             with self.store.recording(operation, Touched(conversation_id, (row.id,))):
-                if self.store.source_revisions(conversation_id, row.id) != sources:
+                same = self.store.source_revisions(conversation_id, row.id) == sources
+                if not (same and self.store.has_texts(told.revisions)):
                     return False
                 if not self.store.revise(conversation_id, row, new):
                     return False
