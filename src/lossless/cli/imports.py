@@ -31,6 +31,7 @@ _TOLD_HERE = ("transcript.", "ingest.")
 @click.option("--since", metavar="TIME", help="Only files written from this time on (ISO 8601).")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Read at most so many files.")
 @click.option("--files-dir", metavar="DIR", help="Where a database keeps its large files, if not beside it.")
+@click.option("--trust-pins", is_flag=True, help="Also take pins in: they speak to models with your authority.")
 def import_(paths: tuple[Path, ...], apply: bool, **options: Any) -> None:
     """Bring history in: files, or directories of them.
 

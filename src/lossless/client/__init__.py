@@ -516,6 +516,7 @@ class Lossless(Looking, Tracing):
         since: datetime | str | None = None,
         limit: int | None = None,
         files_dir: str | Path | None = None,
+        trust_pins: bool = False,
         progress: importing.Progress | None = None,
     ) -> ImportReport:
         """Bring histories in: transcripts, databases of other systems, archives; files, or directories of them.
@@ -523,14 +524,15 @@ class Lossless(Looking, Tracing):
         Unless you say `apply`, nothing is written, and the report says what would be. It may be called as often as you
         like: what is here already is not read again, and what was broken off goes on. `key` is for a single transcript:
         otherwise each names its conversation itself. `since` leaves older files alone, `limit` reads so many and no
-        more; `files_dir` is where a database keeps its large files, if not beside it. `progress(path, done, total)` is
-        told how many bytes are read.
+        more; `files_dir` is where a database keeps its large files, if not beside it. What was pinned in a database or an
+        archive is pinned here only with `trust_pins`, since a pin speaks to models with your authority.
+        `progress(path, done, total)` is told how many bytes are read.
         """
         if limit is not None and limit < 1:
             raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         report = importing.run(
-            self._door(files_dir),
+            self._door(files_dir, trust_pins),
             [Path(each) for each in given],
             apply=apply,
             now=int(self._clock() * 1_000_000),
@@ -548,7 +550,7 @@ class Lossless(Looking, Tracing):
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         return Watch(self._door(), [Path(each) for each in given], now=self._clock)
 
-    def _door(self, files_dir: str | Path | None = None) -> Door:
+    def _door(self, files_dir: str | Path | None = None, trust_pins: bool = False) -> Door:
         def source(path: Path) -> Source:
             from lossless.imports import recognise
 
@@ -571,6 +573,7 @@ class Lossless(Looking, Tracing):
             source,
             self.settings.bootstrap_budget,
             self.settings.prune_heartbeat_ok,
+            trust_pins,
         )
 
     def backfill(

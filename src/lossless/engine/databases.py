@@ -29,13 +29,13 @@ def database(door: Door, source: Source, found: Found, apply: bool, progressed: 
         conversations=len(due),
         summaries=sum(each.summaries for each in due),
         reason="" if plan.histories else "It holds no conversation that may come in.",
-        notes=(*open_.closed, *plan.unmapped),
+        notes=(*open_.closed, *_pins(open_, door.trust_pins), *plan.unmapped),
         histories=plan.histories,
     )
-    if not apply or not due:
+    if not apply or not (due or (door.trust_pins and any(each.pins for each in open_.histories()))):
         return told
     step = _Steps(found.stat.st_size, told.messages, progressed)
-    done = movein.apply(door.store, door.files, door.intake, open_, plan, step.told)
+    done = movein.apply(door.store, door.files, door.intake, open_, plan, step.told, trust_pins=door.trust_pins)
     problems = [problem for each in done.histories for problem in each.problems]
     return structs.replace(
         told,
@@ -43,9 +43,22 @@ def database(door: Door, source: Source, found: Found, apply: bool, progressed: 
         messages=sum(each.messages for each in done.histories),
         summaries=sum(each.summaries for each in done.histories),
         reason=" ".join(problems),
-        notes=(*open_.closed, *done.unmapped, *(change for each in done.histories for change in each.changed)),
+        notes=(
+            *open_.closed,
+            *_pins(open_, door.trust_pins),
+            *done.unmapped,
+            *(change for each in done.histories for change in each.changed),
+        ),
         histories=done.histories,
     )
+
+
+def _pins(source: _Allowed, trusted: bool) -> tuple[str, ...]:
+    """Say that pins were left out, if any were."""
+    count = sum(len(history.pins) for history in source.histories())
+    if trusted or not count:
+        return ()
+    return (f"{count:,} pins were left out, since they would speak as the operator: --trust-pins takes them in.",)
 
 
 class _Steps(Struct):

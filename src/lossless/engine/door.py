@@ -27,3 +27,5 @@ class Door(Struct, frozen=True):
     """How much a fork shows of what it has from before, in tokens."""
     prunes: bool
     """Whether heartbeats that are stored already lose their words."""
+    trust_pins: bool = False
+    """Whether what was pinned elsewhere is pinned here: a pin speaks with the operator's authority."""

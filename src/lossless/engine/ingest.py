@@ -507,7 +507,7 @@ def _resent(
     /new, or everything if the host kept its list then. Messages that this delivery names by their event ids (`named`,
     by seq) answer for themselves only.
     """
-    digests = [arrival.digest[:_WITNESS] for arrival in arrivals]
+    digests = [arrival.digest[:WITNESS] for arrival in arrivals]
     cursor = _last_list(store, conversation, intake.session)
     last, since = _delivered(cursor), cursor["seq"]
     start = _list_start(store, conversation, cursor, digests)
@@ -526,7 +526,7 @@ def list_start(
     """Return the seq behind which the host's own list of messages begins: 0, or where it was cleared by a /new."""
     if not begun_after(store, conversation):
         return 0
-    shortened = [each[:_WITNESS] for each in digests()]
+    shortened = [each[:WITNESS] for each in digests()]
     return _list_start(store, conversation, _last_list(store, conversation, session), shortened)
 
 
@@ -547,14 +547,14 @@ def _kept_its_list(
         return digests[: len(last)] == last or continues(last, digests)
     if len(digests) < conversation.next_seq - 1:
         return False
-    return continues([each[:_WITNESS] for each in store.digests(conversation.id)], digests)
+    return continues([each[:WITNESS] for each in store.digests(conversation.id)], digests)
 
 
 def _stored_since(store: Store, conversation: ConversationRow, seq: int, named: set[int]) -> list[bytes]:
     if seq >= conversation.next_seq - 1:
         return []
     found = enumerate(store.digests(conversation.id, after=seq), seq + 1)
-    return [stored[:_WITNESS] for at, stored in found if at not in named]
+    return [stored[:WITNESS] for at, stored in found if at not in named]
 
 
 def _source(session: str | None) -> str:
@@ -568,10 +568,10 @@ def _last_list(store: Store, conversation: ConversationRow, session: str | None)
 
 def _delivered(cursor: dict[str, Any]) -> list[bytes]:
     sent = bytes.fromhex(cursor["sent"])
-    return [sent[at : at + _WITNESS] for at in range(0, len(sent), _WITNESS)]
+    return [sent[at : at + WITNESS] for at in range(0, len(sent), WITNESS)]
 
 
-_WITNESS = 8
+WITNESS = 8
 
 
 def _tell(intake: Intake, done: Ingested) -> None:

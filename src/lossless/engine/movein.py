@@ -128,16 +128,26 @@ def plan(store: Store, source: Source) -> ImportPlan:
 
 
 def apply(
-    store: Store, files: Files, intake: IntakeOf, source: Source, plan: ImportPlan, progress: Progress | None = None
+    store: Store,
+    files: Files,
+    intake: IntakeOf,
+    source: Source,
+    plan: ImportPlan,
+    progress: Progress | None = None,
+    *,
+    trust_pins: bool = False,
 ) -> Imported:
-    """Do what a plan says, and prove it. Whatever stops it, the same call goes on where it was."""
+    """Do what a plan says, and prove it. Whatever stops it, the same call goes on where it was.
+
+    What was pinned there is pinned here only with `trust_pins`: a pin speaks with the operator's authority.
+    """
     if plan.identity != source.identity:
         raise InvalidInput("This is a plan for another source.", hint="Make one for this source, with plan(...).")
     wanted = {each.ref for each in plan.histories if each.state != "here"}
     histories = [history for history in source.histories() if history.ref in wanted]
-    done = _unpack(store, files, intake, source, [history for history in histories if history.exact])
+    done = _unpack(store, files, intake, source, [history for history in histories if history.exact], trust_pins)
     done += [
-        _move_in(store, files, intake, source, history, progress or _nobody)
+        _move_in(store, files, intake, source, history, progress or _nobody, trust_pins)
         for history in histories
         if not history.exact
     ]
@@ -151,12 +161,13 @@ def _nobody(_key: str, _done: int, _all: int) -> None:
 
 
 def _unpack(
-    store: Store, files: Files, intake: IntakeOf, source: Source, histories: Sequence[History]
+    store: Store, files: Files, intake: IntakeOf, source: Source, histories: Sequence[History], trust_pins: bool
 ) -> list[ImportedHistory]:
     """Histories of our own making, which need no place found for them."""
-    if not histories:
+    exact = [history for history in source.histories() if history.exact]
+    if not histories and not (trust_pins and exact):
         return []
-    placed = unpack(store, files, source, now=intake(key_of(histories[0]), None).now())
+    placed = unpack(store, files, source, now=intake(key_of(exact[0]), None).now(), trust_pins=trust_pins)
     return [_arrived(store, _Arriving(each, placed[each.ref], ""), each.messages) for each in histories]
 
 
@@ -194,13 +205,13 @@ def _grown(source: Source, known: dict[str, tuple[int, Any]]) -> Iterator[str]:
 
 
 def _move_in(
-    store: Store, files: Files, intake: IntakeOf, source: Source, history: History, progress: Progress
+    store: Store, files: Files, intake: IntakeOf, source: Source, history: History, progress: Progress, trust_pins: bool
 ) -> ImportedHistory:
     taking = intake(key_of(history), None)
     arriving = _begin(store, source, history, taking.now())
     taking = structs.replace(taking, conversation_id=arriving.id, skip=None, explore=None)
     for batch in _batches(_numbered(source, arriving)):
-        _take(store, files, taking, arriving, batch)
+        _take(store, files, taking, arriving, batch, trust_pins)
         progress(taking.key, batch[-1][0], history.messages)
     count = 0
     for file in source.files(history):
@@ -255,7 +266,12 @@ def _batches(rows: Iterable[tuple[int, PastMessage]]) -> Iterator[list[tuple[int
 
 
 def _take(
-    store: Store, files: Files, intake: Intake, arriving: _Arriving, batch: Sequence[tuple[int, PastMessage]]
+    store: Store,
+    files: Files,
+    intake: Intake,
+    arriving: _Arriving,
+    batch: Sequence[tuple[int, PastMessage]],
+    trust_pins: bool,
 ) -> None:
     """What is not here yet of a batch, in one transaction with the note of how far it got."""
     with store.transaction():
@@ -272,7 +288,7 @@ def _take(
         store.redate(arriving.id, [(number, micros(past.created_at), past.outside) for number, past in fresh])
         aliases = {event_key(alias): number for number, past in fresh for alias in past.aliases}
         store.add_aliases(arriving.id, {name: seq for name, seq in aliases.items() if name})
-        _pin(store, arriving.id, [number for number, past in fresh if past.pinned], intake.now())
+        _pin(store, arriving.id, [number for number, past in fresh if past.pinned and trust_pins], intake.now())
         last, past = fresh[-1]
         store.set_cursor(arriving.id, arriving.cursor, {**state, "count": last, "ref": past.ref}, intake.now())
 

@@ -39,7 +39,7 @@ def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) ->
         for name, at in (("earliest_at", summary.earliest_at), ("latest_at", summary.latest_at))
         if at is not None
     )
-    head = f'id="{summary.id}" kind="{summary.kind}" depth="{summary.depth}" descendant_count="{summary.descendants}"'
+    head = f'id={quoteattr(summary.id)} kind="{summary.kind}" depth="{summary.depth}" descendant_count="{summary.descendants}"'
     refs = "".join(f"    <summary_ref id={quoteattr(source)} />\n" for source in sources)
     parents = f"  <parents>\n{refs}  </parents>\n" if refs else ""
     body = f"  <content>\n{escape(summary.text)}\n  </content>\n"
@@ -53,7 +53,7 @@ def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) ->
 def as_pin(pin_id: str, text: str) -> Message:
     """Return the message that shows a pin: the operator's own words, verbatim, in a tag that they cannot close."""
     tag = _tag_beside(text)
-    return Message.user(f'<{tag} id="{pin_id}" trust="operator">\n{text}\n</{tag}>')
+    return Message.user(f'<{tag} id={quoteattr(pin_id)} trust="operator">\n{text}\n</{tag}>')
 
 
 def _tag_beside(text: str) -> str:

@@ -9,17 +9,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
+from msgspec import MsgspecError, Struct, convert
 from msgspec.structs import asdict
 
 from lossless.engine.export import IMPORTED
 from lossless.engine.files import Files
+from lossless.engine.ingest import WITNESS
+from lossless.engine.marks import PREFIX, Mark
+from lossless.engine.render import as_pin
+from lossless.engine.streams import PROGRESS, Progress
+from lossless.errors import InvalidInput
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary, Source
 from lossless.model import instant
 from lossless.store import jsontext, rows
 from lossless.store.base import SPAN, FileRow, PinRow, Store
+from lossless.tokens import message_tokens
 
 BATCH = 500
 
@@ -28,24 +35,34 @@ _Row = tuple[Any, ...]
 
 
 def unpack(
-    store: Store, files: Files, source: Source, *, now: int, progress: Callable[[History], None] | None = None
+    store: Store,
+    files: Files,
+    source: Source,
+    *,
+    now: int,
+    progress: Callable[[History], None] | None = None,
+    trust_pins: bool = False,
 ) -> dict[str, int]:
     """Take in every exact history of a source that is not here yet; the conversation of each, by its ref.
 
-    One that stands here as it is there, because it was never removed, is left as it is. Where its key has an active conversation already, it becomes an archived one of the same family.
+    Pins speak with the operator's authority, so they come in only with `trust_pins`, also where the rest is here already. One that stands here as it is there, because it was never removed, is left as it is. Where its key has an active conversation already, it becomes an archived one of the same family.
     """
     mark = f"{IMPORTED}{source.identity}:"
     placed = {state["ref"]: conversation_id for conversation_id, _, state in store.cursors(mark)}
     histories = [history for history in source.histories() if history.exact]
     for history in histories:
+        _refuse_odd_cursors(history)
+    for history in histories:
         if history.ref not in placed:
             with store.transaction():
-                there = standing(store, source, history, placed.values())
+                there = standing(store, source, history, placed.values(), pins=trust_pins)
                 placed[history.ref] = there or _Unpacking(store, files, source, history, now).all()
                 store.set_cursor(placed[history.ref], mark + history.ref, {"ref": history.ref}, now)
             if progress:
                 progress(history)
     with store.transaction():
+        for history in histories if trust_pins else ():
+            _add_pins(store, placed[history.ref], history)
         for history in histories:
             if history.continues_ref or history.parent_ref:
                 continues, parent = (placed.get(ref or "") for ref in (history.continues_ref, history.parent_ref))
@@ -53,17 +70,79 @@ def unpack(
     return placed
 
 
-def standing(store: Store, source: Source, history: History, besides: Collection[int] = ()) -> int | None:
-    """The conversation that is here already as a source has it: under its key, and begun with all its words."""
+def _add_pins(store: Store, conversation_id: int, history: History) -> None:
+    for pin in history.pins:
+        message = None if pin.ref is None else conversation_id * SPAN + int(pin.ref)
+        tokens = message_tokens(as_pin(pin.id, pin.text))
+        store.add_pin(conversation_id, PinRow(pin.id, message, pin.text, tokens, _micros(pin.created_at)))
+
+
+def _refuse_odd_cursors(history: History) -> None:
+    """Every later ingest reads these: each has to be what its reader takes, and to point into the conversation."""
+    for cursor in history.cursors:
+        shape = next((kind for prefix, kind in _SHAPES.items() if cursor.source.split(":")[0] == prefix), None)
+        try:
+            is_odd = shape is not None and _is_odd(convert(cursor.state, shape), history.messages)
+        except (MsgspecError, ValueError, TypeError):
+            is_odd = True
+        if is_odd or cursor.source.startswith(IMPORTED) or not jsontext.is_clean(cursor.source):
+            raise InvalidInput(
+                f"The cursor {cursor.source!r} of {history.key!r} is not one of lossless.",
+                hint="Nothing was taken from the archive.",
+            )
+
+
+class _Whole(Struct, rename={"start": "from"}):
+    """What a host that always sends everything sent last."""
+
+    sent: str
+    seq: int
+    start: int = 0
+
+
+class _Seq(Struct):
+    seq: int
+
+
+_SHAPES: dict[str, Any] = {
+    PREFIX.rstrip(":"): Mark,
+    "whole": _Whole,
+    "renewed": _Seq,
+    "heartbeats": int,
+    PROGRESS: Progress,
+}
+"""What is kept under the cursors of each kind."""
+
+
+def _is_odd(state: Any, messages: int) -> bool:
+    match state:
+        case _Whole(sent, seq, start):
+            return not (0 <= seq <= messages and 0 <= start <= messages) or len(bytes.fromhex(sent)) % WITNESS > 0
+        case _Seq(seq) | int(seq):
+            return not 0 <= seq <= messages
+        case Progress(live, transcript, own):
+            return not all(0 <= seq <= messages for seq in (live, transcript, *chain.from_iterable(own)))
+        case Mark(offset=offset, number=number):
+            return not (0 <= offset < 1 << 62 and 0 <= number < 1 << 62)
+    return False
+
+
+def standing(
+    store: Store, source: Source, history: History, besides: Collection[int] = (), *, pins: bool = False
+) -> int | None:
+    """The conversation that is here already as a source has it: under its key, and begun with all its words.
+
+    With `pins` it has to have those, too.
+    """
     for row in store.members(history.key):
         fits = row.messages >= history.messages if history.messages else not row.messages
-        if fits and row.id not in besides and _is_same(store, source, history, row.id):
+        if fits and row.id not in besides and _is_same(store, source, history, row.id, pins):
             return row.id
     return None
 
 
-def _is_same(store: Store, source: Source, history: History, conversation_id: int) -> bool:
-    if not {pin.id for pin in history.pins} <= {pin.id for pin in store.pins(conversation_id)}:
+def _is_same(store: Store, source: Source, history: History, conversation_id: int, pins: bool) -> bool:
+    if pins and not {pin.id for pin in history.pins} <= {pin.id for pin in store.pins(conversation_id)}:
         return False
     known = store.part("copy", conversation_id, ("message_id", "digest"))
     copies = {(identity % SPAN, bytes(digest)) for identity, digest in known}
@@ -96,6 +175,11 @@ class _Unpacking:
             self._file(file)
         self._rest()
         self._store.seal(self._id)
+        if flaws := self._store.flaws(self._id):
+            raise InvalidInput(
+                f"{self._history.key!r} breaks the promise there ({flaws[0].name}).",
+                hint="Nothing of it was taken in. `lcm doctor` on the database it came from says more.",
+            )
         return self._id
 
     def _conversation(self) -> None:
@@ -235,9 +319,6 @@ class _Unpacking:
         )
         for cursor in history.cursors:
             store.set_cursor(self._id, cursor.source, cursor.state, _micros(cursor.updated_at))
-        for pin in history.pins:
-            message = None if pin.ref is None else self._base + int(pin.ref)
-            store.add_pin(self._id, PinRow(pin.id, message, pin.text, pin.tokens, _micros(pin.created_at)))
 
 
 def _summary(summary: PastSummary, public_id: str) -> dict[str, Any]:

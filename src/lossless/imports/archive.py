@@ -2,7 +2,8 @@
 
 A zip file: `manifest.json` names every other member with its size and SHA-256; each conversation is a directory of JSON
 lines, which are the values of `lossless.imports.base`; each large content is one file under its hash. Whoever opens an
-archive has checked all of it: nothing is taken from one that is not whole.
+archive has checked all of it, values and the promise included: nothing is taken from one that is not whole. It may come
+from anybody. Token counts that cannot be those of their texts are counted again.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Container, Iterator
+from array import array
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
@@ -23,7 +26,9 @@ from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from lossless.errors import InvalidInput, SchemaTooNew
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary
-from lossless.store import jsontext
+from lossless.store import jsontext, rows
+from lossless.store.base import SPAN
+from lossless.tokens import estimate, message_tokens
 
 FORMAT, VERSION = "lossless-archive", 1
 MANIFEST = "manifest.json"
@@ -33,8 +38,17 @@ MOST_LINE = 256 << 20
 MOST_FILE = 1 << 30
 MOST_KEY = 1000
 _CHUNK = 1 << 20
+_REF = re.compile(r"[0-9]{6,9}", re.ASCII)
 _NAME = re.compile(r"conversations/[0-9]{6,9}/[a-z]+\.jsonl?|files/[0-9a-f]{64}")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_SUMMARY_ID = re.compile(r"sum_[a-z0-9_-]{1,60}", re.ASCII)
+_FILE_ID = re.compile(r"file_[a-z0-9_-]{1,60}", re.ASCII)
+_PIN_ID = re.compile(r"pin_[0-9a-f]{8}", re.ASCII)
+_WORD = re.compile(r"[a-z][a-z0-9 _-]{0,39}", re.ASCII)
+"""A cause, a reason or a level."""
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_MOST_DEPTH, _MOST_NUMBER, _MOST_NAME = 1_000, 1 << 53, 10_000
+_DIGEST = 16
 
 T = TypeVar("T")
 
@@ -92,6 +106,7 @@ class Archive:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.unmapped: list[str] = []
+        self._costs: dict[str, _Costs] = {}
         with self._told():
             self._zip = ZipFile(self.path)
         try:
@@ -117,16 +132,19 @@ class Archive:
     def messages(self, history: History, *, after: str | None = None) -> Iterator[PastMessage]:
         for message in self._lines(history, "messages.jsonl", PastMessage):
             if after is None or int(message.ref) > int(after):
-                yield message
+                yield structs.replace(message, tokens=_tokens(message.tokens, message_tokens(message.message)))
 
     def summaries(self, history: History) -> Iterator[PastSummary]:
         """In the order they were made."""
-        return self._lines(history, "summaries.jsonl", PastSummary)
+        for summary in self._lines(history, "summaries.jsonl", PastSummary):
+            yield structs.replace(summary, tokens=_tokens(summary.tokens, estimate(summary.text)))
 
     def items(self, history: History) -> Iterator[PastItem]:
         """What the model was shown, in order; then what left the context, with the cause."""
-        yield from self._lines(history, "items.jsonl", PastItem)
-        yield from self._lines(history, "detached.jsonl", PastItem)
+        costs = self._costs[history.ref]
+        for name in ("items.jsonl", "detached.jsonl"):
+            for item in self._lines(history, name, PastItem):
+                yield structs.replace(item, tokens=costs.of(item))
 
     def files(self, history: History) -> Iterator[PastFile]:
         for file in self._lines(history, "files.jsonl", PastFile):
@@ -179,6 +197,9 @@ class Archive:
     def _check_members(self) -> None:
         """Every member is named, no other is there, and each is what the manifest says."""
         infos = {info.filename: info for info in self._zip.infolist() if info.filename != MANIFEST}
+        for ref in self.manifest.conversations:
+            if not _REF.fullmatch(ref):
+                raise self._wrong(f"{ref!r} is no name of a conversation's directory")
         wanted = {f"{directory(ref)}/{name}" for ref in self.manifest.conversations for name in MEMBERS}
         told = self.manifest.members.keys()
         if odd := [name for name in infos if not _NAME.fullmatch(name) or not (name in wanted or name[:6] == "files/")]:
@@ -207,49 +228,146 @@ class Archive:
         active = [history.key for history in self._histories if history.active]
         if len(refs) < len(self._histories) or len(set(active)) < len(active):
             raise self._wrong("it has a conversation twice")
+        related = {history.ref: history for history in self._histories}
         for history in self._histories:
-            for ref in (history.parent_ref, history.continues_ref):
-                if ref is not None and ref not in refs:
-                    raise self._wrong(f"{history.key!r} belongs to a conversation that is not there")
+            for name in ("parent_ref", "continues_ref"):
+                self._check_relation(history, name, related)
+
+    def _check_relation(self, history: History, name: str, related: dict[str, History]) -> None:
+        """That what a conversation belongs to is there, and does not lead back to it."""
+        ref, seen = getattr(history, name), {history.ref}
+        while ref is not None:
+            if ref not in related or ref in seen:
+                raise self._wrong(f"{history.key!r} belongs to a conversation that is not there, or to itself")
+            seen.add(ref)
+            ref = getattr(related[ref], name)
 
     def _check(self, history: History) -> None:
-        """That the values of a conversation fit together."""
-        seqs = _Numbers(history.messages)
-        self._check_messages(history)
-        summaries = self._check_summaries(history, seqs)
-        for item in self.items(history):
-            known = item.ref in (seqs if item.kind == "message" else summaries)
-            self._refuse_unless(
-                known and _is_whole(item) and _is_clean(to_builtins(item)), history, f"item {item.ref!r}"
-            )
-        for file in self._lines(history, "files.jsonl", PastFile):
-            self._refuse_unless(_is_whole(file) and _is_clean(to_builtins(file)), history, f"file {file.ref!r}")
-        for each in history.transplants:
-            self._refuse_unless(0 < each.first <= each.last <= history.messages, history, "a transplant")
-        for pin in history.pins:
-            self._refuse_unless(pin.ref is None or pin.ref in seqs, history, f"pin {pin.id!r}")
+        """That the values of a conversation are possible, and fit together."""
+        self._check_history(history)
+        messages = self._check_messages(history)
+        summaries = self._check_summaries(history, messages)
+        self._costs[history.ref] = _Costs(messages.tokens, {ref: each.tokens for ref, each in summaries.items()})
+        self._check_items(history, messages, summaries)
+        self._check_files(history)
+
+    def _check_history(self, history: History) -> None:
         told = to_builtins(structs.replace(history, cursors=()))
-        self._refuse_unless(_is_clean(told) and 0 < len(history.key.encode()) <= MOST_KEY, history, "the key or a text")
+        names = (history.session, history.title, *(each.id for each in history.sessions))
+        fits = _is_clean(told) and all(len(name) <= _MOST_NAME for name in names if name)
+        self._refuse_unless(fits and 0 < len(history.key.encode()) <= MOST_KEY, history, "the key or a text")
+        self._refuse_unless(0 <= history.messages < SPAN, history, "the number of messages")
+        self._refuse_unless(_is_word(history.archive_cause), history, "the cause of its archive")
+        self._refuse_unless(_is_unique(each.id for each in history.sessions), history, "a session")
+        self._refuse_unless(_is_unique(each.source for each in history.cursors), history, "a cursor")
+        last = 0
+        for each in sorted(history.transplants, key=lambda each: each.first):
+            fits = last < each.first <= each.last <= history.messages and -SPAN < each.place <= each.first - each.last
+            self._refuse_unless(fits, history, "a transplant")
+            last = each.last
+        for pin in history.pins:
+            fits = bool(_PIN_ID.fullmatch(pin.id)) and (pin.ref is None or pin.ref in _Numbers(history.messages))
+            self._refuse_unless(fits, history, f"pin {pin.id!r}")
+        self._refuse_unless(_is_unique(pin.id for pin in history.pins), history, "a pin")
 
-    def _check_messages(self, history: History) -> None:
-        count = 0
+    def _check_messages(self, history: History) -> _Messages:
+        found, names = _Messages(), set[bytes]()
         for count, message in enumerate(self.messages(history), 1):
+            what = f"message {message.ref!r}"
             clean = _is_clean([message.tokens, message.outside, message.event_key, *message.aliases])
-            fits = message.ref == str(count) and _is_whole(message) and clean
-            self._refuse_unless(fits, history, f"message {message.ref!r}")
+            whole = message.ref == str(count) and count <= history.messages and _is_whole(message)
+            self._refuse_unless(whole and clean and _is_word(message.outside), history, what)
+            self._refuse_unless(len(message.digest or b"") == _DIGEST, history, f"the digest of {what}")
+            digests = [copy.digest for copy in message.copies]
+            fits = _is_unique(digests) and all(len(digest) == _DIGEST for digest in digests)
+            self._refuse_unless(fits, history, f"another text of {what}")
+            # By what it would be recognised, each by its hash: a long history has many.
+            key = message.event_key or rows.event_key(message.message.event_id)
+            known = [*([b"\0" + key.encode()] if key else []), *(b"\1" + name.encode() for name in message.aliases)]
+            hashes = {hashlib.sha256(name).digest()[:12] for name in known}
+            fits = len(hashes) == len(known) and names.isdisjoint(hashes)
+            fits = fits and all(1 < len(name) <= MOST_KEY for name in known)
+            self._refuse_unless(fits, history, f"an event id of {what}")
+            names |= hashes
+            found.add(message)
+        count = len(found.tokens)
         self._refuse_unless(count == history.messages, history, f"{count:,} of {history.messages:,} messages")
+        return found
 
-    def _check_summaries(self, history: History, seqs: Container[str]) -> Container[str]:
-        depths: dict[str, int] = {}
+    def _check_summaries(self, history: History, messages: _Messages) -> dict[str, _Summary]:
+        found: dict[str, _Summary] = {}
+        depths = {summary.ref: summary.depth for summary in self.summaries(history)}
         for summary in self.summaries(history):
-            fits = summary.ref not in depths and _is_whole(summary) and _is_clean(to_builtins(summary))
-            self._refuse_unless(fits, history, f"summary {summary.ref!r}")
-            depths[summary.ref] = summary.depth
-        for summary in self.summaries(history):
-            below = seqs if summary.depth == 0 else {ref for ref in summary.sources if ref in depths}
-            fits = all(ref in below and depths.get(ref, -1) < summary.depth for ref in summary.sources)
-            self._refuse_unless(fits, history, f"a source of summary {summary.ref!r}")
-        return depths
+            what = f"summary {summary.ref!r}"
+            fits = summary.ref not in found and _is_whole(summary) and _is_clean(to_builtins(summary))
+            self._refuse_unless(fits and bool(_SUMMARY_ID.fullmatch(summary.ref)), history, what)
+            self._refuse_unless(_is_possible(summary), history, f"a value of {what}")
+            fits = bool(summary.sources) and 0 <= summary.depth <= _MOST_DEPTH
+            if summary.depth == 0:
+                below = [int(ref) if ref in _Numbers(len(messages.tokens)) else 0 for ref in summary.sources]
+                fits = fits and below[:1] != [0] and all(one < other for one, other in pairwise(below))
+                found[summary.ref] = _Summary(0, summary.tokens or 0, array("q", below), ())
+            else:
+                fits = fits and _is_unique(summary.sources)
+                fits = fits and all(depths.get(ref, _MOST_DEPTH) < summary.depth for ref in summary.sources)
+                found[summary.ref] = _Summary(summary.depth, summary.tokens or 0, array("q"), summary.sources)
+            self._refuse_unless(fits, history, f"a source of {what}")
+        fits = len(found) == history.summaries
+        self._refuse_unless(fits, history, f"{len(found):,} of {history.summaries:,} summaries")
+        return found
+
+    def _check_items(self, history: History, messages: _Messages, summaries: dict[str, _Summary]) -> None:
+        """The promise: the items, expanded to their leaves, are every message exactly once, in order."""
+        reached, placed = bytearray(len(messages.tokens) + 1), set[tuple[object, ...]]()
+        ordinal, last = -SPAN - 1, -SPAN - 1
+        copied = [(each.first, each.last, each.place - each.first) for each in history.transplants]
+        for item in self.items(history):
+            what = f"item {item.ref!r}"
+            shown = item.cause is None
+            known = item.ref in (_Numbers(len(messages.tokens)) if item.kind == "message" else summaries)
+            clean = _is_whole(item) and _is_clean(to_builtins(item)) and (item.left_at is None) == shown
+            self._refuse_unless(known and clean and _is_word(item.cause), history, what)
+            at = item.ordinal or 0
+            if item.kind == "message":
+                seqs: Iterable[int] = [int(item.ref)]
+                fits = item.ref == str(at) and (item.depth or 0) < 0
+                fits = fits and not (shown and messages.outside[at - 1])
+            else:
+                below = _leaves(item.ref, summaries)
+                seqs = () if below is None else below
+                fits = below is not None and item.depth == summaries[item.ref].depth
+            # A place, and a summary, is taken once in the view and once beside it.
+            keys: list[tuple[object, ...]] = (
+                [(shown, at)] if shown else [(shown, at, item.ref if item.kind == "summary" else None)]
+            )
+            keys += [(shown, item.ref)] if item.kind == "summary" else []
+            self._refuse_unless(fits and placed.isdisjoint(keys), history, what)
+            placed.update(keys)
+            if item.cause == "dissolved":
+                continue  # its sources stand in its place
+            first, end = SPAN, -SPAN
+            for seq in seqs:
+                self._refuse_unless(not reached[seq], history, f"message {seq}, which is reached twice,")
+                reached[seq] = 1
+                place = seq + next((back for one, other, back in copied if one <= seq <= other), 0)
+                first, end = min(first, place), max(end, place)
+            if shown:
+                self._refuse_unless(ordinal < at and last < at <= first <= end, history, f"the place of {what}")
+                ordinal, last = at, max(last, end)
+        for seq, outside in enumerate(messages.outside, 1):
+            self._refuse_unless(bool(outside or reached[seq]), history, f"message {seq}, which no item leads to,")
+
+    def _check_files(self, history: History) -> None:
+        refs = set[str]()
+        for file in self._lines(history, "files.jsonl", PastFile):
+            fits = _is_whole(file) and _is_clean(to_builtins(file)) and file.ref not in refs
+            fits = fits and bool(_FILE_ID.fullmatch(file.ref)) and bool(_SHA256.fullmatch(file.sha256 or ""))
+            fits = fits and 0 <= (file.size or 0) < _MOST_NUMBER and 0 <= (file.lines or 0) < _MOST_NUMBER
+            member = self.manifest.members.get(f"files/{file.sha256}")
+            fits = fits and file.data is None and (member is None or member.bytes == file.size)
+            self._refuse_unless(fits, history, f"file {file.ref!r}")
+            refs.add(file.ref)
+        self._refuse_unless(len(refs) == history.files, history, f"{len(refs):,} of {history.files:,} files")
 
     def _refuse_unless(self, fits: bool, history: History, what: str) -> None:
         if not fits:
@@ -270,6 +388,89 @@ class Archive:
             raise self._wrong(str(error) or type(error).__name__) from error
         except (ValidationError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise self._wrong(str(error)) from error
+
+
+class _Messages:
+    """What is to be known of all messages of a conversation, in a few bytes each."""
+
+    def __init__(self) -> None:
+        self.tokens = array("q")
+        self.outside = bytearray()
+
+    def add(self, message: PastMessage) -> None:
+        self.tokens.append(message.tokens or 0)
+        self.outside.append(message.outside is not None)
+
+
+class _Summary(Struct, frozen=True):
+    """A summary without its text: the seqs below a leaf, or its sources."""
+
+    depth: int
+    tokens: int
+    seqs: array[int]
+    sources: tuple[str, ...]
+
+
+class _Costs(Struct, frozen=True):
+    """The tokens of what stands in a context."""
+
+    messages: array[int]
+    summaries: dict[str, int]
+
+    def of(self, item: PastItem) -> int | None:
+        if item.tokens is None:
+            return None
+        if item.kind == "summary":
+            return self.summaries.get(item.ref, 0)
+        return self.messages[int(item.ref) - 1] if item.ref in _Numbers(len(self.messages)) else 0
+
+
+def _leaves(ref: str, summaries: dict[str, _Summary]) -> Iterable[int] | None:
+    """The seqs below a summary; None if a summary is reached twice, or no message."""
+    found, seen, waiting = array("q"), {ref}, [ref]
+    while waiting:
+        summary = summaries[waiting.pop()]
+        found.extend(summary.seqs)
+        if not seen.isdisjoint(summary.sources):
+            return None
+        seen.update(summary.sources)
+        waiting += summary.sources
+    return found or None
+
+
+def _tokens(stated: int | None, counted: int) -> int | None:
+    """The tokens of a text as they were counted there, if that may be; otherwise as we count them."""
+    if stated is None or not 0 <= stated < _MOST_NUMBER:
+        return stated if stated is None else counted
+    return stated if counted // 4 - 64 <= stated <= 4 * counted + 4_096 else counted
+
+
+def _is_possible(summary: PastSummary) -> bool:
+    """Whether the figures and names of a summary can be those of one."""
+    numbers = [summary.source_tokens or 0, summary.descendants or 0, summary.tries, summary.revision]
+    numbers += [each.tokens for each in summary.earlier]
+    scores = [summary.faithful, *(each.faithful for each in summary.earlier)]
+    names = [summary.model, summary.prompt_version, summary.origin, *(each.model for each in summary.earlier)]
+    revisions = [each.revision for each in summary.earlier]
+    return (
+        all(0 <= number < _MOST_NUMBER for number in numbers)
+        and all(score is None or 0 <= score <= 1 for score in scores)
+        and all(name is None or len(name) <= _MOST_NAME for name in names)
+        and _is_unique(revisions)
+        and all(0 < each < summary.revision for each in revisions)
+        and all(_WORD.fullmatch(each) for each in (summary.level, *(each.level for each in summary.earlier)))
+        and all(_FILE_ID.fullmatch(each) for each in summary.file_ids)
+        and (summary.origin is None or bool(_SUMMARY_ID.fullmatch(summary.origin)))
+    )
+
+
+def _is_word(text: str | None) -> bool:
+    return text is None or bool(_WORD.fullmatch(text))
+
+
+def _is_unique(values: Iterable[object]) -> bool:
+    found = list(values)
+    return len(set(found)) == len(found)
 
 
 class _Numbers(Container[str]):
