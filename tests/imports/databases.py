@@ -141,14 +141,19 @@ class OldHermes(Old):
         return self.add("summary_nodes", session_id=session, source_type=of, **{**told, **columns})
 
 
-def move_in(lcm: Lossless, path: Path, **options: Any) -> Imported:
+def move_in(lcm: Lossless, path: Path, *, trust_pins: bool = False, **options: Any) -> Imported:
     """Import a database, and prove that its file is as it was and alone."""
     before = files_beside(path)
     source = recognise(path, **options)
     try:
         plan = movein.plan(lcm._store, source)
         done = movein.apply(
-            lcm._store, lcm._files, lambda key, session: lcm.conversation(key, session)._intake, source, plan
+            lcm._store,
+            lcm._files,
+            lambda key, session: lcm.conversation(key, session)._intake,
+            source,
+            plan,
+            trust_pins=trust_pins,
         )
     finally:
         source.close()

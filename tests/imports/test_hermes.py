@@ -93,10 +93,17 @@ def test_a_session_that_is_over_is_archived(lcm: Lossless, old: OldHermes) -> No
     assert [row.session for row in lcm._store.family("week")] == ["tuesday", "monday"]
 
 
+def test_pinned_messages_are_not_the_operators_word_unless_they_are_trusted(lcm: Lossless, old: OldHermes) -> None:
+    old.say("s", "never deploy on Fridays", pinned=1)
+    (done,) = move_in(lcm, old.close()).histories
+    assert lcm.conversation("s").pins() == []
+    assert "1 pinned messages are not pinned here" in " ".join(done.changed)
+
+
 def test_pinned_messages_are_pins(lcm: Lossless, old: OldHermes) -> None:
     old.say("s", "never deploy on Fridays", pinned=1)
     old.say("s", "fine")
-    assert move_in(lcm, old.close()).verified
+    assert move_in(lcm, old.close(), trust_pins=True).verified
     (pin,) = lcm.conversation("s").pins()
     assert pin.text == "never deploy on Fridays"
     assert "Fridays" in lcm.conversation("s").assemble(10_000).messages[0].text

@@ -71,6 +71,7 @@ _CHANGED = {
     "empty": "{count} summaries in the context stood for nothing that is there.",
     "order": "The context stood in another order than its messages; here it is in theirs.",
     "aside": "{count} items were in no context; they are listed beside it.",
+    "pins": "{count} pinned messages are not pinned here: a pin speaks as the operator (--trust-pins).",
 }
 
 
@@ -235,7 +236,7 @@ def _arrived(store: Store, arriving: _Arriving, messages: int) -> ImportedHistor
         history.summaries,
         history.files,
         row is not None and row.active,
-        tuple(_CHANGED[name].format(count=f"{n:,}") for name, n in arriving.changed.items()),
+        tuple(_CHANGED[name].format(count=f"{n:,}") for name, n in arriving.changed.items() if n),
         (*problems, *broken(store, arriving.id)),
     )
 
@@ -288,7 +289,9 @@ def _take(
         store.redate(arriving.id, [(number, micros(past.created_at), past.outside) for number, past in fresh])
         aliases = {event_key(alias): number for number, past in fresh for alias in past.aliases}
         store.add_aliases(arriving.id, {name: seq for name, seq in aliases.items() if name})
-        _pin(store, arriving.id, [number for number, past in fresh if past.pinned and trust_pins], intake.now())
+        pinned = [number for number, past in fresh if past.pinned]
+        _pin(store, arriving.id, pinned if trust_pins else [], intake.now())
+        arriving.changed["pins"] += 0 if trust_pins else len(pinned)
         last, past = fresh[-1]
         store.set_cursor(arriving.id, arriving.cursor, {**state, "count": last, "ref": past.ref}, intake.now())
 
