@@ -10,8 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -80,6 +80,86 @@ def test_a_text_file_is_no_database_and_stays_as_it_is(tmp_path: Path) -> None:
         assert "restore a backup; else move that file away" in str(error.value)
         assert "--db, or the setting database_path" in str(error.value)
     assert path.read_bytes() == before
+
+
+def _made(path: Path, *statements: str, crashed: Sequence[str] = ()) -> None:
+    """Another program's database; of one that crashed, these files are left beside it."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("; ".join(statements)).fetchall()
+        left = {suffix: Path(f"{path}{suffix}").read_bytes() for suffix in crashed and ("", *crashed)}
+    for suffix, content in left.items():
+        Path(f"{path}{suffix}").write_bytes(content)
+
+
+WAL = "PRAGMA journal_mode = WAL"
+OURS = 0x4C434D31
+REFUSED: dict[str, Callable[[Path], None]] = {
+    "with a journal": lambda path: _made(path, "CREATE TABLE messages (x)"),
+    "with a log": lambda path: _made(path, WAL, "CREATE TABLE messages (x)"),
+    "crashed": lambda path: _made(path, WAL, "CREATE TABLE messages (x)", crashed=("-wal", "-shm")),
+    "copied without its shared memory": lambda path: _made(path, WAL, "CREATE TABLE messages (x)", crashed=("-wal",)),
+    "named as another's": lambda path: _made(path, "PRAGMA application_id = 7"),
+    "numbered by another": lambda path: _made(path, "PRAGMA user_version = 7"),
+    "newer": lambda path: _made(path, f"PRAGMA application_id = {OURS}", "PRAGMA user_version = 9999"),
+    "newer in its log": lambda path: _made(
+        path, WAL, f"PRAGMA application_id = {OURS}", "PRAGMA user_version = 9999", crashed=("-wal", "-shm")
+    ),
+    "text": lambda path: path.write_text("milk, bread, and more " * 40) and None,
+    "a few bytes": lambda path: path.write_text("x") and None,
+    "a directory": lambda path: path.mkdir(),
+}
+
+
+def _state(directory: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        each.name: (each.stat().st_mode, each.read_bytes() if each.is_file() else b"")
+        for each in sorted(directory.iterdir())
+    }
+
+
+@pytest.mark.parametrize("how", ["write", "read", "restore", "import"])
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_refused_stays_as_it_is(tmp_path: Path, kind: str, how: str) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        lcm.backup(tmp_path / "kept.zip")
+    directory = tmp_path / "theirs"
+    directory.mkdir()
+    path = directory / "theirs.db"
+    REFUSED[kind](path)
+    for each in directory.iterdir():
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    before = _state(directory)
+    if how == "import" and kind != "copied without its shared memory":  # which SQLite needs to read the log
+        with Lossless.open(tmp_path / "lcm.db") as lcm:
+            assert not lcm.import_(path, apply=True).messages
+    elif how == "restore" and kind not in ("text", "a few bytes", "newer", "newer in its log"):  # ours, or nobody's
+        with pytest.raises(LosslessError):
+            Lossless.restore(tmp_path / "kept.zip", path, replace=True, apply=True, settings=Settings())
+    elif how in ("write", "read"):
+        with pytest.raises(LosslessError) as error:
+            Lossless.open(path, read_only=how == "read")
+        assert error.value.code in ("NOT_OUR_DATABASE", "SCHEMA_TOO_NEW", "STORE_CORRUPT", "STORE_UNAVAILABLE")
+    assert _state(directory) == before
+
+
+def test_an_empty_file_is_not_changed_by_reading_it(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    path.touch(0o644)
+    with pytest.raises(StoreUnavailable, match="holds nothing yet"):
+        Lossless.open(path, read_only=True)
+    assert _state(tmp_path) == {"lcm.db": (0o100644, b"")}
+    with Lossless.open(path) as lcm:  # and to write it is as good as none
+        assert lcm.conversation("k").ingest([Message.user("x")]).stored
+
+
+def test_a_database_that_is_still_in_its_log_is_ours(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        lcm.conversation("k").ingest([Message.user("x")])
+        assert (tmp_path / "lcm.db").stat().st_size < 100_000  # the tables are not in the file yet
+        (tmp_path / "copy.db").write_bytes((tmp_path / "lcm.db").read_bytes())
+        (tmp_path / "copy.db-wal").write_bytes((tmp_path / "lcm.db-wal").read_bytes())
+    with Lossless.open(tmp_path / "copy.db") as lcm:
+        assert [m.text for m in lcm.conversation("k").messages()] == ["x"]
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:

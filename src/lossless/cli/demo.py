@@ -75,7 +75,8 @@ def _conversation(transcript: Path | None) -> tuple[list[Message], tuple[str, st
         from lossless import demo as bundled
 
         return bundled.conversation(), bundled.DETAIL
-    from lossless.transcripts import Tally, reader, recognise
+    from lossless.engine.discovery import recognise
+    from lossless.transcripts import Tally, reader
 
     header = recognise(transcript)
     read = reader(header.format)

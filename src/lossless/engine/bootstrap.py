@@ -15,9 +15,9 @@ from stat import S_ISREG
 
 from msgspec import Struct, structs, to_builtins
 
-from lossless import transcripts
 from lossless.engine import belonging
 from lossless.engine.belonging import Anchor, Transcript
+from lossless.engine.discovery import recognise
 from lossless.engine.files import Files
 from lossless.engine.heartbeats import IDLE, with_beats
 from lossless.engine.ingest import Intake, ingest
@@ -163,7 +163,7 @@ def _bootstrap(
         return Bootstrapped(_EMPTY)
     mark = found[1] if found else Mark()
     goes = goes_on(mark, path, stat.st_size)
-    header = header_of(mark, intake.key) if goes else header or transcripts.recognise(path, format)
+    header = header_of(mark, intake.key) if goes else header or recognise(path, format)
     job = _Job(
         store,
         files,

@@ -34,6 +34,7 @@ from lossless.errors import (
 )
 from lossless.imports.archive import Member
 from lossless.model import Backup
+from lossless.store.header import refuse_database
 
 FORMAT, VERSION = "lossless-backup", 1
 MANIFEST, DATABASE = "manifest.json", "database"
@@ -170,6 +171,7 @@ class Bundle:
         self.path = path
         if not path.exists():
             raise NotFound("backup at", path, hint="`lcm backup` makes one.")
+        refuse_database(path)
         with self._telling():
             self._zip = ZipFile(path)
         try:

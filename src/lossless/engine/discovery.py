@@ -14,6 +14,7 @@ from msgspec import Struct
 from lossless import transcripts
 from lossless.errors import InvalidInput
 from lossless.model import ImportedSource
+from lossless.store.header import refuse_database
 from lossless.transcripts.base import Header
 
 _DATABASE = ".db"
@@ -37,11 +38,17 @@ class Found(Struct):
     def recognise(self) -> ImportedSource | None:
         """Read the header of a transcript; if it is none, what there is to tell."""
         try:
-            self.header = transcripts.recognise(self.path)
+            self.header = recognise(self.path)
         except InvalidInput as error:
             is_broken = self.named or isinstance(error.__cause__, OSError)
             return ImportedSource(str(self.path), "error" if is_broken else "skipped", reason=error.message)
         return None
+
+
+def recognise(path: Path, format: str | None = None) -> Header:
+    """Read the header of a transcript. A database is refused without opening it, since this process may hold it locked."""
+    refuse_database(path)
+    return transcripts.recognise(path, format)
 
 
 def discover(paths: Iterable[Path], problems: list[ImportedSource]) -> Iterator[Found]:

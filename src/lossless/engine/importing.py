@@ -27,6 +27,7 @@ from lossless.errors import InvalidInput, LosslessError, NotOurDatabase, StoreCo
 from lossless.imports.base import Source
 from lossless.model import Bootstrapped, ImportedSource, ImportReport
 from lossless.store.base import Store
+from lossless.store.header import beginning
 from lossless.transcripts.base import Header
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -167,8 +168,7 @@ class _Run(Struct):
 
 
 def _may_be_database(found: Found) -> bool:
-    with open(found.path, "rb") as file:
-        return b"\0" in file.read(4096)
+    return b"\0" in beginning(found.path, 4096)
 
 
 def transcript(

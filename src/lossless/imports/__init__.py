@@ -23,11 +23,12 @@ def recognise(path: str | Path, *, files_dir: str | Path | None = None, patience
     """
     from lossless.imports.archive import Archive
     from lossless.store.foreign import Foreign
+    from lossless.store.header import is_database
 
     try:
         foreign = Foreign(path, patience_ms=patience_ms)
     except StoreCorrupt:
-        if not is_zipfile(path):
+        if is_database(path) or not is_zipfile(path):
             raise
         return Archive(path)
     try:

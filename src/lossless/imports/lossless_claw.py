@@ -17,13 +17,14 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import structs
 
-from lossless.errors import LosslessError
+from lossless.errors import InvalidInput, LosslessError
 from lossless.formats import openclaw
 from lossless.imports import reading
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary
 from lossless.imports.reading import Tables, loaded, moment, names
 from lossless.model import Message, Text, ToolCall
 from lossless.store.foreign import Foreign
+from lossless.store.header import refuse_database
 
 SYSTEM = "lossless-claw"
 MARKS = frozenset({"conversations", "message_parts", "context_items", "summary_messages", "summary_parents"})
@@ -277,7 +278,7 @@ class LosslessClaw:
 
     def _bytes(self, uri: str) -> bytes | None:
         """The bytes of a file in the files directory; whatever a row says, no other file is read."""
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, InvalidInput):
             path = _inside(self._root, uri)
             return _read(path) if path else None
         return None
@@ -313,6 +314,7 @@ def _is_readable(facts: os.stat_result) -> bool:
 
 
 def _read(path: Path) -> bytes | None:
+    refuse_database(path)  # it may be open in this process, and locked
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb") as stream:
         return stream.read() if _is_readable(os.fstat(handle)) else None

@@ -11,12 +11,12 @@ from pathlib import Path
 import apsw
 
 from lossless.errors import NotOurDatabase, StoreBusy
-from lossless.store import kept
+from lossless.store import header, kept
 from lossless.store.base import Store
-from lossless.store.sqlite import APPLICATION_ID, translate
+from lossless.store.header import APPLICATION_ID, LOGS
+from lossless.store.sqlite import translate
 
 _BUSY_MS = 1_000
-_LOGS = ("-wal", "-shm", "-journal")
 
 
 class FileSite:
@@ -68,7 +68,7 @@ class FileSite:
     def _logs_aside(self, aside: Path, back: ExitStack) -> list[str]:
         """Logs that are left over from a database that is damaged or gone: the new one would take them for its own."""
         moved = []
-        for log in (each for each in _LOGS if os.path.exists(f"{self.beside}{each}")):
+        for log in (each for each in LOGS if os.path.exists(f"{self.beside}{each}")):
             os.rename(f"{self.beside}{log}", f"{aside}{log}")
             back.callback(os.rename, f"{aside}{log}", f"{self.beside}{log}")
             moved.append(f"{aside}{log}")
@@ -79,6 +79,7 @@ class FileSite:
         """The file for us alone, with its log of writes brought in; a damaged one is nobody's to hold."""
         with ExitStack() as stack:
             try:
+                self._look_first()
                 connection = apsw.Connection(str(self.beside), flags=apsw.SQLITE_OPEN_READWRITE)
                 stack.callback(connection.close)
                 connection.set_busy_timeout(_BUSY_MS)
@@ -94,11 +95,14 @@ class FileSite:
                 raise translate(error, str(self.beside)) from error
             yield
 
-    def _hold(self, connection: apsw.Connection) -> None:
-        ours = connection.execute("PRAGMA application_id").fetchall()[0][0] == APPLICATION_ID
-        if not ours and connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+    def _look_first(self) -> None:
+        """Refuse another program's database while nothing of it is open, so that nothing of it changes."""
+        found = header.read(self.beside)
+        if found is not None and not (found.is_ours or found.is_blank):
             raise NotOurDatabase(f"{self.beside} is a database of another program.", hint="Name another place.")
-        if not ours:
+
+    def _hold(self, connection: apsw.Connection) -> None:
+        if connection.execute("PRAGMA application_id").fetchall()[0][0] != APPLICATION_ID:
             # Whoever waits for an empty file would not notice that it was replaced, and write beside the new one.
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
         # Whoever has a file of this kind open holds it shared: the log is only given up by the last one.

@@ -16,6 +16,7 @@ import apsw
 
 from lossless.errors import StoreBusy, StoreCorrupt, StoreError, StoreReadOnly, StoreUnavailable
 from lossless.store.core import Row
+from lossless.store.header import refuse_log
 
 _SAFE = (
     (apsw.SQLITE_DBCONFIG_DEFENSIVE, 1),
@@ -32,6 +33,8 @@ class Foreign:
         self.path = Path(path).absolute()
         if not self.path.is_file():
             raise StoreUnavailable(f"There is no file {path}.", hint="Name the database to import.")
+        # Opened as a database, it would lose the locks that this process may hold on it.
+        refuse_log(self.path)
         self._patience_ms = patience_ms
         self._had_wal = os.path.exists(f"{self.path}-wal")
         with self._translated():
@@ -39,6 +42,9 @@ class Foreign:
             self.application_id: int = self._connection.pragma("application_id")
 
     def _snapshot(self) -> apsw.Connection:
+        if os.path.exists(f"{self.path}-shm"):
+            with suppress(apsw.CantOpenError, apsw.ReadOnlyError):
+                return self._open("mode=ro&readonly_shm=1")  # even what a crash left there stays as it is
         try:
             return self._open("mode=ro")
         except (apsw.CantOpenError, apsw.ReadOnlyError):

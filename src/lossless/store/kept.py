@@ -73,6 +73,11 @@ def replaced(place: Path, now: datetime) -> Path:
     return _named(place, f"replaced-{now:%Y%m%dT%H%M%SZ}.db")
 
 
+def draft(path: Path) -> Path:
+    """Return the name of something that is being written, until it is complete."""
+    return _named(path, f"{os.getpid()}-{os.urandom(4).hex()}.part")
+
+
 def _named(place: Path, what: str) -> Path:
     return place.with_name(f"{place.name}.{what}")
 

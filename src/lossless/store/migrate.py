@@ -45,7 +45,7 @@ def steps(dialect: str, directory: Path = DIRECTORY) -> dict[int, Path]:
 def migrate(database: Migratable, scripts: dict[int, Path]) -> None:
     """Bring a database to the newest version, or refuse one that is newer still."""
     newest, copied = max(scripts), False
-    refuse_newer(database, newest)
+    refuse_newer(database.version(), database.location, newest)
     while database.version() < newest:
         with database.held():
             version = database.version()
@@ -62,10 +62,10 @@ def migrate(database: Migratable, scripts: dict[int, Path]) -> None:
                 database.rebuild_search()
 
 
-def refuse_newer(database: Migratable, newest: int) -> None:
-    version = database.version()
+def refuse_newer(version: int, location: str, newest: int) -> None:
+    """Raise if a schema is newer than the newest that is known here."""
     if version > newest:
         raise SchemaTooNew(
-            f"{database.location} has schema version {version}; this lossless knows versions up to {newest}.",
+            f"{location} has schema version {version}; this lossless knows versions up to {newest}.",
             hint="Install the newer lossless that wrote it (nothing was changed).",
         )

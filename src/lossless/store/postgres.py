@@ -115,7 +115,7 @@ class PostgresStore(SQLStore):
         if not self.read_only:
             migrate.migrate(self, scripts)
         else:
-            migrate.refuse_newer(self, max(scripts))
+            migrate.refuse_newer(self.version(), self.location, max(scripts))
             if self.version() == 0:
                 raise StoreUnavailable(f"{self.location} holds nothing yet.", hint="Write to it once, then read.")
 

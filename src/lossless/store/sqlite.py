@@ -1,7 +1,7 @@
 """SQLite through apsw: one writer, readers apart, WAL, every write transaction IMMEDIATE.
 
-The database file itself is never opened, copied or hashed by us while connected: on POSIX, closing any
-handle of a file drops the locks SQLite holds on it.
+No file of a database is ever opened by us: on POSIX, closing any handle of a file drops the locks SQLite holds on it. What
+has to be read of its bytes is read by SQLite's own file layer (`lossless.store.header`).
 """
 
 from __future__ import annotations
@@ -35,20 +35,19 @@ from lossless.search.question import Question, analyse
 from lossless.search.recall import Limits, recall
 from lossless.search.sought import OVERLAP, Sought
 from lossless.search.words import segment
-from lossless.store import fulltext, jsontext, kept, migrate
+from lossless.store import fulltext, header, jsontext, kept, migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind
 from lossless.store.core import LAST
 from lossless.store.fts5 import FTS5Index, either
+from lossless.store.header import APPLICATION_ID
 from lossless.store.sql import Row, SQLStore
 
-APPLICATION_ID = 0x4C434D31
 BUSY_MS = 30_000
 _PAUSES = tuple(ms / 1000 for ms in (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100))
 """In seconds, as SQLite itself would wait, which keeps signals out until it is through."""
 _LEAST_TOLD = 2.0
 _MOST_IDLE = 8
 _MOST_TOLD = 3
-_BLOCK = 1 << 22
 _PAGES = 4096
 _DERIVED = ("item", "event", "search_message", "search_summary")
 _TABLES = ("conversation", "message", *_DERIVED)
@@ -56,7 +55,6 @@ _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
 """A word that the index holds as it is, whatever its tokenizer makes of the rest."""
 _MUCH_FREE = 1_000
 _MUCH_LOGGED = 256 * 2**20
-_MAGIC = b"SQLite format 3\0"
 _COMMON = " etaoinsrhldcumfpgwybvkxjqz"
 _abandoned: list[apsw.Connection] = []
 
@@ -134,6 +132,7 @@ class SQLiteStore(SQLStore):
 
     def _open_to_write(self) -> None:
         if not self._memory:
+            self._look_first()
             _prepare(Path(self.location))
         self._writer = self._connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
         try:
@@ -154,6 +153,8 @@ class SQLiteStore(SQLStore):
             if Path(self.location).is_dir():
                 raise StoreUnavailable(f"{self.location} is a directory.", hint="Name a file in it.")
             raise StoreMissing(f"There is no database at {self.location}.", hint=f"Check the {_PATH}.")
+        if not self._look_first():
+            raise StoreUnavailable(f"{self.location} holds nothing yet.", hint="Write to it once, then read.")
         with self._translated():
             try:
                 self.version()
@@ -164,9 +165,22 @@ class SQLiteStore(SQLStore):
                     raise
                 self._immutable = True
             self._refuse_foreign()
-            migrate.refuse_newer(self, max(self._scripts))
+            migrate.refuse_newer(self.version(), self.location, max(self._scripts))
             if self.version() == 0:
                 raise StoreUnavailable(f"{self.location} holds nothing yet.", hint="Write to it once, then read.")
+
+    def _look_first(self) -> bool:
+        """Whether there is anything in the file. One that is not ours is refused before SQLite could change anything."""
+        if not os.path.isfile(self._file) or not os.access(self._file, os.R_OK):
+            return os.path.exists(self._file)
+        with self._translated():
+            found = header.read(self._file)
+        if found is None or found.is_blank:
+            return False
+        if not found.is_ours:
+            raise self._foreign()
+        migrate.refuse_newer(found.user_version, self.location, max(self._scripts))
+        return True
 
     @property
     def _file(self) -> str:
@@ -215,10 +229,12 @@ class SQLiteStore(SQLStore):
     def _refuse_foreign(self) -> None:
         ours = self.all("PRAGMA application_id")[0][0] == APPLICATION_ID
         if not ours and self.all("SELECT 1 FROM sqlite_schema LIMIT 1"):
-            raise NotOurDatabase(
-                f"{self.location} is a database of another program.",
-                hint=f"Choose another {_PATH}; nothing was changed.",
-            )
+            raise self._foreign()
+
+    def _foreign(self) -> NotOurDatabase:
+        return NotOurDatabase(
+            f"{self.location} is a database of another program.", hint=f"Choose another {_PATH}; nothing was changed."
+        )
 
     def _mend(self) -> None:
         """Derived tables that are missing or broken are made anew, all of them or none."""
@@ -683,7 +699,9 @@ class SQLiteStore(SQLStore):
         ours = "\n".join(sql for (sql,) in self.all("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
         told = [needle for needle in needles if needle not in ours]
         with self._translated():
-            return Sought(told).found(block for suffix in ("", "-wal") for block in _blocks(self._file + suffix))
+            return Sought(told).found(
+                block for suffix in ("", "-wal") for block in header.blocks(self._file + suffix, OVERLAP)
+            )
 
     def kept_copies(self) -> list[str]:
         return [] if self._memory else sorted(glob.glob(f"{glob.escape(self._file)}.before-*"))
@@ -692,7 +710,7 @@ class SQLiteStore(SQLStore):
         own, copies = Path(self.location), set(self.kept_copies())
         found = [] if self._memory else sorted(own.parent.iterdir())
         others = [each for each in found if each.stem == own.stem and each.name != own.name and str(each) not in copies]
-        return [str(each) for each in others if each.is_file() and not each.samefile(own) and _is_database(each)]
+        return [str(each) for each in others if each.is_file() and not each.samefile(own) and _may_be_database(each)]
 
     def drop_copies(self) -> None:
         for each in (*self.kept_copies(), *self.backups()):
@@ -730,8 +748,31 @@ class SQLiteStore(SQLStore):
         return found
 
     def integrity(self) -> list[str]:
-        found = self._damage("integrity_check")
+        with self._translated(), self._apart():
+            found = self._damage("integrity_check")
         return [found] if found else []
+
+    @contextmanager
+    def _apart(self) -> Iterator[apsw.Connection]:
+        """One state of the database on a connection of its own, which writes to temporary tables only.
+
+        FTS5 checks an index by what its connection remembers of it, which is out of date once others have written.
+        """
+        self._check_open()
+        if self._memory:
+            with self._mutex:
+                yield self._writer
+            return
+        connection = self._reader()
+        before = getattr(self._writing, "snapshot", None)
+        try:
+            connection.execute("BEGIN").fetchall()
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            self._writing.snapshot = connection
+            yield connection
+        finally:
+            self._writing.snapshot = before
+            connection.close()
 
     def _damage(self, check: str) -> str:
         """What a check finds, at most three lines of it; empty if the file is sound."""
@@ -790,29 +831,9 @@ def _beginning(text: str) -> str:
     return text if len(text) <= 2000 else text[:2000].rpartition(" ")[0]
 
 
-def _blocks(path: str) -> Iterator[bytes]:
-    """A file of the database in pieces that overlap, read as SQLite does: a handle of our own would drop its locks."""
-    if not os.path.exists(path):
-        return
-    kind = apsw.SQLITE_OPEN_WAL if path.endswith("-wal") else apsw.SQLITE_OPEN_MAIN_DB
-    file = apsw.VFSFile("", path, [apsw.SQLITE_OPEN_READONLY | kind, 0])
-    try:
-        for start in range(0, file.xFileSize(), _BLOCK):
-            yield file.xRead(min(_BLOCK + OVERLAP, file.xFileSize() - start), start)
-    finally:
-        file.xClose()
-
-
-def _is_database(path: Path) -> bool:
-    """Whether a file begins as a database does; read as in `_blocks`, since somebody here may have it open."""
-    try:
-        file = apsw.VFSFile("", os.path.realpath(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
-    except apsw.Error:
-        return True  # it cannot be told
-    try:
-        return file.xFileSize() >= len(_MAGIC) and file.xRead(len(_MAGIC), 0) == _MAGIC
-    finally:
-        file.xClose()
+def _may_be_database(path: Path) -> bool:
+    """Whether a file is a database of its own; the logs of one are not, and what cannot be read may be one."""
+    return not path.name.endswith(header.LOGS) and (not os.access(path, os.R_OK) or header.is_database(path))
 
 
 def _from_the_rarest(literal: str) -> str:
@@ -846,8 +867,8 @@ def _prepare(path: Path) -> None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.is_dir():
             raise StoreUnavailable(f"{path} is a directory.", hint="Name a file in it.")
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        if not path.exists():
+            _create(path)
         if not os.access(path, os.W_OK):
             raise StoreReadOnly(
                 f"{path} cannot be written: its permissions or its file system forbid it.",
@@ -858,6 +879,20 @@ def _prepare(path: Path) -> None:
     except OSError as error:
         kind = _CREATING.get(error.errno or 0, StoreUnavailable)
         raise kind(f"{path} cannot be created: {error.strerror}.", hint=f"Choose another {_PATH}.") from error
+
+
+def _create(path: Path) -> None:
+    """Create an empty file that is complete when it gets its name: a thread may open it at once, and lock it."""
+    draft = kept.draft(path)
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    except OSError:  # a file system without second names
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    finally:
+        os.unlink(draft)
 
 
 _AGAIN = "Nothing of this call was stored; it can be tried again."
