@@ -93,7 +93,7 @@ def _made(path: Path, *statements: str, crashed: Sequence[str] = ()) -> None:
 
 WAL = "PRAGMA journal_mode = WAL"
 OURS = 0x4C434D31
-REFUSED: dict[str, Callable[[Path], None]] = {
+REFUSED: dict[str, Callable[[Path], object]] = {
     "with a journal": lambda path: _made(path, "CREATE TABLE messages (x)"),
     "with a log": lambda path: _made(path, WAL, "CREATE TABLE messages (x)"),
     "crashed": lambda path: _made(path, WAL, "CREATE TABLE messages (x)", crashed=("-wal", "-shm")),
@@ -104,8 +104,8 @@ REFUSED: dict[str, Callable[[Path], None]] = {
     "newer in its log": lambda path: _made(
         path, WAL, f"PRAGMA application_id = {OURS}", "PRAGMA user_version = 9999", crashed=("-wal", "-shm")
     ),
-    "text": lambda path: path.write_text("milk, bread, and more " * 40) and None,
-    "a few bytes": lambda path: path.write_text("x") and None,
+    "text": lambda path: path.write_text("milk, bread, and more " * 40),
+    "a few bytes": lambda path: path.write_text("x"),
     "a directory": lambda path: path.mkdir(),
 }
 

@@ -14,9 +14,8 @@ from msgspec import MsgspecError, Struct, json
 
 from lossless.config import is_file
 from lossless.errors import InvalidInput
+from lossless.store.header import LOGS, is_database
 
-_MAGIC = b"SQLite format 3\0"
-_BESIDE = ("-wal", "-shm", "-journal")
 _KEPT = re.compile(r".+\.(?:(?:cleaned|pruned)-\d{8}-\d{6}\.zip|before-[\w.-]+|(?:backup|replaced)-\d{8}T\d{6}Z.*)")
 """Names of what we keep beside a database: archives of removed conversations, copies and backups."""
 _PAYLOAD = "[0-9a-f][0-9a-f]/" + "[0-9a-f]" * 64
@@ -53,11 +52,11 @@ def _directory(target: Path, files: Path | None) -> str:
 def _file(target: Path, database: str) -> str:
     if is_file(database) and database != ":memory:":
         own = os.path.realpath(database)
-        for name in (own, *(own + suffix for suffix in _BESIDE)):
+        for name in (own, *(own + suffix for suffix in LOGS)):
             if str(target) == name or _is_same(target, name):
                 return "is the database in use, or a part of it"
     # A log left beside a database would be taken for its own.
-    if any(str(target).endswith(suffix) and os.path.exists(str(target)[: -len(suffix)]) for suffix in _BESIDE):
+    if any(str(target).endswith(suffix) and os.path.exists(str(target)[: -len(suffix)]) for suffix in LOGS):
         return "is a log or journal of a database by its name"
     if not os.path.lexists(target):
         return ""
@@ -76,12 +75,9 @@ def _is_same(target: Path, name: str) -> bool:
 
 
 def _content(target: Path) -> str:
-    if any(os.path.exists(f"{target}{suffix}") for suffix in _BESIDE):
+    if any(os.path.exists(f"{target}{suffix}") for suffix in LOGS) or is_database(target):
         return "is a database"
     try:
-        with target.open("rb") as stream:
-            if stream.read(len(_MAGIC)) == _MAGIC:
-                return "is a database"
         with ZipFile(target) as packed:
             told = packed.getinfo("manifest.json")
             if (
