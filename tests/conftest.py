@@ -5,6 +5,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -58,6 +59,29 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {urlsplit(url).path[1:]} WITH (FORCE)".encode())
 
 
+_LARGE = 4_000_000
+"""Bytes from which emptying by TRUNCATE is worth its price: a new file for every table and index."""
+
+
+def _empty_tables(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Remove every row. Deleting them takes a tenth of the time of a TRUNCATE while the tables are small."""
+    found = connection.execute(
+        "SELECT tablename, pg_total_relation_size(format('lossless.%I', tablename)::regclass) FROM pg_tables"
+        " WHERE schemaname = 'lossless' AND tablename <> 'migration'"
+    ).fetchall()
+    tables = [f"lossless.{table}" for table, _ in found]
+    superuser = connection.execute("SELECT current_setting('is_superuser')").fetchone()
+    if sum(size for _, size in found) > _LARGE or superuser != ("on",):
+        connection.execute(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE".encode())
+        return
+    sequences = connection.execute("SELECT sequencename FROM pg_sequences WHERE schemaname = 'lossless'").fetchall()
+    with connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")  # in any order, whatever refers to what
+        connection.execute("; ".join(f"DELETE FROM {table}" for table in tables).encode())
+        for (sequence,) in sequences:
+            connection.execute(f"ALTER SEQUENCE lossless.{sequence} RESTART".encode())
+
+
 @pytest.fixture(scope="session")
 def emptied(postgres_server: str) -> Callable[[], str]:
     """A database with today's tables and nothing in them: the same again and again, since to make one takes its time."""
@@ -75,9 +99,7 @@ def emptied(postgres_server: str) -> Callable[[], str]:
                 "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'lossless!_before!_%' ESCAPE '!'"
             ).fetchall():
                 connection.execute(f"DROP SCHEMA {copy} CASCADE".encode())
-            found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'lossless'").fetchall()
-            tables = ", ".join(f"lossless.{table}" for (table,) in found if table != "migration")
-            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY CASCADE".encode())
+            _empty_tables(connection)
         return url
 
     return empty
