@@ -333,16 +333,58 @@ def test_deadlines_leave_time_to_clean_up() -> None:
     assert deadlines(0, 120_000, None) == (120, 150)
     assert deadlines(0, 120_000, 60_000) == (30, 60)
     assert deadlines(0, 120_000, 10**9) == (120, 600)
-    assert deadlines(5, 120_000, 30_000) == (5, 35)
-    assert deadlines(5, 120_000, 20_000) == (5, 25)
+    assert deadlines(5, 120_000, 30_000) == (20, 35)
+    assert deadlines(5, 120_000, 20_000) == (15, 25)
+    assert deadlines(5, 120_000, 1) == (5.001, 5.001)
 
 
-def test_without_time_to_work_no_model_is_asked(opened: Callable[..., Lossless]) -> None:
+def test_a_short_timeout_leaves_time_for_the_model(opened: Callable[..., Lossless]) -> None:
     lcm = opened(host := Host(faithful))
     chat = filled(lcm)
+    host.asked.clear()
     found = lcm.inquiry(QUESTION, timeout_ms=20_000, scope=(1,), origin=chat.key).run()
-    assert found.error_code == "DELEGATED_EXPANSION_TIMEOUT"
-    assert host.asked == []
+    assert (found.answer, found.error_code) == ("In the blue safe.", "")
+    assert all(0 < (request.timeout or 0) <= 10 for request in host.asked)
+
+
+def test_when_the_time_is_up_no_model_is_asked_and_the_evidence_is_there(database: str) -> None:
+    now = [1_790_000_000.0]
+    with Lossless.open(database, settings=SMALL, summarizer=Host(faithful), clock=lambda: now[0]) as lcm:
+        chat = filled(lcm)
+        host = lcm._named
+        assert isinstance(host, Host)
+        host.asked.clear()
+        flow = lcm.inquiry(QUESTION, timeout_ms=20_000, scope=(1,), origin=chat.key).flow
+        advance(flow)
+        now[0] += 10
+        found = advance(flow, SummarizerUnavailable("too slow"))
+        assert isinstance(found, Answer)
+        assert (found.answer, found.error_code) == ("", "DELEGATED_EXPANSION_TIMEOUT")
+        assert FACT in [each.quote for each in found.evidence]
+
+
+def test_a_file_that_was_left_out_of_line_answers_a_question(opened: Callable[..., Lossless]) -> None:
+    lcm = opened(host := Host(lambda request: said("In the green shed.", *_files(request), quotes=_quotes(request))))
+    chat = lcm.conversation("k")
+    log = "".join(f"row {n}: nothing to see\n" for n in range(9_000))
+    held = f'<file name="log.txt">{log}The spare crankshaft lies in the green shed.\n{log}</file>'
+    chat.ingest([*turns(3), Message.user(f"Look at this.\n{held}"), *turns(3, 3)])
+    (file,) = chat.files()
+    found = chat.ask("Where does the spare crankshaft lie?")
+    assert found.answer == "In the green shed."
+    assert [(each.id, each.quote) for each in found.evidence] == [(file.id, "in the green shed")]
+    assert found.cited_ids == (file.id,)
+    assert host.asked
+    everywhere = lcm.ask("Where does the spare crankshaft lie?")
+    assert everywhere.cited_ids == (file.id,)
+
+
+def _files(request: SummaryRequest) -> list[str]:
+    return re.findall(r'<file id="([^"]+)"', request.prompt)
+
+
+def _quotes(request: SummaryRequest) -> list[tuple[str, str]]:
+    return [(id, "in the green shed") for id in _files(request)]
 
 
 def test_an_unknown_id_or_an_empty_question_is_refused(opened: Callable[..., Lossless]) -> None:

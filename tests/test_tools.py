@@ -48,10 +48,10 @@ def refused(outcome: ToolOutcome, why: str) -> None:
 # schemas
 
 
-def test_there_are_three_tools_and_a_fourth_under_a_grant(chat: Conversation) -> None:
+def test_there_are_three_tools_and_under_a_grant_expand_in_the_place_of_the_question(chat: Conversation) -> None:
     three = ("lcm_grep", "lcm_describe", "lcm_expand_query")
     assert tools(chat).names == three
-    assert tools(chat, chat.grant()).names == (*three, "lcm_expand")
+    assert tools(chat, chat.grant()).names == ("lcm_grep", "lcm_describe", "lcm_expand")
 
 
 def test_the_schemas_have_the_shape_of_each_api(chat: Conversation) -> None:
@@ -383,14 +383,15 @@ def test_a_failure_has_its_own_shape(lcm: Lossless, chat: Conversation) -> None:
     details = tools(chat).call("lcm_expand_query", {"prompt": QUESTION, "query": "deploy key"}).details
     share = details.pop("conversationBreakdown")[0]
     assert "not the JSON" in details.pop("error")
-    assert details == {
+    assert FACT in [each["quote"] for each in details["evidence"]]
+    assert details["totalSourceTokens"] > 0
+    assert {name: details[name] for name in ("errorCode", "truncated", "citedIds", "sourceConversationIds")} == {
         "errorCode": "DELEGATED_EXPANSION_REPLY_INVALID",
         "truncated": True,
         "citedIds": [],
-        "sourceConversationIds": [],
-        "expandedSummaryCount": 0,
-        "totalSourceTokens": 0,
+        "sourceConversationIds": [chat.status().id],
     }
+    assert "answer" not in details
     assert {"conversationId", "status", "summaryIds", "phase", "elapsedMs", "errorCode", "error"} <= set(share)
 
 
@@ -436,6 +437,42 @@ def test_a_truncated_expansion_goes_on(lcm: Lossless) -> None:
 
 
 # grants
+
+
+def test_a_grant_covers_what_its_family_says_later_and_nobody_else(lcm: Lossless, chat: Conversation) -> None:
+    stranger = lcm.conversation("stranger")
+    stranger.ingest([Message.user("a later word of a stranger")])
+    kit = tools(chat, chat.grant(max_tokens=100_000))
+    chat.ingest([Message.user("a later word in the same conversation")])
+    chat.reset()
+    chat.ingest([Message.user("a later word after the reset")])
+    child = lcm.conversation("agent:helper", parent=chat)
+    log = "".join(f"a later word in line {n} of a log\n" for n in range(2_000))
+    child.ingest([Message.user(f'<file name="log.txt">{log}</file>')])
+    lcm.conversation("agent:elsewhere", parent=stranger).ingest([Message.user("a later word elsewhere")])
+    found = kit.call("lcm_grep", {"pattern": "a later word"})
+    assert {each["snippet"] for each in found.details["matches"] if len(each["snippet"]) < 60} == {
+        "a later word in the same conversation",
+        "a later word after the reset",
+    }
+    assert {each["conversationId"] for each in found.details["matches"]} <= {*chat._family()}
+    (file,) = child.files()
+    assert "a later word in line 0" in kit.call("lcm_describe", {"id": file.id}).text
+    assert kit.call("lcm_grep", {"pattern": "line 1999", "scope": "files"}).details["totalMatches"] == 1
+    refused(kit.call("lcm_grep", {"pattern": "x", "conversationId": stranger.status().id}), "outside")
+    refused(kit.call("lcm_describe", {"id": stranger.messages()[0].id}), "no message")
+
+
+def test_a_grant_for_one_run_of_a_job_covers_no_other_run(lcm: Lossless) -> None:
+    job = lcm.conversation("agent:a:cron:nightly")
+    job.ingest([Message.user("first run")])
+    first = job.status().id
+    job.reset()
+    job.ingest([Message.user("second run")])
+    kit = tools(job, job.grant(conversations=[first], max_tokens=10_000))
+    lcm.conversation("agent:b", parent=job).ingest([Message.user("helper of the second run")])
+    found = kit.call("lcm_grep", {"pattern": "run"})
+    assert [each["snippet"] for each in found.details["matches"]] == ["first run"]
 
 
 def test_every_reading_under_a_grant_is_metered_by_what_came_back(chat: Conversation) -> None:

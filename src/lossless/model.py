@@ -227,6 +227,12 @@ class SummaryRequest(Struct, frozen=True):
     max_tokens: int
     previous: str | None = None
     aggressive: bool = False
+    timeout: float | None = None
+    """How many seconds there are for a reply, if fewer than the summariser would wait."""
+
+    def within(self, seconds: float) -> float:
+        """Return how long to wait for a reply, at most `seconds`."""
+        return seconds if self.timeout is None else min(seconds, self.timeout)
 
 
 Item: TypeAlias = StoredMessage | Summary
@@ -1462,10 +1468,10 @@ class Nearest(Struct, frozen=True):
 
 
 class Excerpt(Struct, frozen=True):
-    """Old words: those of a message or of a summary, exactly as they are stored."""
+    """Old words: those of a message, of a summary or of a file, exactly as they are stored."""
 
     id: str
-    kind: Literal["summary", "message"]
+    kind: Literal["summary", "message", "file"]
     conversation: int
     text: str
     tokens: int

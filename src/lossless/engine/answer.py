@@ -14,6 +14,7 @@ from typing import NoReturn, TypeAlias
 from msgspec import Struct, field, structs
 
 from lossless.engine import grants
+from lossless.engine.asked import Watch
 from lossless.engine.candidates import Bucket, buckets, find, readings, take
 from lossless.engine.citations import Said, check, parse_reply
 from lossless.engine.expand import expand
@@ -41,6 +42,8 @@ HEADROOM_MS, MOST_MS = 30_000, 600_000
 NOTHING = "Nothing in this history matches the question."
 _PREFIX = "DELEGATED_EXPANSION_"
 _MOST_MORE = 8
+_FILE_SECONDS = 5.0
+"""How long files are searched for the words of a question."""
 _FIRST_READING = 2 / 3
 """How much of the budget is read before the model is asked; the rest is for what it asks for."""
 
@@ -101,8 +104,9 @@ class Bounded(Struct):
 
 def deadlines(start: float, delegation_ms: int, timeout_ms: int | None) -> tuple[float, float]:
     """Until when work may go on, and until when everything has to be over, cleaning up included."""
-    total = start + min(MOST_MS, delegation_ms + HEADROOM_MS if timeout_ms is None else timeout_ms) / 1000
-    return min(start + delegation_ms / 1000, max(start, total - HEADROOM_MS / 1000)), total
+    allowed = min(MOST_MS, delegation_ms + HEADROOM_MS if timeout_ms is None else timeout_ms)
+    working = allowed - min(HEADROOM_MS, allowed // 2)
+    return start + min(delegation_ms, working) / 1000, start + allowed / 1000
 
 
 def ask(reader: Reader, asking: Asking, *, with_model: bool, slots: Slots, now: Callable[[], float]) -> Flow:
@@ -110,7 +114,8 @@ def ask(reader: Reader, asking: Asking, *, with_model: bool, slots: Slots, now: 
     if not asking.question.strip():
         raise InvalidInput("The question is empty.", hint="Say what you want to know.")
     query = asking.query if asking.query is not None else "" if asking.ids else asking.question
-    candidates = find(reader, asking.ids, query)
+    work_until, until = deadlines(now(), reader.settings.delegation_timeout_ms, asking.timeout_ms)
+    candidates = find(reader, asking.ids, query, Watch(now, now() + min(_FILE_SECONDS, (work_until - now()) / 4)))
     if not candidates:
         return _nothing(asking, with_model)
     chosen, left_out = (
@@ -123,7 +128,7 @@ def ask(reader: Reader, asking: Asking, *, with_model: bool, slots: Slots, now: 
     with slots.hold(asking.origin) as free:
         if not free:
             return _busy()
-        work = Work(reader, asking, now, *deadlines(now(), reader.settings.delegation_timeout_ms, asking.timeout_ms))
+        work = Work(reader, asking, now, work_until, until)
         for bucket in chosen:
             written = yield from _share(work, bucket)
             if written == "extractive":
@@ -232,7 +237,10 @@ def _answered(work: Work, bounded: Bounded) -> Generator[SummaryRequest, Reply, 
 
 
 def _confined(work: Work, bounded: Bounded) -> Reader:
-    return structs.replace(work.reader, scope=bounded.delegate.scope())
+    """The reader of a bucket: what was asked about, as far as the grant allows it."""
+    asked = (bounded.bucket.conversation,) if work.asking.everywhere else work.reader.scope
+    allowed = set(bounded.delegate.scope())
+    return structs.replace(work.reader, scope=tuple(each for each in asked if each in allowed))
 
 
 def _read(work: Work, bounded: Bounded, found: Iterator[Excerpt], most: int) -> bool:
@@ -272,12 +280,14 @@ def _read_more(work: Work, bounded: Bounded, ids: Sequence[str]) -> bool:
 def _asked(work: Work, question: SummaryRequest) -> Generator[SummaryRequest, Reply, Reply]:
     _in_time(work, "wait")
     started = work.now()
+    question = structs.replace(question, timeout=max(1.0, work.work_until - started))
     try:
         reply = yield question
     except (SummarizerAuth, SummarizerBlocked) as error:
         _fail("SPAWN_FAILED", "spawn", error.message)
     except SummarizerError as error:
-        longest = min(work.reader.settings.summary_timeout_ms, work.reader.settings.delegation_timeout_ms) / 1000
+        settings = work.reader.settings
+        longest = question.within(min(settings.summary_timeout_ms, settings.delegation_timeout_ms) / 1000)
         late = work.now() >= work.work_until or work.now() - started >= longest
         _fail("TIMEOUT" if late else "WAIT_FAILED", "wait", error.message)
     if not reply.text.strip():
@@ -327,8 +337,10 @@ def _merged(work: Work, otherwise: Answer) -> Answer:
     good = [share for share in work.breakdown if share.status == "success"]
     rest = [share for share in work.breakdown if share.status != "success"]
     if not good:
-        first, found = rest[0], otherwise.evidence
-        return Answer("", found, truncated=True, breakdown=tuple(rest), error=first.error, error_code=first.error_code)
+        first = rest[0]
+        return structs.replace(
+            otherwise, cited_ids=(), truncated=True, breakdown=tuple(rest), error=first.error, error_code=first.error_code
+        )
     return Answer(
         work.answers[0][1] if len(work.breakdown) == 1 else _joined(work.answers, rest),
         tuple(work.evidence),

@@ -8,7 +8,9 @@ from itertools import chain
 
 from msgspec import Struct
 
+from lossless.engine.asked import Watch
 from lossless.engine.expand import Walk, way_down
+from lossless.engine.filematches import passages
 from lossless.engine.reading import Reader, cut, of_message, of_summary
 from lossless.model import Excerpt
 from lossless.search.question import analyse
@@ -18,6 +20,7 @@ from lossless.tokens import estimate, truncate
 
 MOST_BUCKETS = 3
 _MOST_HITS, _MOST_SUMMARIES = 60, 20
+_BEST_MESSAGES = 5
 _DEEPEST = 10
 _LEAST_ROOM = 40
 _MOST_MISSES = 25
@@ -49,14 +52,20 @@ class Bucket(Struct, frozen=True):
         return tuple(dict.fromkeys(each.summary_id for each in self.candidates if each.summary_id))
 
 
-def find(reader: Reader, ids: Sequence[str | int], query: str) -> list[Candidate]:
+def find(reader: Reader, ids: Sequence[str | int], query: str, watch: Watch) -> list[Candidate]:
     """Everything that may hold the answer, the likeliest first; what is named comes before what is found.
+
+    Messages, files and summaries are searched; files only until the watch is over.
 
     An id that cannot be read raises `NotFound`.
     """
     found = [_named(reader, each) for each in ids]
     if query.strip() and reader.scope:
-        found += _messages(reader, query)
+        messages = _messages(reader, query)
+        # Files hold their words far from each other, so they are no match for the best messages, but for most.
+        found += messages[:_BEST_MESSAGES]
+        found += [Candidate(each) for each in passages(reader, query, watch)]
+        found += messages[_BEST_MESSAGES:]
         found += _summaries(reader, query)
     merged: dict[str, Candidate] = {}
     for each in found:

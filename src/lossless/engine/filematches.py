@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC
 from heapq import nlargest
 from typing import NamedTuple
 
-from lossless.engine.asked import Asked, Finder, Page, Watch, words
+from lossless.engine.asked import Asked, Finder, Page, Watch, check, words
 from lossless.engine.cursor import Position
 from lossless.engine.files import Files
-from lossless.engine.reading import Reader
+from lossless.engine.reading import Reader, priced
 from lossless.errors import FileUnavailable
 from lossless.events import Event, Hook
-from lossless.model import Hit
+from lossless.model import Excerpt, Hit
 from lossless.search.snippets import Words, snippet
 from lossless.store.base import FileRow
 from lossless.store.rows import moment
@@ -20,6 +22,7 @@ from lossless.store.rows import moment
 MOST_IN_A_FILE = 10
 _BLOCK = 1 << 20
 _ALL_LINES = 2**62
+_MOST_PASSAGES, _PASSAGE = 5, 6_000
 
 
 class _Candidate(NamedTuple):
@@ -93,6 +96,32 @@ def _steps(
         position = (*candidate.place, _ALL_LINES, count)
 
 
+def passages(reader: Reader, question: str, watch: Watch) -> list[Excerpt]:
+    """The best passage of each file that holds at least half of a question's terms, those with most of them first."""
+    terms, asked = words(question), check(question, zone=UTC, mode="full_text", scope="files")
+    found: list[tuple[int, _Candidate, _Found]] = []
+    for candidate in _candidates(reader, asked) if terms else ():
+        if watch.is_over:
+            break
+        with suppress(FileUnavailable):  # grep and doctor report it
+            held, best = _lines_holding(reader.files, candidate.row, terms)
+            if best and 2 * len(held) >= len(terms):
+                found.append((len(held), candidate, best[0][2]))
+    found.sort(key=lambda each: (each[0], each[1].place), reverse=True)
+    return [_passage(reader, candidate, line) for _, candidate, line in found[:_MOST_PASSAGES]]
+
+
+def _passage(reader: Reader, candidate: _Candidate, found: _Found) -> Excerpt:
+    """What stands around a line of a file, whole lines where they are short enough."""
+    row, first = candidate.row, max(0, found.offset - _PASSAGE // 4)
+    data = reader.files.read(row.sha256, first, found.offset + _PASSAGE)
+    before, after = data[: found.offset - first], data[found.offset - first :]
+    before = before[before.find(b"\n") + 1 :] if first else before
+    after = after[: after.rfind(b"\n") + 1] or after
+    text = (before + after).decode("utf-8", "ignore").strip("\n")
+    return priced(Excerpt(row.id, "file", candidate.conversation, text, 0, moment(row.created_at)))
+
+
 def _read(candidate: _Candidate, start: Position | None) -> tuple[int, int]:
     """How many lines of a file are done with, and how many matches they had."""
     if not start or candidate.place < start[:2]:
@@ -133,6 +162,12 @@ def _matching(files: Files, row: FileRow, finder: Finder, after: int) -> Iterato
 
 
 def _holding(files: Files, row: FileRow, terms: Words) -> list[_Found]:
+    held, best = _lines_holding(files, row, terms)
+    return sorted(each for _, _, each in best) if terms and len(held) == len(terms) else []
+
+
+def _lines_holding(files: Files, row: FileRow, terms: Words) -> tuple[set[int], list[tuple[int, int, _Found]]]:
+    """The terms that a file holds, and the lines that hold most of them: how many, the number below zero, the line."""
     held: set[int] = set()
     best: list[tuple[int, int, _Found]] = []
     for first, start, block in _blocks(files, row.sha256):
@@ -148,7 +183,7 @@ def _holding(files: Files, row: FileRow, terms: Words) -> list[_Found]:
             if which
         )
         best = nlargest(MOST_IN_A_FILE, [*best, *found])
-    return sorted(each for _, _, each in best) if terms and len(held) == len(terms) else []
+    return held, best
 
 
 def _blocks(files: Files, sha256: str) -> Iterator[tuple[int, int, bytes]]:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from lossless.engine.reading import granted
 from lossless.errors import GrantRefused
 from lossless.store import jsontext
 from lossless.store.base import GrantRow, ReadRow, Store
@@ -85,8 +86,11 @@ class Delegate:
         return row
 
     def scope(self, conversation: int | None = None) -> tuple[int, ...]:
-        """The conversations it may read, or the one of them that is named."""
-        allowed = self.grant().conversation_ids
+        """Return the conversations it may read now, or the one of them that is named.
+
+        What its conversations and their families became since it was given counts: a reset, a new sub-agent.
+        """
+        allowed = granted(self._store, self.grant().conversation_ids)
         if conversation is None:
             return allowed
         if conversation not in allowed:

@@ -6,6 +6,7 @@ same as for an id that nobody ever had.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
@@ -22,7 +23,7 @@ from lossless.errors import FileUnavailable, InvalidInput, NotFound
 from lossless.model import Excerpt, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, suspicion
 from lossless.patterns import is_scheduled
 from lossless.store import jsontext
-from lossless.store.base import SPAN, FileRow, MessageRow, Store, SummaryRow
+from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, Store, SummaryRow
 from lossless.store.rows import message_of, moment
 from lossless.tokens import estimate
 
@@ -99,10 +100,27 @@ def family(store: Store, key: str, session: str | None = None) -> tuple[int, ...
     if not is_scheduled(key):
         return tuple(row.id for row in rows)
     run = current(store, key, session) or (rows[0] if rows and session is None else None)
-    ids = [] if run is None else [run.id]
+    return () if run is None else tuple(_descendants(run.id, rows))
+
+
+def granted(store: Store, ids: Sequence[int]) -> tuple[int, ...]:
+    """Return the conversations that a grant for these covers now: each with all that belong to its key, or to its run."""
+    covered = set(ids)
+    for row in filter(None, map(store.conversation_by_id, ids)):
+        rows = store.family(row.key)
+        if is_scheduled(row.key):
+            covered |= set(_descendants(row.id, rows))
+        else:
+            covered |= {each.id for each in rows}
+    return tuple(sorted(covered))
+
+
+def _descendants(id: int, rows: Sequence[ConversationRow]) -> list[int]:
+    """A conversation and those of its sub-agents, however deep."""
+    ids = [id]
     for parent in ids:  # it grows meanwhile
         ids += [row.id for row in rows if row.parent == parent and row.id not in ids]
-    return tuple(ids)
+    return ids
 
 
 def everything(store: Store) -> tuple[int, ...]:
@@ -119,7 +137,7 @@ def only(store: Store, conversation: int) -> tuple[int, ...]:
 
 def of_message(conversation: int, row: MessageRow, message: Message | None = None, above: str | None = None) -> Excerpt:
     """A message as an excerpt."""
-    return _priced(
+    return priced(
         Excerpt(
             message_id(conversation * SPAN + row.seq),
             "message",
@@ -137,7 +155,7 @@ def of_message(conversation: int, row: MessageRow, message: Message | None = Non
 def of_summary(conversation: int, row: SummaryRow, above: str | None = None) -> Excerpt:
     """A summary as an excerpt."""
     at = row.created_at if row.latest_at is None else row.latest_at
-    return _priced(
+    return priced(
         Excerpt(
             row.public_id,
             "summary",
@@ -155,10 +173,11 @@ def of_summary(conversation: int, row: SummaryRow, above: str | None = None) -> 
 
 def cut(excerpt: Excerpt, start: int, text: str) -> Excerpt:
     """Some of an excerpt: `text`, which stands `start` characters into it."""
-    return _priced(structs.replace(excerpt, text=text, start=start))
+    return priced(structs.replace(excerpt, text=text, start=start))
 
 
-def _priced(excerpt: Excerpt) -> Excerpt:
+def priced(excerpt: Excerpt) -> Excerpt:
+    """The excerpt with what it costs a model to read."""
     return structs.replace(excerpt, tokens=estimate(shown(excerpt)))
 
 

@@ -41,10 +41,8 @@ class Anthropic(Struct, frozen=True):
         options: dict[str, Any] = {"system": well_formed(request.system)} if request.system.strip() else {}
         with (
             sdk.translated(self.name, anthropic, anthropic.AnthropicError, VARIABLE),
-            sdk.patient(anthropic, self.timeout) as http,
-            anthropic.Anthropic(
-                base_url=self.base_url, timeout=self.timeout, max_retries=0, http_client=http
-            ) as client,
+            sdk.patient(anthropic, seconds := request.within(self.timeout)) as http,
+            anthropic.Anthropic(base_url=self.base_url, timeout=seconds, max_retries=0, http_client=http) as client,
         ):
             # Without credentials the SDK raises a bare TypeError, which would look like a bug of ours.
             if not (client.credentials or {"x-api-key", "authorization"} & {*map(str.lower, client.default_headers)}):

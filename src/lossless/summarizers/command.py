@@ -42,9 +42,9 @@ class Command(Struct, frozen=True):
     def ask(self, request: SummaryRequest) -> Reply:
         prompt = well_formed(f"{request.system}\n\n{request.prompt}")
         try:
-            status, out, err = self._run(prompt.encode())
+            status, out, err = self._run(prompt.encode(), request.within(self.timeout))
         except subprocess.TimeoutExpired as error:
-            raise SummarizerUnavailable(f"{self.name} did not answer within {self.timeout:g} s.") from error
+            raise SummarizerUnavailable(f"{self.name} did not answer within {error.timeout:g} s.") from error
         except OSError as error:
             raise SummarizerUnavailable(f"{self.name} cannot be run: {error.strerror}.") from error
         if status:
@@ -53,13 +53,13 @@ class Command(Struct, frozen=True):
             raise SummarizerUnavailable(f"{self.name} ended with status {status}: {why.rstrip('.')}.")
         return Reply(summary_of(out.decode(errors="replace")), self.name)
 
-    def _run(self, prompt: bytes) -> tuple[int, bytes, bytes]:
+    def _run(self, prompt: bytes, seconds: float) -> tuple[int, bytes, bytes]:
         pipe = subprocess.PIPE
         with subprocess.Popen(  # noqa: S603 - the user's own program, without a shell
             self.arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
         ) as process:
             try:
-                out, err = process.communicate(prompt, self.timeout)
+                out, err = process.communicate(prompt, seconds)
             except BaseException:
                 # Whatever went wrong, Ctrl-C included: it may have started others, which hold our pipes open.
                 _end(process)

@@ -44,9 +44,9 @@ class OpenAI(Struct, frozen=True):
         key = None if self.base_url is None or os.environ.get(VARIABLE) else "none"
         with (
             sdk.translated(self.name, openai, openai.OpenAIError, VARIABLE),
-            sdk.patient(openai, self.timeout) as http,
+            sdk.patient(openai, seconds := request.within(self.timeout)) as http,
             openai.OpenAI(
-                api_key=key, base_url=self.base_url, timeout=self.timeout, max_retries=0, http_client=http
+                api_key=key, base_url=self.base_url, timeout=seconds, max_retries=0, http_client=http
             ) as client,
         ):
             reply = self._create(client, _messages(request), limit)

@@ -2,7 +2,7 @@
 
     from lossless.tools import tools
 
-    kit = tools(chat)                         # three tools; with a grant, lcm_expand as well
+    kit = tools(chat)                         # three tools; with a grant, lcm_expand for lcm_expand_query
     kit.schemas("anthropic")                  # or "openai", "mcp"
     kit.call("lcm_grep", {"pattern": "deploy key", "mode": "full_text"}).text
 
@@ -58,7 +58,9 @@ class Tools:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for name in TOOLS if self._delegate or name != "lcm_expand")
+        """The tools that are offered: a delegate reads with lcm_expand, everybody else asks with lcm_expand_query."""
+        other = "lcm_expand_query" if self._delegate else "lcm_expand"
+        return tuple(name for name in TOOLS if name != other)
 
     def schemas(self, style: Style) -> list[dict[str, Any]]:
         """The tools as a provider's API or an MCP client takes them."""
@@ -77,7 +79,7 @@ class Tools:
         try:
             if self._chat._hidden:
                 raise InvalidInput(f"{self._chat._hidden}: there is no memory to search.")
-            if name not in self.names:
+            if name not in self.names and not (self._delegate and name == "lcm_expand_query"):
                 raise _unknown(name, self.names)
             outcome = verbs[name](converted(TOOLS[name], arguments))
         except StoreError:

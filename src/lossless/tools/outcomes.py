@@ -21,6 +21,7 @@ from lossless.tools.arguments import Grep
 MOST_CHARACTERS = 40_000
 _MOST_HEAD = 24_000
 _SNIPPET = 200
+_ID_NAMES = {"sum_": "summaryId", "file": "fileId"}
 _CUT = "(truncated, more available)"
 
 
@@ -283,20 +284,11 @@ def answered(found: Answer) -> ToolOutcome:
 
 def _answer(found: Answer) -> dict[str, Any]:
     shares = [_share(share) for share in found.breakdown]
-    if found.error:
-        failure = {"error": found.error, "errorCode": found.error_code} if found.error_code else {"error": found.error}
-        return {
-            **failure,
-            "truncated": True,
-            "citedIds": [],
-            "sourceConversationIds": [],
-            "expandedSummaryCount": 0,
-            "totalSourceTokens": 0,
-            "conversationBreakdown": shares,
-        }
+    failure = {"error": found.error, "errorCode": found.error_code} if found.error else {}
     only = {"sourceConversationId": found.conversations[0]} if len(found.conversations) == 1 else {}
     details: dict[str, Any] = {
-        "answer": found.answer,
+        **{name: value for name, value in failure.items() if value},
+        **({} if found.error else {"answer": found.answer}),
         "citedIds": list(found.cited_ids),
         "sourceConversationIds": list(found.conversations),
         **only,
@@ -306,12 +298,12 @@ def _answer(found: Answer) -> dict[str, Any]:
         "evidence": list(_evidence(found)),
     }
     details |= {"droppedCitations": list(found.dropped)} if found.dropped else {}
-    return details | ({"conversationBreakdown": shares} if shares else {})
+    return details | ({"conversationBreakdown": shares} if shares or found.error else {})
 
 
 def _evidence(found: Answer) -> Iterator[dict[str, Any]]:
     for each in found.evidence:
-        name = "summaryId" if each.id.startswith("sum_") else "messageId"
+        name = _ID_NAMES.get(each.id[:4], "messageId")
         yield {name: each.id, "quote": each.quote, "seq": each.seq, "at": _when(each.at)}
 
 
