@@ -339,7 +339,12 @@ def _merged(work: Work, otherwise: Answer) -> Answer:
     if not good:
         first = rest[0]
         return structs.replace(
-            otherwise, cited_ids=(), truncated=True, breakdown=tuple(rest), error=first.error, error_code=first.error_code
+            otherwise,
+            cited_ids=(),
+            truncated=True,
+            breakdown=tuple(rest),
+            error=first.error,
+            error_code=first.error_code,
         )
     return Answer(
         work.answers[0][1] if len(work.breakdown) == 1 else _joined(work.answers, rest),
