@@ -262,6 +262,8 @@ class Context(Struct, frozen=True):
     """Only when the newest user turn alone exceeds the budget."""
     reason: str = "stored"
     """Where it comes from: `stored`, or `live: ...` and why the host's own messages had to serve."""
+    model: str | None = None
+    """The model it was assembled for, if the host named it: thinking of others is not sent to it."""
 
 
 class Detached(Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from lossless.formats import openai_responses
+from lossless.formats.fit import unlinked
 from lossless.model import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from tests.formats.samples import Sdk
 
@@ -188,7 +189,7 @@ def test_items_without_their_reasoning_have_no_id() -> None:
     said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": "Hi"}
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     message = openai_responses.load({"object": "response", "output": [REASONING, search, said, CALL]})
-    alone = Message("assistant", openai_responses.unlinked(message.parts[1:]))
+    alone = Message("assistant", unlinked(message.parts[1:]))
     assert openai_responses.dump([alone])["input"] == [
         {"role": "assistant", "content": "Hi"},
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},

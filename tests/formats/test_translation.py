@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from lossless.errors import InvalidInput
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
+from lossless.model import Context, Message
 
 CLAUDE: dict[str, Any] = {
     "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
@@ -156,3 +160,105 @@ def test_reasoning_goes_back_only_where_it_came_from() -> None:
     for origin, message in loaded.items():
         for target in loaded:
             assert ("'T'" in str(target.dump([message]))) == (target is origin)
+
+
+PROMPT = "You are the engineer on call."
+
+
+@pytest.mark.parametrize("system", [PROMPT, [{"type": "text", "text": PROMPT}]], ids=["text", "blocks"])
+def test_a_hosts_system_prompt_is_joined_with_what_is_in_the_context(system: Any) -> None:
+    said = [Message.system("Guidance."), Message.system(PROMPT), Message.user("hi"), Message.assistant("hello")]
+    assert anthropic.dump(said, system=system)["system"] == [
+        {"type": "text", "text": PROMPT},
+        {"type": "text", "text": "Guidance."},
+    ]
+    whole = f"{PROMPT}\n\nGuidance."
+    chat = openai_chat.dump(said, system=system)["messages"]
+    assert [(each["role"], each["content"]) for each in chat] == [
+        ("system", whole),
+        ("user", "hi"),
+        ("assistant", "hello"),
+    ]
+    assert openai_responses.dump(said, system=system)["instructions"] == whole
+    written = openclaw.dump(said, system=system)
+    assert written["systemPrompt"] == whole
+    assert [each["role"] for each in written["messages"]] == ["user", "assistant"]
+    for format in (anthropic, openai_chat, openai_responses, openclaw):
+        assert format.dump(said[2:], system=None) == format.dump(said[2:])
+        with pytest.raises(InvalidInput):
+            format.dump(said, system=[{"text": "no type"}])
+
+
+def test_the_cache_markers_of_a_hosts_own_prompt_are_kept() -> None:
+    block = {"type": "text", "text": PROMPT, "cache_control": {"type": "ephemeral"}}
+    assert anthropic.dump([Message.user("hi")], system=[block])["system"] == [block]
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+
+
+def _reply(model: str, number: int) -> dict[str, Any]:
+    words = {"type": "text", "text": f"answer {number}"}
+    head = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model}
+    return {**head, "content": [THOUGHT, words], "stop_reason": "end_turn", "usage": {}}
+
+
+def _thinkers(messages: list[Any]) -> list[int]:
+    """Which assistant messages have thinking."""
+    answers = [each for each in messages if each["role"] == "assistant"]
+    return [at for at, each in enumerate(answers) if THOUGHT in list(each["content"])]
+
+
+@pytest.mark.parametrize(
+    ("model", "kept"),
+    [
+        (None, [1, 3]),
+        ("claude-opus-4-1", [1, 3]),
+        ("anthropic/claude-opus-4-1-latest", [1, 3]),
+        ("us.anthropic.claude-opus-4-1-20250805-v1:0", [1, 3]),
+        ("claude-sonnet-4-5", [0, 3]),
+        ("claude-haiku-4-5", [3]),
+    ],
+)
+def test_only_thinking_of_the_same_model_is_sent_back(model: str | None, kept: list[int]) -> None:
+    unnamed = anthropic.load({"role": "assistant", "content": [THOUGHT, {"type": "text", "text": "answer 3"}]})
+    said = [
+        Message.user("1"),
+        anthropic.load(_reply("claude-sonnet-4-5-20250929", 1)),
+        Message.user("2"),
+        anthropic.load(_reply("claude-opus-4-1-20250805", 2)),
+        Message.user("3"),
+        Message.assistant("no thoughts"),
+        Message.user("4"),
+        unnamed,
+        Message.user("5"),
+    ]
+    assert _thinkers(anthropic.dump(said, model=model)["messages"]) == kept
+    context = Context((), 0, tuple(said), model=model)
+    assert anthropic.dump(context) == anthropic.dump(said, model=model)
+
+
+def test_items_of_another_model_go_without_its_reasoning_and_without_their_ids() -> None:
+    def response(model: str, number: int) -> dict[str, Any]:
+        thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "x"}
+        words = {"type": "output_text", "text": "words", "annotations": []}
+        item = {
+            "type": "message",
+            "id": f"msg_{number}",
+            "role": "assistant",
+            "status": "completed",
+            "content": [words],
+        }
+        return {
+            "id": f"resp_{number}",
+            "object": "response",
+            "model": model,
+            "status": "completed",
+            "output": [thought, item],
+        }
+
+    said = [Message.user("1"), openai_responses.load(response("gpt-5-2025-08-07", 1))]
+    said += [Message.user("2"), openai_responses.load(response("gpt-5-mini-2025-08-07", 2)), Message.user("3")]
+    sent = openai_responses.dump(said, model="gpt-5-mini")["input"]
+    assert [each.get("id") for each in sent] == [None, None, None, "rs_2", "msg_2", None]
+    assert sent[1]["content"][0]["text"] == "words"

@@ -560,7 +560,7 @@ class Conversation:
         if len(self._notes) >= _MOST_NOTES:
             with suppress(StoreError):  # they are written along with the next ingest
                 self._remember()
-        return context
+        return context if model is None else structs.replace(context, model=model)
 
     def _showing(
         self,

@@ -16,8 +16,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lossless.formats.fit import asked_by, worded
-from lossless.formats.openai_responses import unlinked
+from lossless.formats.fit import asked_by, unlinked, worded
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 MISSING = "[lossless] No result of this call is known: it may still be running, or was interrupted."

@@ -19,10 +19,14 @@ from msgspec.structs import replace
 from lossless.formats.fit import (
     PICTURES,
     Spelling,
+    System,
     answering,
     blocks_in,
     is_whole,
+    model_of,
+    of_model,
     sendable,
+    system_text,
     worded,
 )
 from lossless.formats.wire import (
@@ -87,20 +91,34 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
     return [replace(system, extra={WIRE.name: notes} if notes else {}), *messages]
 
 
-def dump(messages: Context | Sequence[Message], *, keep_cache_markers: bool = False) -> dict[str, Any]:
+def dump(
+    messages: Context | Sequence[Message],
+    *,
+    system: System = None,
+    model: str | None = None,
+    keep_cache_markers: bool = False,
+) -> dict[str, Any]:
     """The `messages` of a call, and its `system` if there is any.
 
     Messages of one role in a row become one. Cache markers (`cache_control`) are dropped: those of old turns add
     up, and the API refuses more than four. A message of which this API can express nothing is left out. Calls must
     be answered already, as in the messages of a `Context`.
+
+    `system` is your own system prompt, a text or blocks: it comes first, with its cache markers, and what the messages
+    say as `system` follows. `model` is the model that is asked: thinking of other models is left out.
     """
-    said = [SPELLING.message(message) for message in answering(messages_of(messages))]
+    known_to = of_model(messages_of(messages), model or model_of(messages))
+    said = [SPELLING.message(message) for message in answering(known_to)]
     told = [message for message in said if not _beside(message) and not is_whole(message, WIRE.name)]
     alone = [one for message in told for one in (split(message) if message.role == "assistant" else [message])]
     body, moved = _placed(_spoken(map(dump_message, alone)))
-    system = _system([*(_content(message) for message in said if _beside(message)), *moved])
-    kwargs: dict[str, Any] = {"system": system, "messages": body} if system else {"messages": body}
-    return sendable(kwargs if keep_cache_markers else {key: unmarked(value) for key, value in kwargs.items()})
+    stored = [*(_content(message) for message in said if _beside(message)), *moved]
+    if not keep_cache_markers:
+        body, stored = unmarked(body), unmarked(stored)
+    own = system_text(system)
+    others = (each for each in stored if not own or system_text(_texts(each)) != own)
+    prompt = _system([_given(system), *others])
+    return sendable({"system": prompt, "messages": body} if prompt else {"messages": body})
 
 
 def dump_message(message: Message) -> Record:
@@ -147,6 +165,11 @@ def _role(neutral: str) -> str:
 def _beside(message: Message) -> bool:
     """Whether the message stands in `system`, not among the messages."""
     return message.role in ("system", "developer") and "$role" not in WIRE.notes(message)
+
+
+def _given(system: System) -> Any:
+    """A host's system prompt as the API takes it."""
+    return system if isinstance(system, str) or not system_text(system) else [dict(block) for block in system or ()]
 
 
 def _system(contents: Iterable[Any]) -> Any:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lossless.errors import InvalidInput
 from lossless.formats.wire import Record
-from lossless.model import Message, Opaque, Part, ToolCall, ToolResult
+from lossless.model import Context, Message, Opaque, Part, Reasoning, ToolCall, ToolResult
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The pictures every provider reads."""
+
+System: TypeAlias = str | Sequence[Mapping[str, Any]] | None
+"""A host's own system prompt: a text, or blocks of text."""
+
+_RESPONSES = "openai_responses"
+_REPLIES = ("anthropic", "openai_chat", _RESPONSES)
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
+_VERSION = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)(?:-v\d+(?::\d+)?)?$|-v\d+:\d+$")
 
 
 class Spelling(Struct, frozen=True):
@@ -119,3 +128,95 @@ def sendable(kwargs: dict[str, Any]) -> dict[str, Any]:
         mended: dict[str, Any] = json.loads(text, parse_constant=lambda _: None)
         return mended
     return kwargs
+
+
+def system_text(system: System) -> str:
+    """Return a host's system prompt as one text."""
+    if system is None or isinstance(system, str):
+        return system or ""
+    blocks = blocks_in(list(system), "text")
+    if not blocks or len(blocks) != len(system):
+        raise InvalidInput(
+            "system is neither a text nor a list of text blocks.",
+            hint='Give "..." or [{"type": "text", "text": "..."}].',
+        )
+    return "\n\n".join(str(block.get("text", "")) for block in blocks)
+
+
+def joined(system: str, texts: Iterable[str]) -> str:
+    """Return a host's system prompt and the other system texts as one; the prompt may be stored as well."""
+    return "\n\n".join(text for text in (system, *(each for each in texts if each != system)) if worded(text))
+
+
+def written_by(message: Message) -> str:
+    """Return the name of the model that wrote a message, without provider and version; empty if it is not known."""
+    if message.role != "assistant":
+        return ""
+    told = [_noted(_noted(message.extra, wire), "$reply").get("model") for wire in _REPLIES]
+    named = next(
+        (name for name in (*told, _noted(message.extra, "openclaw").get("model")) if isinstance(name, str)), ""
+    )
+    return plain_model(named)
+
+
+def _noted(extra: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = extra.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def plain_model(name: str) -> str:
+    """Return a model's name without provider, region and version: requests and replies name the same model differently."""
+    bare = name.casefold().rpartition("/")[2].rpartition("anthropic.")[2]
+    while (shorter := _VERSION.sub("", bare)) != bare:
+        bare = shorter
+    return bare
+
+
+def model_of(messages: object) -> str | None:
+    """Return the model a context was assembled for, if it says so."""
+    return messages.model if isinstance(messages, Context) else None
+
+
+def of_model(messages: Sequence[Message], model: str | None) -> list[Message]:
+    """Return the messages without the thinking of other models: a provider takes back only what the same model wrote.
+
+    `model` is the one that will read them; if it is not given, the newest one whose name is known.
+    """
+    running = plain_model(model) if model else next(filter(None, map(written_by, reversed(messages))), "")
+    if not running:
+        return list(messages)
+    return [each if written_by(each) in ("", running) else without_thinking(each) for each in messages]
+
+
+def without_thinking(message: Message) -> Message:
+    """Return the message without what the model thought, and without what ties its words to those thoughts."""
+    kept = tuple(part for part in message.parts if not _is_thought(part))
+    notes = _noted(message.extra, "openai_chat")
+    if len(kept) == len(message.parts) and "reasoning_details" not in notes:
+        return message
+    extra = message.extra
+    if "reasoning_details" in notes:
+        extra = extra | {"openai_chat": {key: note for key, note in notes.items() if key != "reasoning_details"}}
+    return replace(message, parts=kept if len(kept) == len(message.parts) else unlinked(kept), extra=extra)
+
+
+def _is_thought(part: Part) -> bool:
+    return isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.kind in _THOUGHTS)
+
+
+def unlinked(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts as they stand without the reasoning that led to them.
+
+    In OpenAI's Responses API an item's id ties it to its reasoning, and the API refuses the one without the other. What
+    cannot go without its id is left out.
+    """
+    kept = [part for part in parts if not (isinstance(part, Opaque) and _RESPONSES in part.extra)]
+    return tuple(unnoted(part, "id", "status", "$item", "$joined") for part in kept)
+
+
+def unnoted(part: Part, *keys: str) -> Part:
+    """Return a part without some of its notes for OpenAI's Responses API."""
+    if _RESPONSES not in part.extra:
+        return part
+    notes = {key: note for key, note in part.extra[_RESPONSES].items() if key not in keys}
+    return replace(part, extra=part.extra | {_RESPONSES: notes})

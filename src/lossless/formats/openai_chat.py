@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, overload
 
 from msgspec.structs import replace
@@ -20,11 +21,16 @@ from msgspec.structs import replace
 from lossless.errors import InvalidInput
 from lossless.formats.fit import (
     Spelling,
+    System,
     answering,
     blocks_in,
     is_picture,
     is_whole,
+    joined,
+    model_of,
+    of_model,
     sendable,
+    system_text,
     worded,
 )
 from lossless.formats.wire import (
@@ -92,16 +98,35 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
     return load(messages)
 
 
-def dump(messages: Context | Sequence[Message], *, keep_cache_markers: bool = False) -> dict[str, Any]:
+def dump(
+    messages: Context | Sequence[Message],
+    *,
+    system: System = None,
+    model: str | None = None,
+    keep_cache_markers: bool = False,
+) -> dict[str, Any]:
     """The `messages` of a call.
 
     A message with several tool results becomes several. A message of which this API can express nothing
     is left out. Calls must be answered already, as in the messages of a `Context`.
+
+    `system` is your own system prompt, a text or blocks of text: it is joined with the system messages at the start
+    into one. `model` is the model that is asked: reasoning of other models is left out.
     """
-    said = [SPELLING.message(message) for message in answering(messages_of(messages))]
+    known_to = of_model(messages_of(messages), model or model_of(messages))
+    said = [SPELLING.message(message) for message in answering(known_to)]
     alone = [one for message in said if not is_whole(message, WIRE.name) for one in split(message)]
     body = [record for message in alone if (record := _fitting(_dump(message))) is not None]
-    return sendable({"messages": body if keep_cache_markers else unmarked(body)})
+    return sendable({"messages": _prompted(body if keep_cache_markers else unmarked(body), system_text(system))})
+
+
+def _prompted(body: list[Record], system: str) -> list[Record]:
+    """The messages, the system messages at their start joined into one behind the host's own prompt."""
+    if not worded(system):
+        return body
+    leading = list(takewhile(lambda record: record["role"] in ("system", "developer"), body))
+    texts = (block["text"] for record in leading for block in blocks_in(record["content"], "text"))
+    return [{"role": "system", "content": joined(system, texts)}, *body[len(leading) :]]
 
 
 def dump_message(message: Message) -> Record:

@@ -21,9 +21,15 @@ from msgspec.structs import replace
 
 from lossless.formats.fit import (
     Spelling,
+    System,
     blocks_in,
     is_picture,
+    joined,
+    model_of,
+    of_model,
     sendable,
+    system_text,
+    unnoted,
     worded,
 )
 from lossless.formats.wire import (
@@ -88,28 +94,19 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
     return [Message.system(told), *messages] if isinstance(told, str) else messages
 
 
-def dump(messages: Context | Sequence[Message]) -> dict[str, Any]:
+def dump(messages: Context | Sequence[Message], *, system: System = None, model: str | None = None) -> dict[str, Any]:
     """The `input` of a call, and its `instructions` if there are any.
 
     What this API can express nothing of is left out. Calls must be answered already, as in the messages of a
-    `Context`.
+    `Context`. `system` is your own system prompt: it comes first in the instructions. `model` is the model that is
+    asked: reasoning of other models is left out.
     """
-    said = [SPELLING.message(message) for message in messages_of(messages)]
+    said = [SPELLING.message(message) for message in of_model(messages_of(messages), model or model_of(messages))]
     told = list(takewhile(_instructs, said))
     items = [item for message in said[len(told) :] for each in dump_items(message) for item in _fitting(each)]
-    instructions = "\n\n".join(message.text for message in told if worded(message.text))
+    instructions = joined(system_text(system), (message.text for message in told))
     body = {"input": _led(_once(_answered(items)))}
     return sendable({"instructions": instructions} | body if instructions else body)
-
-
-def unlinked(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts as they stand without the reasoning that led to them.
-
-    An item's id ties it to its reasoning, and the API refuses the one without the other. What cannot go without
-    its id is left out.
-    """
-    kept = [part for part in parts if not (isinstance(part, Opaque) and WIRE.native(part))]
-    return tuple(_unnoted(part, "id", "status", "$item", "$joined") for part in kept)
 
 
 def dump_items(message: Message) -> list[Record]:
@@ -216,11 +213,6 @@ def _noted(part: Part, key: str, note: Any) -> Part:
     return replace(part, extra=part.extra | {WIRE.name: WIRE.notes(part) | {key: note}})
 
 
-def _unnoted(part: Part, *keys: str) -> Part:
-    notes = {key: note for key, note in WIRE.notes(part).items() if key not in keys}
-    return replace(part, extra=part.extra | {WIRE.name: notes}) if WIRE.native(part) else part
-
-
 def _produced(parts: Iterable[Part]) -> list[Record]:
     """The items of an assistant's parts: those of one text item together, any other alone."""
     groups: list[list[Part]] = []
@@ -236,7 +228,7 @@ def _item(group: Sequence[Part]) -> Any:
     notes = WIRE.notes(group[0])
     if not ({"$item", "$joined"} & notes.keys() or isinstance(group[0], Text)):
         return ABSENT if isinstance(group[0], File) else _emit(group[0])
-    parts = [_unnoted(part, "$item", "$joined") for part in group]
+    parts = [unnoted(part, "$item", "$joined") for part in group]
     if not any(_emit(part, "assistant") is not ABSENT for part in parts):
         return ABSENT
     about: Extra = notes.get("$item", {})

@@ -14,12 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any, overload
 
 from msgspec.structs import replace
 
 from lossless.errors import InvalidInput
-from lossless.formats.fit import Spelling, answering, having, sendable
+from lossless.formats.fit import Spelling, System, answering, having, joined, of_model, sendable, system_text
 from lossless.formats.wire import (
     ABSENT,
     Content,
@@ -94,15 +95,21 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
     return [Message.system(prompt), *messages] if isinstance(prompt, str) else messages
 
 
-def dump(messages: Context | Sequence[Message]) -> dict[str, Any]:
+def dump(messages: Context | Sequence[Message], *, system: System = None, model: str | None = None) -> dict[str, Any]:
     """The `messages` as pi writes them.
 
     System text of other formats becomes a user's, as pi has no such message. A message of which pi can
-    express nothing is left out.
+    express nothing is left out. With `system`, your own system prompt, there is a `systemPrompt`: yours, then the system
+    text at the start of the messages. pi itself sees to the thinking of other models, unless you name the `model`.
     """
-    said = [SPELLING.message(message) for message in answering(messages_of(messages))]
-    alone = [one for message in said for one in split(message)]
-    return sendable({"messages": [_dump(message) for message in having(alone, _takes) if _says_something(message)]})
+    given = messages_of(messages)
+    known_to = of_model(given, model) if model else given
+    said = [SPELLING.message(message) for message in answering(known_to)]
+    leading = [] if system is None else list(takewhile(lambda message: message.role in ("system", "developer"), said))
+    alone = [one for message in said[len(leading) :] for one in split(message)]
+    body = {"messages": [_dump(message) for message in having(alone, _takes) if _says_something(message)]}
+    prompt = joined(system_text(system), (message.text for message in leading))
+    return sendable({"systemPrompt": prompt} | body if prompt else body)
 
 
 def dump_message(message: Message) -> Record:
