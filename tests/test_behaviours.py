@@ -60,14 +60,14 @@ BEHAVIOURS = {
     "echo of its input": Behaviour(("echo",), 6, BARE, None),
     "only reasoning": Behaviour(("only reasoning",), 6, BARE, None),
     "12,000 tokens": Behaviour(("12,000 tokens",), 6, BARE, None),
-    "invalid UTF-8": Behaviour(("invalid UTF-8",), 3, BARE, None),
+    "invalid UTF-8": Behaviour(("invalid UTF-8",), 2, BARE, None),
     "another language": Behaviour(("another language",), 3, ("normal",) * 3, 1),
     "hostile instructions": Behaviour(("hostile instructions",), 6, BARE, None),
-    "hang": Behaviour(("hang",), 3, BARE, None),
+    "hang": Behaviour(("hang",), 2, BARE, None),
     "429 with Retry-After": Behaviour(("429",), 1, BARE, None),
     "500 then ok": Behaviour(("500", "ok"), 3, ("extractive", "normal", "normal"), 1),
-    "cut in the middle": Behaviour(("cut in the middle",), 3, BARE, None),
-    "401": Behaviour(("401",), 1, (), None, "auth"),
+    "cut in the middle": Behaviour(("cut in the middle",), 2, BARE, None),
+    "401": Behaviour(("401",), 1, BARE, None),
     "talks about 401": Behaviour(("talks about 401",), 3, ("normal",) * 3, 1),
 }
 

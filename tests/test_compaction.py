@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lossless import Conversation, Lossless, Message, Settings, Summary, SummaryRequest, Text, ToolCall
 from lossless.errors import InvalidInput, SummarizerAuth, SummarizerUnavailable
@@ -73,8 +74,6 @@ def assert_promise(chat: Conversation) -> None:
 
 
 def open_small(database: str, summarizer: Callable[[SummaryRequest], str] | str, **changes: object) -> Lossless:
-    from msgspec import structs
-
     return Lossless.open(database, settings=structs.replace(SMALL, **changes), summarizer=summarizer)
 
 
@@ -210,7 +209,7 @@ def test_a_summariser_that_fails_is_replaced_by_the_embedded_one(database: str, 
         assert_promise(chat)
 
 
-def test_refused_credentials_write_nothing(database: str) -> None:
+def test_with_refused_credentials_the_embedded_summariser_serves_and_says_so(database: str) -> None:
     calls = 0
 
     def refused(request: SummaryRequest) -> str:
@@ -222,8 +221,46 @@ def test_refused_credentials_write_nothing(database: str) -> None:
         chat = lcm.conversation("k")
         chat.ingest(turns(30))
         done = chat.compact(WINDOW)
-        assert (done.stop, done.summaries, calls) == ("auth", (), 1)
-        assert done.tokens_after == done.tokens_before
+        assert (done.stop, done.without_model, calls) == ("compacted", "auth", 1)
+        assert done.tokens_after < WINDOW
+        assert {summary.level for summary in chat.summaries()} == {"extractive"}
+        assert_promise(chat)
+
+
+def test_one_failure_of_a_model_does_not_stop_the_next_request_two_in_a_row_do(database: str) -> None:
+    script = iter(["down", "ok", "down", "down"])
+
+    def shaky(request: SummaryRequest) -> str:
+        if next(script) == "down":
+            raise SummarizerUnavailable("down")
+        return short(request)
+
+    with open_small(database, shaky) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(40))
+        done = chat.compact(WINDOW)
+        assert (done.stop, done.without_model) == ("compacted", "unavailable")
+        levels = [summary.level for summary in chat.summaries()]
+        assert levels[:2] == ["extractive", "normal"]
+        assert {*levels[2:]} == {"extractive"}
+        assert next(script, "nothing more was asked") == "nothing more was asked"
+
+
+def test_a_sweep_by_hand_goes_to_its_end(database: str) -> None:
+    now = 1000.0
+
+    def slow(request: SummaryRequest) -> str:
+        nonlocal now
+        now += 70
+        return short(request)
+
+    settings = structs.replace(SMALL, max_sweep_iterations=3)
+    with Lossless.open(database, settings=settings, summarizer=slow, clock=lambda: now) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(60))
+        done = chat.compact(WINDOW * 100, force=True)
+        assert (done.stop, len(done.summaries) > 9) == ("compacted", True)
+        assert not chat.compact(WINDOW * 100, force=True).summaries
         assert_promise(chat)
 
 

@@ -136,31 +136,42 @@ class Refusing:
         return short(request)
 
 
-def test_ic66_refused_credentials_write_nothing_and_cost_no_spending(database: str, clock: Clock) -> None:
+def test_ic66_refused_credentials_cost_no_spending_and_leave_no_hole(database: str, clock: Clock) -> None:
     with open_at(database, clock, Refusing(), summary_max_calls_per_window=3) as lcm:
         chat = lcm.conversation("k")
-        chat.ingest(turns(40))
-        assert [chat.compact(WINDOW).stop for _ in range(4)] == ["auth"] * 4
-        assert chat.summaries() == []
+        for n in range(4):
+            chat.ingest(turns(40, 40 * n))
+            done = chat.compact(WINDOW)
+            assert (done.without_model, done.tokens_after < done.tokens_before / 2) == ("auth", True)
+        assert {summary.model for summary in chat.summaries()} == {"extractive"}
         assert_promise(chat)
     with open_at(database, clock, Counting(), summary_max_calls_per_window=3) as lcm:
-        assert len(lcm.conversation("k").compact(WINDOW).summaries) == 3
+        chat = lcm.conversation("k")
+        chat.ingest(turns(40, 160))
+        chat.compact(WINDOW)
+        assert sum(summary.level == "normal" for summary in chat.summaries()) == 3
 
 
 def test_ic67_refusals_in_the_middle_of_sweeps_open_the_breaker_of_that_model_only(database: str, clock: Clock) -> None:
     model, other = Refusing(first=2), Counting()
     with open_at(database, clock, model) as lcm, open_at(database, clock, other) as elsewhere:
-        chat = lcm.conversation("k")
-        for each in (chat, lcm.conversation("another"), elsewhere.conversation("with another model")):
+        chat, count = lcm.conversation("k"), 0
+        for each in (lcm.conversation("another"), elsewhere.conversation("with another model")):
             each.ingest(turns(40))
-        first = chat.compact(WINDOW)
-        assert (len(first.summaries), first.stop) == (2, "auth")
-        assert [chat.compact(WINDOW).stop for _ in range(6)] == ["auth"] * 4 + ["breaker"] * 2
-        assert lcm.conversation("another").compact(WINDOW).stop == "breaker"
+
+        def compacted() -> str:
+            nonlocal count
+            chat.ingest(turns(40, count))
+            count += 40
+            return chat.compact(WINDOW).without_model
+
+        assert [compacted() for _ in range(7)] == ["auth"] * 5 + ["breaker"] * 2
+        assert [summary.level for summary in chat.summaries()].count("normal") == 2
+        assert lcm.conversation("another").compact(WINDOW).without_model == "breaker"
         assert model.calls == 2 + 5
-        assert elsewhere.conversation("with another model").compact(WINDOW).summaries
+        assert not elsewhere.conversation("with another model").compact(WINDOW).without_model
         clock.now += 31 * MINUTE
-        assert chat.compact(WINDOW).stop == "auth"
+        assert compacted() == "auth"
         assert_promise(chat)
 
 
@@ -248,10 +259,12 @@ def test_ic70_calls_that_gain_nothing_at_all_hold_the_next_ones_back(database: s
         assert in_vain > 0
         chat.ingest(turns(40, 20))
         clock.now += 29 * MINUTE
-        assert chat.compact(100).stop == "spend"
+        assert chat.compact(100).without_model == "spend"
         assert calls == in_vain
         clock.now += 2 * MINUTE
-        assert chat.compact(100).summaries
+        chat.ingest(turns(40, 60))
+        assert not chat.compact(100).without_model
+        assert calls > in_vain
         assert_promise(chat)
 
 
@@ -260,8 +273,11 @@ def test_ic71_whoever_forces_a_compaction_is_not_held_back(database: str, clock:
     with open_at(database, clock, model, summary_max_calls_per_window=2) as lcm:
         chat = lcm.conversation("k")
         chat.ingest(turns(60))
-        assert [chat.compact(WINDOW).stop for _ in range(2)] == ["spend", "spend"]
+        assert chat.compact(WINDOW).without_model == "spend"
+        chat.ingest(turns(60, 60))
+        assert chat.compact(WINDOW).without_model == "spend"
         assert model.calls == 2
+        chat.ingest(turns(60, 120))
         chat.compact(WINDOW, force=True)
         assert model.calls == 4
 
@@ -563,18 +579,37 @@ def test_ic96_a_summary_about_refused_credentials_is_a_summary(database: str, pr
         assert lcm._store.guard(f"breaker:{kind}/stand-in") is None
 
 
-@pytest.mark.parametrize(("second", "text"), [("ok", SUMMARY), ("empty", "Anna moved the")])
-def test_ic97_a_text_cut_by_its_limit_is_asked_for_with_a_larger_one_and_half_is_better_than_none(
-    database: str, provider: Provider, kind: str, second: str, text: str
+def test_ic97_a_text_cut_by_its_limit_is_asked_for_with_a_larger_one(
+    database: str, provider: Provider, kind: str
 ) -> None:
-    provider.script("cut by the limit", second)
+    provider.script("cut by the limit", "ok")
     with open_named(database, provider, f"{kind}/stand-in", max_sweep_iterations=1) as lcm:
         chat = lcm.conversation("k")
         chat.ingest(launch(40))
         chat.compact(WINDOW)
-        assert [(summary.text, summary.level) for summary in chat.summaries()] == [(text, "normal")]
+        assert [(summary.text, summary.level) for summary in chat.summaries()] == [(SUMMARY, "normal")]
         small, large = (call.limit for call in provider.requests)
         assert large >= 2 * small
+
+
+def test_ic97_a_text_that_stays_cut_is_marked_as_such_and_re_made_later(
+    database: str, provider: Provider, kind: str
+) -> None:
+    provider.script("cut by the limit")
+    with open_named(database, provider, f"{kind}/stand-in", max_sweep_iterations=1) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(launch(40))
+        chat.compact(WINDOW)
+        (cut,) = chat.summaries()
+        assert (cut.level, cut.model) == ("cut", f"{kind}/stand-in-2026-01-01")
+        first, *_, footer, mark = cut.text.splitlines()
+        assert first == "Anna moved the"
+        assert footer.startswith("Expand for details about: ")
+        assert mark == "[Truncated for context management]"
+        assert provider.calls == 4  # asked twice in either form
+        provider.script("ok")
+        lcm.drain()
+        assert (chat.summaries()[0].text, chat.summaries()[0].level) == (SUMMARY, "normal")
 
 
 def test_ic98_a_model_that_thinks_first_has_room_left_for_its_text(

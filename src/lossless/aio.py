@@ -79,7 +79,8 @@ from lossless.model import (
     Transplant,
     Tree,
 )
-from lossless.summarizers import Awaited, Reply, Summarizer, called, is_async
+from lossless.summarizers import Awaited, Reply, called, is_async
+from lossless.summarizers.base import counting
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -112,10 +113,12 @@ async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | Summar
     try:
         await _run(job.guards.before_call)
         if isinstance(job.summarizer, Awaited):
+            await _run(job.guards.count)
             reply = await job.summarizer.reply(request)
         else:
             # Nothing is open meanwhile: whoever is cancelled need not wait for the model.
-            reply = await anyio.to_thread.run_sync(job.summarizer.ask, request, abandon_on_cancel=True)
+            with counting(job.guards.count):
+                reply = await anyio.to_thread.run_sync(job.summarizer.ask, request, abandon_on_cancel=True)
     except SummarizerError as error:
         return await _run(job.guards.failed, error)
     await _run(job.guards.answered)
@@ -140,17 +143,18 @@ async def _made(job: Remaking, step: Step, at_once: anyio.Semaphore) -> None:
             flow = job.making.flow(step)
             asked = await _run(advance, flow)
             while isinstance(asked, SummaryRequest):
-                asked = await _run(advance, flow, await _replied(job.summarizer, asked))
+                asked = await _run(advance, flow, await _replied(job, asked))
         except LosslessError as error:
             asked = job.making.failed(step, error)
         job.progress(asked)
 
 
-async def _replied(summarizer: Summarizer, request: SummaryRequest) -> Reply | SummarizerError:
+async def _replied(job: Remaking, request: SummaryRequest) -> Reply | SummarizerError:
     try:
-        if isinstance(summarizer, Awaited):
-            return await summarizer.reply(request)
-        return await anyio.to_thread.run_sync(summarizer.ask, request, abandon_on_cancel=True)
+        if isinstance(job.summarizer, Awaited):
+            await _run(job.guards.count)
+            return await job.summarizer.reply(request)
+        return await anyio.to_thread.run_sync(job.answer, request, abandon_on_cancel=True)
     except SummarizerError as error:
         return error
 

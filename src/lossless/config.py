@@ -165,6 +165,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     summary_spend_backoff_ms: Annotated[
         AtLeast1, "How long a conversation that made too many calls makes none, in milliseconds."
     ] = 1_800_000
+    max_calls_per_day: Annotated[
+        AtLeast1 | None,
+        "How many requests to models are sent in 24 hours, for all conversations of the database together; beyond it "
+        "summaries are written without a model. Empty for no limit.",
+    ] = 2000
     large_file_summary_model: Annotated[
         str | None,
         "The model that tells what is in large prose, without its provider; when not set, no model is needed for it.",

@@ -16,8 +16,8 @@
       FileUnavailable        a payload's bytes are not where they were put
       ContextMoved           the context changed while a summary was made; nothing was written
       SummarizerError        a summariser gave no text
-        SummarizerAuth         the provider refuses the credentials: nothing is written until they are right
-        SummarizerBlocked      a guard holds it back: too many calls, or credentials refused again and again
+        SummarizerAuth         the provider refuses the credentials, or there are none
+        SummarizerBlocked      a guard holds it back: too many requests, or credentials refused again and again
         SummarizerUnavailable  it could not be reached, timed out, or failed (retry_after tells when to ask again)
       StoreError             the database
         StoreUnavailable       not reachable, or the wrong address
@@ -34,6 +34,9 @@ write that raises any of these stored nothing, and the same call may be tried ag
 """
 
 from __future__ import annotations
+
+LONGEST_PAUSE = 3600.0
+"""The most seconds to wait before asking again, whatever a provider or a stored time says."""
 
 
 class LosslessError(Exception):
@@ -115,24 +118,38 @@ class SummarizerError(LosslessError):
 class SummarizerAuth(SummarizerError):
     code = "SUMMARIZER_AUTH"
 
+    def __init__(self, message: str, *, hint: str = "", missing: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.missing = missing
+        """No credentials were found, so nothing was sent."""
+
 
 class SummarizerUnavailable(SummarizerError):
     code = "SUMMARIZER_UNAVAILABLE"
 
-    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None, outage: bool = True) -> None:
         super().__init__(message, hint=hint)
-        self.retry_after = retry_after
-        """Seconds the provider asked us to wait, if it did."""
+        self.retry_after = _pause(retry_after)
+        """Seconds to wait, if the provider asked for it: an hour at most."""
+        self.outage = outage
+        """The model could not be asked. False: it was, and this request got no usable answer."""
 
 
 class SummarizerBlocked(SummarizerError):
     code = "SUMMARIZER_BLOCKED"
 
-    def __init__(self, reason: str, message: str, *, until: float) -> None:
-        super().__init__(message, hint="Compact with force to try at once.")
+    def __init__(self, reason: str, message: str, *, until: float, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "Compact with force to try at once.")
         self.reason = reason
-        """`spend` or `breaker`."""
+        """`spend`, `breaker` or `daily limit`."""
         self.until = until
+
+
+def _pause(seconds: float | None) -> float | None:
+    """Return a provider's wish in bounds; None for what is no length of time."""
+    if seconds is None or seconds != seconds:
+        return None
+    return min(max(0.0, seconds), LONGEST_PAUSE)
 
 
 class StoreError(LosslessError):

@@ -436,11 +436,14 @@ class Compaction(Struct, frozen=True):
     tokens_before: int
     tokens_after: int
     stop: str
-    """Why it ended: `compacted`, `below threshold`, `nothing to compact`, `passes`, `deadline`, `auth`, `spend`,
-    `breaker`, `rate limit`, `moved`, `yielded`, `in vain` (a summary could not be made anew), `exhausted` (still over
-    the threshold, and nothing left to summarise)."""
+    """Why it ended: `compacted`, `below threshold`, `nothing to compact`, `passes`, `deadline`, `rate limit`, `moved`,
+    `yielded`, `exhausted` (still over the threshold, and nothing left to summarise). Re-making summaries also ends with
+    `auth`, `spend`, `breaker`, `daily limit`, `unavailable` and `in vain` (the model's answers did not serve)."""
     retry_at: datetime | None = None
     """When what holds it back is over, if it is known."""
+    without_model: str = ""
+    """Why summaries were written without the model, if they were: `auth`, `spend`, `breaker`, `daily limit`,
+    `rate limit` or `unavailable`. Such summaries are provisional, and re-made once the model answers."""
 
 
 class ConversationStatus(Struct, frozen=True):
@@ -555,12 +558,13 @@ class Debt(Struct, frozen=True):
 class Hold(Struct, frozen=True):
     """Something that holds calls to a model back."""
 
-    kind: Literal["spend", "breaker"]
+    kind: Literal["spend", "breaker", "no key", "daily limit"]
     name: str
-    """The conversation, or the model."""
+    """The conversation, the model, or the limit."""
     failures: int = 0
     """Refusals in a row."""
     until: datetime | None = None
+    why: str = ""
 
 
 class Calls(Struct, frozen=True):
@@ -572,6 +576,9 @@ class Calls(Struct, frozen=True):
     most: int = 0
     """That one conversation may make in it."""
     holds: tuple[Hold, ...] = ()
+    today: int = 0
+    """Requests to models in the last 24 hours, over the whole database."""
+    most_a_day: int | None = None
 
 
 class Room(Struct, frozen=True):

@@ -13,7 +13,6 @@ from lossless.engine.targets import (
     configured,
     hard_cap,
     leaf_target,
-    retry_limit,
     target,
     warn_above,
 )
@@ -39,14 +38,14 @@ def test_a_condensed_summary_is_asked_for_at_its_configured_length(wanted: int, 
     assert condensed_target(wanted) == asked
 
 
-@pytest.mark.parametrize(("thinking", "first", "second"), [(True, 3_798, 7_596), (False, 1_750, 3_500)])
-def test_thinking_gets_room_of_its_own_and_a_retry_gets_twice_as_much(thinking: bool, first: int, second: int) -> None:
-    limit = completion_limit(leaf_target(5_000, 2_400), thinking=thinking)
-    assert (limit, retry_limit(limit, 2_400)) == (first, second)
+@pytest.mark.parametrize(("wanted", "asked"), [(1, 281), (512, 281), (900, 495), (2_000, 1_100)])
+def test_an_aggressive_condensed_summary_is_asked_for_in_fewer_words(wanted: int, asked: int) -> None:
+    assert condensed_target(wanted, aggressive=True) == asked
 
 
-def test_a_retry_may_always_reach_the_configured_target() -> None:
-    assert retry_limit(192, 2_400) == 2_400
+@pytest.mark.parametrize(("asked", "limit"), [(1_200, 1_800), (1_750, 2_625), (3, 5), (1, 2)])
+def test_a_summary_a_little_longer_than_asked_for_is_not_cut_off(asked: int, limit: int) -> None:
+    assert completion_limit(asked) == limit
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_where_a_summary_is_reported_and_where_it_is_cut(wanted: int, factor: fl
 
 @pytest.mark.parametrize(
     ("depth", "aggressive", "asked", "wanted"),
-    [(0, False, 1_200, 1_200), (0, True, 660, 1_200), (1, False, 2_000, 2_000), (4, True, 2_000, 2_000)],
+    [(0, False, 1_200, 1_200), (0, True, 660, 1_200), (1, False, 2_000, 2_000), (4, True, 1_100, 2_000)],
 )
 def test_the_settings_are_what_counts(depth: int, aggressive: bool, asked: int, wanted: int) -> None:
     assert target(depth, 20_000, Settings(), aggressive=aggressive) == asked

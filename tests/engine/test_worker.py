@@ -73,7 +73,8 @@ def test_what_failed_is_tried_again_ever_more_rarely(attempts: int, minutes: int
         ("deadline", 0, True, 3, 20 * 60),  # a stall is
         ("yielded", 0, True, 0, 0),
         ("moved", 0, True, 0, 0),
-        ("auth", 0, True, 0, 0),  # the breaker counts these
+        ("auth", 0, True, 3, 20 * 60),
+        ("unavailable", 0, True, 3, 20 * 60),
     ],
 )
 def test_how_a_debt_is_settled(stop: str, made: int, pending: bool, attempts: int, delay: float | None) -> None:
@@ -332,6 +333,98 @@ def test_a_summary_that_a_model_fails_at_is_left_after_three_tries(database: str
             lcm.worker().step()
         assert calls == 3 * count
         assert [summary.text for summary in lcm.conversation("k").summaries()] == texts
+
+
+def test_an_outage_of_any_length_leaves_no_hole_and_its_summaries_are_re_made(database: str, clock: Clock) -> None:
+    is_down, calls = True, 0
+    events: list[Event] = []
+
+    def model(request: SummaryRequest) -> str:
+        nonlocal calls
+        calls += 1
+        if is_down:
+            raise SummarizerUnavailable("down")
+        return short(request)
+
+    with Lossless.open(database, settings=SMALL, summarizer=model, clock=clock, on_event=events.append) as lcm:
+        lcm._background.wake = lambda: None  # type: ignore[method-assign]  # the worker is stepped here
+        chat = lcm.conversation("k")
+        chat.after_turn(turns(40), window=WINDOW)
+        for _ in range(100):
+            clock.now += 1800
+            lcm.worker().step()
+        assert chat.status().context_tokens < WINDOW
+        assert {summary.level for summary in chat.summaries()} == {"extractive"}
+        assert len(lcm._store.unsettled(1, tries=1, limit=100)) == len(chat.summaries())  # nothing was tried
+        assert calls <= 2 * 101
+        is_down = False
+        clock.now += 1800
+        lcm.drain()
+        assert {summary.level for summary in chat.summaries()} == {"normal"}
+        assert_promise(chat)
+    told = [event.name for event in events if event.name.startswith("summarizer.")]
+    assert told == ["summarizer.replaced", "summarizer.back"]
+
+
+def test_what_a_model_does_not_answer_while_it_answers_others_is_a_try_and_holds_nothing_up(database: str, clock: Clock) -> None:
+    with open_at(database, clock) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(40))
+        chat.compact(WINDOW)
+        poison = "Question 0: "
+
+    def picky(request: SummaryRequest) -> str:
+        if poison in request.source:
+            raise SummarizerUnavailable("down")
+        return short(request)
+
+    with open_at(database, clock, picky) as lcm:
+        chat = lcm.conversation("k")
+        for _ in range(20):
+            clock.now += 3600
+            lcm.drain()
+        assert [summary.level for summary in chat.summaries() if summary.depth == 0].count("extractive") == 1
+        assert not lcm._store.unsettled(1, tries=1, limit=100)
+
+
+@pytest.mark.parametrize("pause", [1e9, float("inf"), float("nan"), -5.0])
+def test_no_pause_a_provider_asks_for_is_longer_than_an_hour(database: str, clock: Clock, pause: float) -> None:
+    calls = 0
+
+    def busy(request: SummaryRequest) -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise SummarizerUnavailable("429", retry_after=pause)
+        return short(request)
+
+    with open_at(database, clock, busy) as lcm:
+        chat = lcm.conversation("k")
+        chat.after_turn(turns(12), window=WINDOW)
+        clock.now += 3
+        lcm.drain()
+        clock.now += 3601
+        lcm.drain()
+        assert {summary.level for summary in chat.summaries()} == {"normal"}
+
+
+def test_what_a_clock_that_was_a_year_ahead_wrote_holds_nothing_up(database: str, clock: Clock) -> None:
+    year = 365 * 86_400
+    clock.now += year
+    with open_at(database, clock, short) as lcm:
+        lcm.conversation("k").after_turn(turns(40), window=WINDOW)
+        now = int(clock.now * 1e6)
+        debt = lcm._store.claim("killed", now=now, idle_before=now, lease_until=now + 60_000_000, tries=0)
+        assert debt is not None
+        lcm._store.settle(debt, pending=True, attempts=3, next_at=now + 60_000_000, stop="unavailable", failure=None)
+        held = lcm._store.claim("killed", now=now + 60_000_000, idle_before=now, lease_until=now + 120_000_000, tries=0)
+        assert held is not None
+    clock.now -= year
+    with open_at(database, clock, short) as lcm:
+        assert lcm.status().running == 0
+        assert lcm.worker().step()
+        assert lcm.conversation("k").status().context_tokens < WINDOW
+        assert not lcm._store.is_owed()
 
 
 def test_inline_compaction_happens_in_the_turn(database: str, clock: Clock) -> None:

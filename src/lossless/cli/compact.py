@@ -32,5 +32,8 @@ def compact(window: int, target: int | None, force: bool, model: str | None) -> 
     with opened(read_only=False, summarizer=model) as lcm:
         done = choose(lcm).compact(window, force=force, target=target)
     made = many(len(done.summaries), "summary", "summaries")
-    answer(done, [f"{done.stop}: {done.tokens_before:,} -> {done.tokens_after:,} tokens, {made} made"])
+    lines = [f"{done.stop}: {done.tokens_before:,} -> {done.tokens_after:,} tokens, {made} made"]
+    if done.without_model and done.summaries:
+        lines.append(f"Without the model ({done.without_model}): they are re-made once it answers.")
+    answer(done, lines)
     sys.exit(0 if done.stop in _REACHED else 1)

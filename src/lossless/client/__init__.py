@@ -124,6 +124,7 @@ class Lossless(Looking, Tracing):
         self._background = Background(self.worker)
         self._notes: dict[str, list[tuple[int, NewManifest]]] = {}
         self._assumed = False
+        self._without_model = ""
         self._redact = self._redactor()
         self._loaded: Loaded | None = None
         self._followed: dict[str, bool] = {}
@@ -390,6 +391,19 @@ class Lossless(Looking, Tracing):
             self._on_event(Event("window.assumed", told, "warning"))
         return WINDOW if window is None else window
 
+    def _note_writer(self, key: str, done: Compaction) -> None:
+        """Report that summaries are written without the model, and that it is back: once each."""
+        if not done.summaries or done.without_model == self._without_model:
+            return
+        self._without_model, facts = done.without_model, {"conversation": key, "reason": done.without_model}
+        model = self._summarizer().name
+        if done.without_model:
+            report = f"{key}: {model} did not write the summaries ({done.without_model}); the embedded summariser did. "
+            report += "They are re-made once the model answers."
+            self._on_event(Event("summarizer.replaced", report, "warning", facts))
+        else:
+            self._on_event(Event("summarizer.back", f"{model} writes summaries again.", "info", facts))
+
     def _tries(self) -> int:
         return 0 if self._summarizer().name == "extractive" else MOST_TRIES
 
@@ -403,11 +417,11 @@ class Lossless(Looking, Tracing):
     def _summarizer(self) -> Summarizer:
         if self._asked is None:
             if self._named is None:
-                self._asked = summarizers.configured(self.settings, on_event=self._on_event)
+                self._asked = summarizers.configured(self.settings, on_event=self._on_event, clock=self._clock)
             else:
                 named = summarizers.resolve(self._named, self.settings, on_event=self._on_event)
                 # A chain of one lets a provider rest that asked for it.
-                self._asked = named if isinstance(named, Awaited) else Chain([named])
+                self._asked = named if isinstance(named, Awaited) else Chain([named], clock=self._clock)
         return self._asked
 
     def _expander(self) -> Summarizer:
@@ -419,7 +433,7 @@ class Lossless(Looking, Tracing):
             patience = min(settings.summary_timeout_ms, settings.delegation_timeout_ms)
             within = structs.replace(reach(self), summary_timeout_ms=patience)
             named = summarizers.resolve(full_name(settings), within, on_event=self._on_event)
-            self._answering = Chain([named] if own.name == "extractive" else [named, own])
+            self._answering = Chain([named] if own.name == "extractive" else [named, own], clock=self._clock)
         return self._answering
 
     def _templates(self) -> Templates:

@@ -421,7 +421,7 @@ class Conversation:
             wanted_elsewhere=pause or never,
             patient=pause is not None,
         )
-        return Job(flow, summarizer, guards, row, window, self._intake.on_event)
+        return Job(flow, summarizer, guards, row, window, self._intake.on_event, lcm._note_writer)
 
     def _asks(self) -> tuple[Summarizer, Guards]:
         lcm = self._lcm
@@ -442,7 +442,7 @@ class Conversation:
         anew = remake(
             self._store, row, lcm.settings, templates=lcm._templates(), now=lcm._clock, wanted_elsewhere=pause
         )
-        return Job(anew, summarizer, guards, row, debt.window_tokens, self._intake.on_event).run()
+        return Job(anew, summarizer, guards, row, 0, self._intake.on_event, lcm._note_writer).run()
 
     def rewrite(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 
 from msgspec import Struct
@@ -25,6 +26,8 @@ class Job(Struct):
     row: ConversationRow
     window: int
     on_event: Hook
+    written: Callable[[str, Compaction], None]
+    """Told who wrote the summaries of a conversation."""
 
     def run(self) -> Compaction:
         with closing(self.flow):
@@ -34,6 +37,7 @@ class Job(Struct):
         return self.ended(step)
 
     def ended(self, done: Compaction) -> Compaction:
+        self.written(self.row.key, done)
         if not self.window:
             return done  # summaries made anew say nothing about what is left to compact
         done, is_news = self.guards.ended(done, self.row.next_seq, self.window)

@@ -11,7 +11,9 @@ from msgspec import Struct, structs
 
 from lossless import summarizers
 from lossless.config import Settings
+from lossless.engine.backfill import unhurried
 from lossless.engine.flow import advance
+from lossless.engine.guards import Guards
 from lossless.engine.prompts import Templates
 from lossless.engine.surgery import past, select
 from lossless.engine.surgery.anew import AT_ONCE, Making
@@ -22,6 +24,7 @@ from lossless.model import Applied, Plan, Step, SummaryRequest
 from lossless.store import jsontext
 from lossless.store.base import ConversationRow
 from lossless.summarizers import Awaited, Chain, Function, Reply, Summarizer
+from lossless.summarizers.base import counting
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
@@ -59,6 +62,7 @@ class Remaking(Struct):
 
     making: Making
     summarizer: Summarizer
+    guards: Guards
     progress: Callable[[Step], None]
 
     def run(self) -> Applied:
@@ -87,7 +91,8 @@ class Remaking(Struct):
 
     def answer(self, request: SummaryRequest) -> Reply | SummarizerError:
         try:
-            return self.summarizer.ask(request)
+            with counting(self.guards.count):
+                return self.summarizer.ask(request)
         except SummarizerError as error:
             return error
 
@@ -119,7 +124,9 @@ def remaking(
         making.begin(how.options())
     if how.started is not None:
         how.started(Applied(plan, "planned", (), making.operation))
-    return Remaking(making, summarizer, how.progress or (lambda step: None))
+    # Asked for by name, its cost told before: only what is spent in all holds it back.
+    guards = Guards(lcm._store, unhurried(settings), f"rewrite:{row.key}", summarizer.name, lcm._clock)
+    return Remaking(making, summarizer, guards, how.progress or (lambda step: None))
 
 
 def resuming(lcm: Lossless, operation_id: str, how: How) -> Remaking | Applied:
@@ -154,4 +161,4 @@ def _summarizer(lcm: Lossless, settings: Settings, how: How) -> Summarizer:
     if how.model is None:
         return lcm._summarizer()
     named = summarizers.resolve(how.model, settings, on_event=lcm._on_event)
-    return named if isinstance(named, Awaited) else Chain([named])
+    return named if isinstance(named, Awaited) else Chain([named], clock=lcm._clock)

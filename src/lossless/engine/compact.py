@@ -16,11 +16,11 @@ from msgspec.structs import asdict
 
 from lossless.config import Settings
 from lossless.engine import plan
-from lossless.engine.draft import Draft, Told, as_row, drafted, of_messages, of_summaries
+from lossless.engine.draft import Draft, Told, as_row, drafted, of_messages, of_summaries, without_model
 from lossless.engine.flow import Questioning, never
 from lossless.engine.plan import Limits, Run
 from lossless.engine.prompts import Templates
-from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerUnavailable
+from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.model import Compaction, SummaryRequest
 from lossless.store.base import ConversationRow, ItemRow, NewSummary, Store, SummaryRow, TextAt
 from lossless.store.rows import moment
@@ -28,7 +28,9 @@ from lossless.summarizers.base import Reply
 
 Flow: TypeAlias = Questioning[Compaction]
 _MOST_ROUNDS = 10
-_FINAL = ("auth", "spend", "breaker", "rate limit", "deadline", "moved", "yielded")
+_FINAL = ("rate limit", "deadline", "moved", "yielded")
+_MOST_MISSES = 2
+"""So many times in a row a model may not be reached before a compaction goes on without it."""
 
 
 class Work(Struct):
@@ -43,6 +45,8 @@ class Work(Struct):
     deadline: float
     wanted_elsewhere: Callable[[], bool] = never
     patient: bool = False
+    overhead: int = 0
+    """What a host's prompt holds besides the context."""
     items: list[ItemRow] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     passes: int = 0
@@ -50,6 +54,12 @@ class Work(Struct):
     """The entry in the history that the summaries are noted under."""
     stop: str = ""
     retry_at: float = 0.0
+    without_model: str = ""
+    """Why some of it was written without the model."""
+    alone: bool = False
+    """The model is not asked any more."""
+    misses: int = 0
+    """How often in a row the model could not be reached."""
 
     tokens: int = 0
     boundary: int = 0
@@ -103,7 +113,35 @@ class Work(Struct):
                 self.store.set_operation(self.operation, "applied", summary)
         stop = self.stop or ("compacted" if self.made else "nothing to compact")
         retry_at = moment(int(self.retry_at * 1_000_000)) if self.retry_at else None
-        return Compaction(tuple(self.made), before, self.tokens, stop, retry_at)
+        return Compaction(tuple(self.made), before, self.tokens, stop, retry_at, self.without_model)
+
+    def go_on_without(self, error: SummarizerError) -> None:
+        """The model could not be asked: note why, and whether to ask it again in this compaction."""
+        self.without_model = why(error)
+        self.misses += 1
+        self.alone = self.without_model != "unavailable" or self.misses >= _MOST_MISSES
+
+    def may_wait(self, error: SummarizerError) -> bool:
+        """Whether to wait for a model that asks for a pause: while everything still fits, nothing is hidden by it."""
+        pause = isinstance(error, SummarizerUnavailable) and error.retry_after
+        return bool(pause and self.patient and self.tokens + self.overhead <= self.limits.budget)
+
+
+def why(error: SummarizerError) -> str:
+    """Name what kept a model from being asked."""
+    if isinstance(error, SummarizerBlocked):
+        return error.reason
+    if isinstance(error, SummarizerAuth):
+        return "auth"
+    return "rate limit" if isinstance(error, SummarizerUnavailable) and error.retry_after else "unavailable"
+
+
+def retry_at(error: SummarizerError, now: float) -> float:
+    """Return when the model may be asked again; 0 if that is not known."""
+    if isinstance(error, SummarizerBlocked):
+        return error.until
+    pause = error.retry_after if isinstance(error, SummarizerUnavailable) else None
+    return now + pause if pause else 0.0
 
 
 def compact(
@@ -131,6 +169,7 @@ def compact(
     work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
     work.look()
     before = work.tokens
+    work.overhead = max(0, observed - before)
     if target is not None:
         yield from _until_under(work, target, observed, at_least_once=force and not observed)
     elif force or plan.is_due(work.items, limits, settings, observed):
@@ -138,7 +177,7 @@ def compact(
         leaf_only = not force and (settings.compaction_trigger == "leaf" or not over)
         overhead = max(0, observed - before)
         stop_at = max(1, limits.threshold - overhead) if observed > limits.threshold else None
-        yield from _incremental(work) if leaf_only else _sweep(work, stop_at, eager=force)
+        yield from _incremental(work) if leaf_only else _to_the_end(work, stop_at) if force else _sweep(work, stop_at)
         if not (work.stop or force or leaf_only) and work.tokens > (stop_at or limits.threshold):
             work.stop = "exhausted"
     else:
@@ -163,6 +202,17 @@ def _until_under(
             return
         if work.tokens >= tokens:
             work.stop = "exhausted"
+            return
+
+
+def _to_the_end(work: Work, stop_at: int | None) -> Generator[SummaryRequest, Reply, None]:
+    """Sweeps, as somebody asked for it by hand, until nothing more is gained."""
+    work.deadline = float("inf")
+    while True:
+        tokens = work.tokens
+        work.passes, work.stop = 0, ""
+        yield from _sweep(work, stop_at, eager=True)
+        if work.stop != "passes" or work.tokens >= tokens:
             return
 
 
@@ -239,7 +289,7 @@ def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bo
     if work.now() >= work.deadline:
         work.stop = "deadline"
         return False
-    draft = yield from asked(work, told)
+    draft = yield from _asked(work, told)
     if draft is None:
         return False
     row = as_row(told, draft, work.templates, work.now())
@@ -256,19 +306,20 @@ def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bo
     return True
 
 
-def asked(work: Work, told: Told) -> Generator[SummaryRequest, Reply, Draft | None]:
-    """A draft; None, and the stop named, when none may be made now."""
-    # A full context cannot wait for a model that asks for a pause.
-    patient = work.patient and work.tokens <= work.limits.budget
-    try:
-        return (yield from drafted(told, work.settings, work.templates, patient=patient))
-    except SummarizerAuth:
-        work.stop = "auth"
-    except SummarizerBlocked as blocked:
-        work.stop, work.retry_at = blocked.reason, blocked.until
-    except SummarizerUnavailable as error:
-        work.stop, work.retry_at = "rate limit", work.now() + (error.retry_after or 0)
-    return None
+def _asked(work: Work, told: Told) -> Generator[SummaryRequest, Reply, Draft | None]:
+    """Return a draft, without the model if it cannot be asked; None, and the stop named, when it is worth waiting."""
+    if not work.alone:
+        try:
+            draft = yield from drafted(told, work.settings, work.templates)
+        except SummarizerError as error:
+            if work.may_wait(error):
+                work.stop, work.retry_at = "rate limit", retry_at(error, work.now())
+                return None
+            work.go_on_without(error)
+        else:
+            work.misses = 0
+            return draft
+    return without_model(told, work.settings, work.templates)
 
 
 def _told(work: Work, run: Run) -> Told:

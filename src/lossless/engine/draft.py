@@ -29,7 +29,7 @@ from lossless.tokens import estimate, truncate
 
 CUT = "[Truncated for context management]"
 PROVISIONAL = ("extractive", "cut")
-"""The levels of summaries that no model wrote."""
+"""The levels of summaries that no model wrote, or not to their end."""
 _LEAST_CUT = 16
 """Less than this of a source says nothing: then there is no summary."""
 _MOST_ROUNDS = 3
@@ -125,21 +125,32 @@ def _evidence(previous: Sequence[SummaryRow]) -> str:
     return _joined([row for row in previous if row.faithful is None or row.faithful >= 1]) or ""
 
 
-def drafted(
-    told: Told, settings: Settings, templates: Templates, *, patient: bool = False
-) -> Generator[SummaryRequest, Reply, Draft]:
-    """The best text to be had for it. A `patient` one is not made without a model that only asked for a pause."""
+def drafted(told: Told, settings: Settings, templates: Templates) -> Generator[SummaryRequest, Reply, Draft]:
+    """Return the best text a summariser gives, or one without it where its answers do not serve.
+
+    Raises the `SummarizerError` of a summariser that could not be asked: whether to do without it is the caller's choice.
+    """
     best: Draft | None = None
     for aggressive in (False, True):
-        draft = yield from _asked(told, settings, templates, aggressive=aggressive, patient=patient)
+        try:
+            draft = yield from _asked(told, settings, templates, aggressive=aggressive)
+        except SummarizerError:
+            if best is None:
+                raise
+            break
         if draft is None:
             break
         if draft.tokens < _most(told):
-            if draft.faithful is None or draft.faithful >= 1:
+            if draft.level != "cut" and (draft.faithful is None or draft.faithful >= 1):
                 return _capped(told, _footed(told, draft), settings)
-            best = max(draft, best or draft, key=lambda each: each.faithful or 0)
-    kept = _without_suspects(told, best) if best else None
-    return _capped(told, _footed(told, kept), settings) if kept else _without_model(told, settings, templates)
+            best = max(draft, best or draft, key=_worth)
+    if best and (best.faithful or 0) < 1:
+        best = _without_suspects(told, best)
+    return _capped(told, _footed(told, best), settings) if best else without_model(told, settings, templates)
+
+
+def _worth(draft: Draft) -> tuple[bool, float]:
+    return draft.level != "cut", draft.faithful or 0
 
 
 def _without_suspects(told: Told, draft: Draft) -> Draft | None:
@@ -165,6 +176,9 @@ def _without_suspects(told: Told, draft: Draft) -> Draft | None:
 
 def _footed(told: Told, draft: Draft) -> Draft:
     """Return the draft with a last line that names what it left out: a shorter text never says everything."""
+    if draft.level == "cut":
+        begun = FOOTER in draft.text.rpartition("\n")[2]
+        return replace(draft, text=f"{draft.text}{', everything after this point' if begun else f'\n{_REST}'}\n{CUT}")
     if draft.level in PROVISIONAL or not _NOTHING.search(draft.text):
         return draft
     from lossless.summarizers.extractive import left_out
@@ -181,25 +195,26 @@ def _most(told: Told) -> int:
 
 
 def _asked(
-    told: Told, settings: Settings, templates: Templates, *, aggressive: bool, patient: bool
+    told: Told, settings: Settings, templates: Templates, *, aggressive: bool
 ) -> Generator[SummaryRequest, Reply, Draft | None]:
-    """What a summariser makes of it; None when it gave nothing, now or in an error of its own."""
+    """Return what a summariser makes of it; None when it was asked and gave nothing."""
     try:
         reply = yield _request(told, settings, templates, aggressive=aggressive)
     except (SummarizerAuth, SummarizerBlocked):
         raise
-    except SummarizerUnavailable as error:
-        if patient and error.retry_after:
+    except SummarizerError as error:
+        if isinstance(error, SummarizerUnavailable) and error.outage:
             raise
         return None
-    except SummarizerError:
-        return None
-    if not reply.text.strip():
+    text = reply.text.strip()
+    if not text:
         return None
     provisional = reply.model == "extractive"
-    score = None if provisional else _support(reply.text, told)
+    score = None if provisional else _support(text, told)
+    if reply.cut:
+        return Draft(text, reply.model, "cut", score)
     level = "extractive" if provisional else "aggressive" if aggressive else "normal"
-    return Draft(reply.text.strip(), reply.model, level, score)
+    return Draft(text, reply.model, level, score)
 
 
 def _support(text: str, told: Told) -> float:
@@ -232,7 +247,8 @@ def _request(told: Told, settings: Settings, templates: Templates, *, aggressive
     )
 
 
-def _without_model(told: Told, settings: Settings, templates: Templates) -> Draft:
+def without_model(told: Told, settings: Settings, templates: Templates) -> Draft:
+    """Return a text made by the embedded summariser: provisional, to be re-made by a model later."""
     from lossless.summarizers.extractive import summarize
 
     text = summarize(_request(told, settings, templates, aggressive=True)).strip()

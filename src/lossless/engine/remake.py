@@ -1,7 +1,8 @@
 """Summaries made anew: those that no model wrote, once there is one, and those made from them.
 
 A flow like that of compaction. The shallowest first, so that a summary is made anew once, after all its sources. The
-earlier text is kept as a revision; a summary that a model fails at several times is left as it is.
+earlier text is kept as a revision. A summary for which a model gives several answers that do not serve is left as it is;
+a model that cannot be asked, for however long, has not tried.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 
 from lossless.config import Settings
 from lossless.engine import plan
-from lossless.engine.compact import Flow, Work, asked
-from lossless.engine.draft import PROVISIONAL, Told, as_row, of_messages, of_summaries
+from lossless.engine.compact import Flow, Work, retry_at, why
+from lossless.engine.draft import PROVISIONAL, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.prompts import Templates
+from lossless.errors import SummarizerError
 from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow, TextAt
 
 MOST_TRIES = 3
@@ -30,25 +32,42 @@ def remake(
     """Make the unsettled summaries of a conversation anew, as far as one sweep goes."""
     limits = plan.limits(settings, max(1, conversation.context_tokens))
     deadline = now() + settings.sweep_deadline_ms / 1000
-    work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient=True)
+    work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere)
     before = conversation.context_tokens
     tried: set[int] = set()
-    while work.may_go_on() and (row := _next(store, conversation.id, tried)):
+    unanswered: set[int] = set()
+    while work.may_go_on() and (row := _next(store, conversation.id, tried | unanswered)):
         work.passes += 1
         sources = store.source_revisions(conversation.id, row.id)
         told = _told(store, conversation, row, settings)
-        draft = yield from asked(work, told)
-        if draft is None:
-            break
+        try:
+            draft = yield from drafted(told, settings, templates)
+        except SummarizerError as error:
+            work.go_on_without(error)
+            unanswered.add(row.id)
+            if work.alone:
+                work.stop, work.retry_at = why(error), retry_at(error, now())
+                break
+            continue
+        # The model answers others: what it did not answer it cannot do.
+        tried |= _noted(store, conversation.id, unanswered)
+        unanswered, work.misses = set(), 0
         if draft.level in PROVISIONAL:
-            tried.add(row.id)
-            store.note_try(conversation.id, row.id)
+            tried |= _noted(store, conversation.id, {row.id})
         elif _put(store, conversation.id, row, as_row(told, draft, templates, now()), sources, told):
             work.made.append(row.public_id)
     work.look()
-    if tried and work.stop in ("", "passes", "deadline"):
-        work.stop = "in vain"
+    if work.stop in ("", "passes", "deadline") and (tried or unanswered):
+        work.stop = "unavailable" if unanswered else "in vain"
+    work.without_model = ""
     return work.done(before)
+
+
+def _noted(store: Store, conversation_id: int, ids: set[int]) -> set[int]:
+    """Count a try of each of these summaries."""
+    for each in ids:
+        store.note_try(conversation_id, each)
+    return ids
 
 
 def _next(store: Store, conversation_id: int, tried: set[int]) -> SummaryRow | None:

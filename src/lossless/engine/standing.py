@@ -33,7 +33,9 @@ _ENDS = {
     "auth": "the provider refused the credentials",
     "breaker": "the provider refused the credentials too often",
     "rate limit": "the provider asked for a pause (rate limit)",
+    "unavailable": "the model could not be reached",
     "spend": "too many calls were made in a row",
+    "daily limit": "the daily limit of requests to models is reached",
     "in vain": "a summary could not be made anew",
     "failed": "it failed",
 }
@@ -156,6 +158,11 @@ def _of_hold(hold: Hold) -> Iterator[Reason]:
     if hold.kind == "spend":
         text = f"{hold.name} made too many calls to a model, and makes none{until}."
         yield Reason("warning", "held", text, "lcm stats")
+    elif hold.kind == "daily limit":
+        text = f"{hold.name} requests were sent to models in 24 hours, the most that max_calls_per_day allows: none{until}. {_PROVISIONAL}"
+        yield Reason("warning", "held", text, "lcm config explain max_calls_per_day")
+    elif hold.kind == "no key":
+        yield Reason("degraded", "credentials", f"{hold.why} {_PROVISIONAL}", "lcm config explain providers")
     elif hold.until:
         text = f"{hold.name} refused the credentials too often, and is not asked{until}. {_KEY}"
         yield Reason("degraded", "credentials", text, _ASK)
@@ -165,6 +172,7 @@ def _of_hold(hold: Hold) -> Iterator[Reason]:
 
 
 _KEY, _ASK = "Check its key.", "lcm compact --force"
+_PROVISIONAL = "Summaries are written without a model meanwhile."
 
 
 def _of_debts(debts: Sequence[Debt], now: datetime) -> Iterator[Reason]:

@@ -13,9 +13,10 @@ from msgspec import Struct, convert
 from lossless.config import Settings, is_file
 from lossless.engine.behind import following
 from lossless.engine.copied import own_after
-from lossless.engine.guards import Breaker, Spend, Stop
+from lossless.engine.guards import Breaker, Spend, Stop, daily
 from lossless.engine.remake import MOST_TRIES
 from lossless.engine.standing import is_trouble, judged
+from lossless.errors import LONGEST_PAUSE
 from lossless.model import (
     Calls,
     ConversationFigures,
@@ -36,6 +37,8 @@ LEAST_ROOM = 64_000_000
 """Bytes that should be free where the database is, if its log of writes is not longer than half of that."""
 _WINDOW = 128_000
 _SHOWN, _MOST = 5, 1_000
+_FAR = int((LONGEST_PAUSE + 60) * 1_000_000)
+"""Microseconds: a time further ahead is from a clock that was wrong."""
 
 
 class Looking(Struct, frozen=True):
@@ -171,7 +174,7 @@ def _debts(look: Looking, conversation_id: int | None) -> list[Debt]:
 
 def debt_of(row: DebtRow, tokens: int, now: int, most: int | None = None) -> Debt:
     """What is owed to a conversation whose context holds so many tokens; `most` caps what its window allows."""
-    is_running = row.worker is not None and (row.lease_until or 0) > now
+    is_running = row.worker is not None and now < (row.lease_until or 0) <= now + _FAR
     return Debt(
         row.key,
         "running" if is_running else "waiting" if row.pending else "settled",
@@ -179,7 +182,7 @@ def debt_of(row: DebtRow, tokens: int, now: int, most: int | None = None) -> Deb
         row.stop or "",
         row.failure or "",
         row.attempts,
-        moment(row.next_at) if row.pending and row.next_at > now else None,
+        moment(row.next_at) if row.pending and now < row.next_at <= now + _FAR else None,
         min(row.window_tokens, most or row.window_tokens),
         tokens,
     )
@@ -189,14 +192,21 @@ def _calls(look: Looking) -> Calls:
     settings, now = look.settings, look.now
     seconds = settings.summary_call_window_ms / 1000
     spent = {key: convert(state, Spend) for key, state in look.store.guards("spend:").items()}
-    calls = sum(at > now - seconds for each in spent.values() for at in each.calls)
-    holds = [Hold("spend", key, until=_moment(each.until)) for key, each in spent.items() if each.until > now]
+    calls = sum(len(each.recent(now, settings)) for each in spent.values())
+    held = {key: each.until for key, each in spent.items() if each.is_held(now, settings)}
+    holds = [Hold("spend", key, until=_moment(until)) for key, until in held.items()]
     for model, state in look.store.guards("breaker:").items():
         breaker = convert(state, Breaker)
-        if breaker.failures or breaker.until > now:
-            until = _moment(breaker.until) if breaker.until > now else None
-            holds.append(Hold("breaker", model, breaker.failures, until))
-    return Calls(calls, seconds, settings.summary_max_calls_per_window, tuple(holds))
+        is_open = breaker.is_open(now, settings)
+        if breaker.failures or is_open:
+            holds.append(Hold("breaker", model, breaker.failures, _moment(breaker.until) if is_open else None))
+        elif breaker.missing:
+            holds.append(Hold("no key", model, why=breaker.missing))
+    today = daily(look.store)
+    if full := today.full_until(now, settings.max_calls_per_day):
+        holds.append(Hold("daily limit", f"{settings.max_calls_per_day:,}", until=_moment(full)))
+    most = settings.summary_max_calls_per_window
+    return Calls(calls, seconds, most, tuple(holds), today.total(now), settings.max_calls_per_day)
 
 
 def _rooms(look: Looking) -> Iterator[Room]:

@@ -13,14 +13,13 @@ from lossless.config import Settings
 LEAST_LEAF = 192
 LEAST_AGGRESSIVE_LEAF = 96
 LEAST_CONDENSED = 512
-THINKING_TOKENS = 2_048
-"""What a model that thinks first may spend on it: providers count thinking against the same limit."""
+LEAST_AGGRESSIVE_CONDENSED = 256
 
 
 def target(depth: int, source_tokens: int, settings: Settings, *, aggressive: bool = False) -> int:
     """The length to ask for in a summary of that depth."""
     if depth > 0:
-        return condensed_target(settings.condensed_target_tokens)
+        return condensed_target(settings.condensed_target_tokens, aggressive=aggressive)
     return leaf_target(source_tokens, settings.leaf_target_tokens, aggressive=aggressive)
 
 
@@ -38,19 +37,16 @@ def leaf_target(source_tokens: int, wanted: int, *, aggressive: bool = False) ->
     return max(LEAST_LEAF, min(max(LEAST_LEAF, wanted), source_tokens * 35 // 100))
 
 
-def condensed_target(wanted: int) -> int:
-    """The wanted length, but never so short that several summaries could not be told in it."""
+def condensed_target(wanted: int, *, aggressive: bool = False) -> int:
+    """The wanted length, or 55 % of it, but never so short that several summaries could not be told in it."""
+    if aggressive:
+        return max(LEAST_AGGRESSIVE_CONDENSED, max(LEAST_CONDENSED, wanted) * 55 // 100)
     return max(LEAST_CONDENSED, wanted)
 
 
-def completion_limit(target_tokens: int, *, thinking: bool = False) -> int:
-    """The most a model may write, its thinking included."""
-    return target_tokens + (THINKING_TOKENS if thinking else 0)
-
-
-def retry_limit(first: int, wanted: int) -> int:
-    """The limit of a second try, after the first one ended at its own."""
-    return max(2 * first, wanted)
+def completion_limit(target_tokens: int) -> int:
+    """The most a model may write: half as much again as it is asked for, so that a little more is not cut off."""
+    return (3 * target_tokens + 1) // 2
 
 
 def hard_cap(wanted: int, factor: float) -> int:

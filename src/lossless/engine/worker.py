@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from msgspec import Struct
 
 from lossless.engine.semantic import Vectors
-from lossless.errors import StoreError
+from lossless.errors import LONGEST_PAUSE, StoreError
 from lossless.events import Event, Hook
 from lossless.model import Compaction
 from lossless.store.base import DebtRow, Store
@@ -42,8 +42,8 @@ def settlement(debt: DebtRow, done: Compaction, now: float) -> Settlement:
         # What a model failed at just now is not tried again at once; a new turn's debt does not wait for that.
         return Settlement(False, 0, now + _FIRST_DELAY if debt.window_tokens else 0)
     if done.retry_at is not None:
-        return Settlement(True, debt.attempts, max(now, done.retry_at.timestamp()))
-    if done.stop != "in vain" and (done.summaries or done.stop in ("yielded", "moved", "auth")):
+        return Settlement(True, debt.attempts, min(max(now, done.retry_at.timestamp()), now + LONGEST_PAUSE))
+    if done.stop != "in vain" and (done.summaries or done.stop in ("yielded", "moved")):
         return Settlement(True, 0, now)
     return later(debt, now)
 
@@ -119,8 +119,10 @@ class Worker:
         )
 
     def _is_wanted(self, debt: DebtRow, idle: float) -> bool:
-        row = self._store.conversation(debt.key)
-        return row is None or row.id != debt.conversation_id or row.updated_at > _micros(self._now() - idle)
+        row, now = self._store.conversation(debt.key), self._now()
+        if row is None or row.id != debt.conversation_id:
+            return True
+        return _micros(now - idle) < row.updated_at <= _micros(now + LONGEST_PAUSE)
 
     @contextmanager
     def _held(self, debt: DebtRow) -> Iterator[None]:

@@ -1218,10 +1218,13 @@ class Store(Protocol):
         """Conversation, source and state of every cursor whose source starts so, of all conversations or of one."""
 
     # guards
-    def guard(self, name: str, *, hold: bool = False) -> Any | None:
-        """What a guard remembers: the JSON value last set, or None; with `hold`, kept from others in this transaction."""
+    def guard(self, name: str, *, hold: bool = False, shared: bool = False) -> Any | None:
+        """What a guard remembers: the JSON value last set, or None; with `hold`, kept from others in this transaction.
 
-    def set_guard(self, name: str, state: Any, now: int) -> None:
+        A `shared` one is the same for all owners.
+        """
+
+    def set_guard(self, name: str, state: Any, now: int, *, shared: bool = False) -> None:
         """In a transaction."""
 
     # files

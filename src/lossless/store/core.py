@@ -453,19 +453,21 @@ class Core(ABC):
             now=now,
         )
 
-    def guard(self, name: str, *, hold: bool = False) -> Any | None:
+    def guard(self, name: str, *, hold: bool = False, shared: bool = False) -> Any | None:
         lock = self.for_update if hold else ""
-        rows = self.all(f"SELECT state FROM guard WHERE name = :name{lock}", name=self._guard_name(name))  # noqa: S608 - constants
+        named = self._guard_name(name, shared=shared)
+        rows = self.all(f"SELECT state FROM guard WHERE name = :name{lock}", name=named)  # noqa: S608 - constants
         return jsontext.stored(rows[0][0]) if rows else None
 
-    def _guard_name(self, name: str) -> str:
-        return f"{len(self.owner)}:{self.owner}:{name}"  # no owner's name can be taken for a part of another's
+    def _guard_name(self, name: str, *, shared: bool = False) -> str:
+        owner = "" if shared else self.owner
+        return f"{len(owner)}:{owner}:{name}"  # no owner's name can be taken for a part of another's
 
-    def set_guard(self, name: str, state: Any, now: int) -> None:
+    def set_guard(self, name: str, state: Any, now: int, *, shared: bool = False) -> None:
         self.run(
             "INSERT INTO guard (name, state, updated_at) VALUES (:name, :state, :now) ON CONFLICT (name)"
             " DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
-            name=self._guard_name(name),
+            name=self._guard_name(name, shared=shared),
             state=jsontext.dumps(state),
             now=now,
         )

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from lossless.errors import LONGEST_PAUSE
 from lossless.store.base import DebtRow
 from lossless.store.core import UNSETTLED, Core, Row
 
 _DEBT_COLUMNS = ", ".join(f"d.{column}" for column in DebtRow.__struct_fields__).replace("d.key", "c.key")
-_FREE = "d.next_at <= :now AND (d.lease_until IS NULL OR d.lease_until <= :now)"
+# No time of ours lies further ahead than the longest pause: it is from a clock that was wrong, and does not count.
+_FREE = (
+    "(d.next_at <= :now OR d.next_at > :far)"
+    " AND (d.lease_until IS NULL OR d.lease_until <= :now OR d.lease_until > :far)"
+)
+_IDLE = "(c.updated_at <= :idle OR c.updated_at > :far)"
+
+
+def _far(now: int) -> int:
+    return now + int((LONGEST_PAUSE + 60) * 1_000_000)
 
 
 class Owing(Core):
@@ -80,11 +90,12 @@ class Owing(Core):
     def _payable(self, now: int, idle_before: int, lock: str = "") -> list[DebtRow]:
         rows = self.all(
             f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
-            f" WHERE c.owner = :owner AND c.active = 1 AND c.updated_at <= :idle AND d.pending = 1 AND {_FREE}"
+            f" WHERE c.owner = :owner AND c.active = 1 AND {_IDLE} AND d.pending = 1 AND {_FREE}"
             f" ORDER BY d.window_tokens = 0, d.requested_at LIMIT 1{lock}",
             owner=self.owner,
             idle=idle_before,
             now=now,
+            far=_far(now),
         )
         return [_debt(row) for row in rows]
 
@@ -92,12 +103,13 @@ class Owing(Core):
         """A conversation with summaries to be made anew and no debt, if there is one."""
         rows = self.all(
             "SELECT c.id FROM conversation c LEFT JOIN debt d ON d.conversation_id = c.id"  # noqa: S608 - constants
-            " WHERE c.owner = :owner AND c.active = 1 AND c.updated_at <= :idle AND coalesce(d.pending, 0) = 0"
+            f" WHERE c.owner = :owner AND c.active = 1 AND {_IDLE} AND coalesce(d.pending, 0) = 0"
             f" AND (d.conversation_id IS NULL OR {_FREE}) AND EXISTS"
             f" (SELECT 1 FROM summary s WHERE s.conversation_id = c.id AND {UNSETTLED} AND s.tries < :tries) LIMIT 1",
             owner=self.owner,
             idle=idle_before,
             now=now,
+            far=_far(now),
             tries=tries,
         )
         return [row[0] for row in rows]

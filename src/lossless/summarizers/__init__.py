@@ -8,6 +8,8 @@ of one's own. No SDK is imported before its first use.
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
@@ -16,7 +18,7 @@ from msgspec import structs
 
 from lossless.errors import InvalidInput
 from lossless.events import Event, Hook, log
-from lossless.summarizers.base import Awaited, Function, Own, Reply, Summarizer
+from lossless.summarizers.base import Awaited, Foreign, Function, Own, Reply, Summarizer
 from lossless.summarizers.fallback import Chain
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: 
     """The summariser of that name. A name that means none, or an SDK that is not there, raises `InvalidInput`."""
     if not isinstance(name, str):
         if isinstance(name, Summarizer):
-            return name
+            return name if getattr(name, "counts", False) else Foreign(name)
         if is_async(name):
             raise InvalidInput("An async summariser needs an event loop.", hint="Give it to AsyncLossless.open.")
         return Own(name, called(name))
@@ -70,7 +72,13 @@ def chain(settings: Settings, host_model: str | None = None) -> list[str]:
     return list(dict.fromkeys(_tidy(name) for name in names if name.strip())) or ["extractive"]
 
 
-def configured(settings: Settings, host_model: str | None = None, *, on_event: Hook = log) -> Chain:
+def configured(
+    settings: Settings,
+    host_model: str | None = None,
+    *,
+    on_event: Hook = log,
+    clock: Callable[[], float] = time.time,
+) -> Chain:
     """What `chain` names, ready to be asked. A host's model that we cannot reach is passed over and told."""
     candidates: list[Summarizer] = []
     names, wanted = chain(settings, host_model), chain(settings)
@@ -83,7 +91,7 @@ def configured(settings: Settings, host_model: str | None = None, *, on_event: H
             if name != _tidy(host_model or "") or name in wanted:
                 raise
             on_event(Event("summarizer.host_model_skipped", str(error), "warning"))
-    return Chain(candidates or [resolve("extractive", settings)])
+    return Chain(candidates or [resolve("extractive", settings)], clock=clock)
 
 
 def _is_complete(name: str) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
 from lossless.model import SummaryRequest
-from lossless.summarizers.base import Reply
+from lossless.summarizers.base import Reply, sending
 from lossless.summarizers.policy import Answer, complete
 from lossless.summarizers.text import well_formed
 
@@ -25,6 +25,7 @@ class Anthropic(Struct, frozen=True):
     model: str
     base_url: str | None = None
     timeout: float = 60.0
+    counts: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -47,6 +48,7 @@ class Anthropic(Struct, frozen=True):
             # Without credentials the SDK raises a bare TypeError, which would look like a bug of ours.
             if not (client.credentials or {"x-api-key", "authorization"} & {*map(str.lower, client.default_headers)}):
                 raise sdk.refused(self.name, VARIABLE, "none that can be used were found")
+            sending()
             reply = client.messages.create(
                 model=self.model,
                 max_tokens=limit,

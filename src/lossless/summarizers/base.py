@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 REFUSED = (401, 403)
 """The HTTP statuses that mean refused credentials. What a reply says is never looked at for that."""
+UNFIT = (400, 413, 422)
+"""The HTTP statuses that are about this one request: another may well be answered."""
+_NO_ANSWER = ("Timeout", "Connect", "Network", "RateLimit", "Unavailable", "Overloaded", "InternalServer")
+"""Words in the names of errors with which libraries say that a server cannot be reached."""
+_COUNT: ContextVar[Callable[[], None] | None] = ContextVar("lossless_count", default=None)
 
 
 class Reply(Struct, frozen=True):
@@ -24,6 +30,8 @@ class Reply(Struct, frozen=True):
 
     text: str
     model: str
+    cut: bool = False
+    """The limit of tokens cut it off: its end is missing."""
 
 
 @runtime_checkable
@@ -40,8 +48,26 @@ Function: TypeAlias = Callable[[SummaryRequest], Any]
 """A summariser of the user's own: it gives the text, a provider's whole response, or a `Reply`."""
 
 
+@contextmanager
+def counting(count: Callable[[], None]) -> Iterator[None]:
+    """Have `count` called before each request to a model within this block; it may raise to prevent it."""
+    before = _COUNT.set(count)
+    try:
+        yield
+    finally:
+        _COUNT.reset(before)
+
+
+def sending() -> None:
+    """Count a request that is about to be sent to a model, if anybody counts."""
+    if count := _COUNT.get():
+        count()
+
+
 class Own(Struct, frozen=True):
     """A function as a summariser."""
+
+    counts: ClassVar[bool] = True
 
     function: Function
     name: str
@@ -49,13 +75,32 @@ class Own(Struct, frozen=True):
     """Its words are taken as they are: no model has thought in them."""
 
     def ask(self, request: SummaryRequest) -> Reply:
+        if not self.plain:
+            sending()
         with translated(self.name):
             reply = self.function(request)
         return Reply(well_formed(reply), self.name) if self.plain else _read(reply, self.name)
 
 
+class Foreign(Struct, frozen=True):
+    """A summariser of the user's own class, each request counted as one call."""
+
+    summarizer: Summarizer
+    counts: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return self.summarizer.name
+
+    def ask(self, request: SummaryRequest) -> Reply:
+        sending()
+        return self.summarizer.ask(request)
+
+
 class Awaited(Struct, frozen=True):
     """An async function as a summariser: awaited where there is an event loop, asked through it from any other thread."""
+
+    counts: ClassVar[bool] = True
 
     function: Callable[[SummaryRequest], Awaitable[Any]]
     name: str
@@ -69,6 +114,7 @@ class Awaited(Struct, frozen=True):
     def ask(self, request: SummaryRequest) -> Reply:
         from anyio import RunFinishedError, from_thread
 
+        sending()
         try:
             return from_thread.run(self.reply, request, token=self.loop)
         except RunFinishedError as error:
@@ -86,10 +132,19 @@ def translated(name: str) -> Iterator[None]:
         what = f"{name} failed: {type(error).__name__}."
         if getattr(error, "status_code", None) in REFUSED:
             raise SummarizerAuth(what, hint="Check its credentials.") from error
-        raise SummarizerUnavailable(what) from error
+        raise SummarizerUnavailable(what, outage=_is_outage(error)) from error
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether an error says that a model cannot be reached, and not that this request went wrong."""
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        return status not in UNFIT
+    names = [each.__name__ for each in type(error).__mro__]
+    return isinstance(error, OSError) or any(word in name for name in names for word in _NO_ANSWER)
 
 
 def _read(reply: Any, name: str) -> Reply:
     if isinstance(reply, Reply):
-        return Reply(summary_of(reply.text), reply.model)
+        return Reply(summary_of(reply.text), reply.model, reply.cut)
     return Reply(summary_of(reply), name)

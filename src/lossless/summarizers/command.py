@@ -8,12 +8,14 @@ import signal
 import subprocess
 from contextlib import suppress
 from pathlib import PurePath
+from shutil import which
+from typing import ClassVar
 
 from msgspec import Struct
 
 from lossless.errors import InvalidInput, SummarizerUnavailable
 from lossless.model import SummaryRequest
-from lossless.summarizers.base import Reply
+from lossless.summarizers.base import Reply, sending
 from lossless.summarizers.text import summary_of, well_formed
 
 
@@ -22,6 +24,7 @@ class Command(Struct, frozen=True):
 
     arguments: tuple[str, ...]
     timeout: float = 60.0
+    counts: ClassVar[bool] = True
 
     @classmethod
     def parse(cls, line: str, timeout: float) -> Command:
@@ -41,6 +44,8 @@ class Command(Struct, frozen=True):
 
     def ask(self, request: SummaryRequest) -> Reply:
         prompt = well_formed(f"{request.system}\n\n{request.prompt}")
+        if which(self.arguments[0]):  # what cannot be run is no request
+            sending()
         try:
             status, out, err = self._run(prompt.encode(), request.within(self.timeout))
         except subprocess.TimeoutExpired as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
 from lossless.model import SummaryRequest
-from lossless.summarizers.base import Reply
+from lossless.summarizers.base import Reply, sending
 from lossless.summarizers.policy import Answer, complete
 from lossless.summarizers.text import well_formed
 
@@ -27,6 +27,7 @@ class OpenAI(Struct, frozen=True):
     provider: str = "openai"
     base_url: str | None = None
     timeout: float = 60.0
+    counts: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -58,11 +59,13 @@ class OpenAI(Struct, frozen=True):
 
         new, old = "max_completion_tokens", "max_tokens"
         first, second = (new, old) if self.provider == "openai" else (old, new)
+        sending()
         try:
             return client.chat.completions.create(model=self.model, messages=messages, **{first: limit})
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             if error.param != first:
                 raise
+        sending()
         return client.chat.completions.create(model=self.model, messages=messages, **{second: limit})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lossless.errors import SummarizerError
 from lossless.model import SummaryRequest
@@ -25,7 +25,7 @@ class Answer(Struct, frozen=True):
 def complete(model: str, request: SummaryRequest, send: Callable[[int], Answer]) -> Reply:
     """The reply to a request: one call of `send` with a limit, two if the first gave no text or only half of one.
 
-    Half a text is better than none: it is kept when the second call gives nothing or fails.
+    Half a text is better than none: it is kept when the second call gives nothing or fails, and says that it is `cut`.
     """
     limit = request.max_tokens + (HEAD_ROOM if may_think(model) else 0)
     first = send(limit)
@@ -35,9 +35,13 @@ def complete(model: str, request: SummaryRequest, send: Callable[[int], Answer])
         second = send(_more(limit, first, request) if first.cut else limit)
     except SummarizerError:
         if first.reply.text:
-            return first.reply
+            return _marked(first)
         raise
-    return second.reply if second.reply.text else first.reply
+    return _marked(second if second.reply.text else first)
+
+
+def _marked(answer: Answer) -> Reply:
+    return structs.replace(answer.reply, cut=answer.cut)
 
 
 def _more(limit: int, first: Answer, request: SummaryRequest) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 
 from lossless.errors import SummarizerAuth, SummarizerError, SummarizerUnavailable
-from lossless.summarizers.base import REFUSED, Reply
+from lossless.summarizers.base import REFUSED, UNFIT, Reply
 from lossless.summarizers.policy import Answer
 from lossless.summarizers.text import summary_of, well_formed
 
@@ -86,7 +86,7 @@ def read(name: str, variable: str, reply: Any, stop: Callable[[Any], str | None]
         raise refused(name, variable, f"error {code}") if code in REFUSED else _broken(name, code)
     ended = stop(reply)
     if ended in ("refusal", "content_filter", "error"):
-        raise SummarizerUnavailable(f"{name} declined to summarise ({ended}).")
+        raise SummarizerUnavailable(f"{name} declined to summarise ({ended}).", outage=ended == "error")
     model = getattr(reply, "model", None)
     provider, _, asked = name.partition("/")
     written_by = f"{provider}/{well_formed(model) if isinstance(model, str) and model else asked}"
@@ -100,7 +100,8 @@ def _broken(name: str, code: object) -> SummarizerError:
 def _failed(name: str, error: Any) -> SummarizerUnavailable:
     said = _said(error)
     what = f"{name} answered HTTP {error.status_code}{f': {said}' if said else '.'}"
-    return SummarizerUnavailable(what, retry_after=_retry_after(error.response.headers))
+    pause = _retry_after(error.response.headers, time.time())
+    return SummarizerUnavailable(what, retry_after=pause, outage=error.status_code not in UNFIT)
 
 
 def _said(error: Any) -> str:
@@ -115,16 +116,19 @@ def _said(error: Any) -> str:
     return "".join(filter(str.isprintable, line[:200]))
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds a provider asks us to wait. A date counts from the provider's own clock, not from ours."""
+def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds a provider asks us to wait. A date counts from its own clock, if it tells the time."""
     for header, unit in (("retry-after-ms", 0.001), ("retry-after", 1)):
         try:
-            seconds = float(headers[header]) * unit
+            return float(headers[header]) * unit
         except (KeyError, ValueError):
             continue
-        return max(0.0, seconds) if seconds < float("inf") else None
+    until = _moment(headers.get("retry-after"))
+    return None if until is None else until - (_moment(headers.get("date")) or now)
+
+
+def _moment(text: str | None) -> float | None:
     try:
-        wait = parsedate_to_datetime(headers["retry-after"]) - parsedate_to_datetime(headers["date"])
-    except (KeyError, ValueError, TypeError):
+        return None if text is None else parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
         return None
-    return max(0.0, wait.total_seconds())

@@ -15,9 +15,10 @@ from lossless.engine.explore.lines import Ruler, line_count, normal
 from lossless.engine.explore.page import MOST_TOKENS, named, plural
 from lossless.engine.explore.prose import encoded
 from lossless.engine.guards import Guards
-from lossless.errors import InvalidInput, SummarizerAuth, SummarizerError
+from lossless.errors import InvalidInput, SummarizerError
 from lossless.events import Event, Hook
 from lossless.model import SummaryRequest
+from lossless.summarizers.base import counting
 from lossless.tokens import estimate, truncate
 
 TARGET_TOKENS = 200
@@ -96,10 +97,10 @@ class ModelExplorer(Struct, frozen=True):
     def _asked(self, question: SummaryRequest) -> str:
         self.guards.before_call()
         try:
-            reply = self.ask(question)
-        except SummarizerAuth:
-            self.guards.refused()
-            raise
+            with counting(self.guards.count):
+                reply = self.ask(question)
+        except SummarizerError as error:
+            raise self.guards.failed(error) from error
         self.guards.answered()
         return reply
 

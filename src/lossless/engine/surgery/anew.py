@@ -92,6 +92,8 @@ class Making(Struct):
     def _refused(self, step: Step, row: SummaryRow, draft: Draft, new: NewSummary) -> str:
         """Why the new text does not take the place of the old one; empty if it does."""
         if draft.level in PROVISIONAL:
+            if draft.model != "extractive":
+                return "The model's text was cut off."
             return "The model gave no text that is short enough and supported by its sources."
         if new.text == row.text:
             return "The text is the same."
