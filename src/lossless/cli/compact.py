@@ -36,4 +36,4 @@ def compact(window: int, target: int | None, force: bool, model: str | None) -> 
     if done.without_model and done.summaries:
         lines.append(f"Without the model ({done.without_model}): they are re-made once it answers.")
     answer(done, lines)
-    sys.exit(0 if done.stop in _REACHED else 1)
+    sys.exit(0 if done.stop in _REACHED and not done.without_model else 1)

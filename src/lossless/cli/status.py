@@ -158,7 +158,8 @@ def _debt(debt: Debt | None) -> str:
 def _asked(found: Calls) -> Iterator[Line]:
     if found.seconds:
         told = f"{found.calls:,} in the last {span(found.seconds)} (a conversation may make {found.most:,})"
-        yield from titled("model calls", told)
+        day = f"; {found.today:,} in 24 hours" + (f" of {found.most_a_day:,}" if found.most_a_day else "")
+        yield from titled("model calls", told + day)
 
 
 def _conversation(found: ConversationFigures) -> Iterator[Line]:
