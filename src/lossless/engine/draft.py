@@ -178,7 +178,8 @@ def _footed(told: Told, draft: Draft) -> Draft:
     """Return the draft with a last line that names what it left out: a shorter text never says everything."""
     if draft.level == "cut":
         begun = FOOTER in draft.text.rpartition("\n")[2]
-        return replace(draft, text=f"{draft.text}{', everything after this point' if begun else f'\n{_REST}'}\n{CUT}")
+        rest = ", everything after this point" if begun else f"\n{_REST}"
+        return replace(draft, text=f"{draft.text}{rest}\n{CUT}")
     if draft.level in PROVISIONAL or not _NOTHING.search(draft.text):
         return draft
     from lossless.summarizers.extractive import left_out
