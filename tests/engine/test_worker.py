@@ -366,7 +366,9 @@ def test_an_outage_of_any_length_leaves_no_hole_and_its_summaries_are_re_made(da
     assert told == ["summarizer.replaced", "summarizer.back"]
 
 
-def test_what_a_model_does_not_answer_while_it_answers_others_is_a_try_and_holds_nothing_up(database: str, clock: Clock) -> None:
+def test_what_a_model_does_not_answer_while_it_answers_others_is_a_try_and_holds_nothing_up(
+    database: str, clock: Clock
+) -> None:
     with open_at(database, clock) as lcm:
         chat = lcm.conversation("k")
         chat.ingest(turns(40))
