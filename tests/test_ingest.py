@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,13 +116,67 @@ def test_what_is_no_message_is_refused_by_its_place(chat: Conversation) -> None:
     assert chat.messages() == []
 
 
-def test_what_is_no_json_is_refused_and_the_batch_can_be_sent_again(chat: Conversation) -> None:
-    with pytest.raises(InvalidInput, match="is not one"):
-        chat.ingest([Message.user("a", event_id="1"), Message("user", (Opaque("x", {1, 2}),), event_id="2")])
-    assert chat.messages() == []
-    assert chat.ingest(
-        [Message.user("a", event_id="1"), Message("user", (Opaque("x", [1, 2]),), event_id="2")]
-    ).stored == (1, 2)
+class _Odd:
+    """Something that no database can hold."""
+
+
+def _circular() -> list[object]:
+    found: list[object] = ["needle"]
+    found.append(found)
+    return found
+
+
+INVALID: dict[str, tuple[Any, ...]] = {
+    "a set": ((Opaque("x", {"needle", "thread"}),),),
+    "an object": ((Text("needle"), Opaque("x", {"a": _Odd()})),),
+    "circular": ((Opaque("x", _circular()),),),
+    "too deep": (
+        (Text("needle"), Opaque("x", functools.reduce(lambda inner, _: [inner], range(5000), list[object]()))),
+    ),
+    "a huge number": ((Text("needle"), Opaque("x", 10**5000)),),
+    "a number for a text": ((Text("needle"), Text(7)),),  # type: ignore[arg-type]  # that is the point
+    "a number for an id": ((Text("needle"), ToolCall(7, "f")),),  # type: ignore[arg-type]  # that is the point
+    "a text for parts": ("needle",),
+    "no parts": (None, None, "needle"),
+    "a dict for a part": (({"type": "text", "text": "needle"},),),
+    "bytes for a part": ((Text("needle"), b"\xff\0"),),
+    "a time that is none": ((Text("needle"),), "yesterday"),
+    "a file with such an extra": ((Text("needle"), File("image/png", "a", "iVBO", extra={"k": {1}})),),
+    "an extra that is none": ((Text("needle"),), None, None, None, None, [1, {2}]),
+    "a stop that is none": ((Text("needle"),), None, None, None, {1}),
+}
+
+
+@pytest.mark.parametrize("verb", ["ingest", "whole", "after_turn"])
+@pytest.mark.parametrize("fields", INVALID.values(), ids=INVALID)
+def test_an_invalid_message_is_stored_and_reported_and_so_are_the_others(
+    database: str, tmp_path: Path, verb: str, fields: tuple[Any, ...]
+) -> None:
+    told: list[Event] = []
+    settings = Settings(large_files_dir=str(tmp_path / "files"))
+    with Lossless.open(database, settings=settings, on_event=told.append) as lcm:
+        chat = lcm.conversation("k")
+        batch = [Message.user("before"), Message("user", *fields), Message.user("after")]
+        options: dict[str, Any] = {"window": 100_000} if verb == "after_turn" else {"whole": verb == "whole"}
+        take = functools.partial(chat.after_turn if verb == "after_turn" else chat.ingest, **options)
+        assert take(batch).stored == (1, 2, 3)
+        assert [event.name for event in told] == ["ingest.invalid"]
+        assert "'user'" in told[0].message
+        assert [texts(chat)[0], texts(chat)[2]] == ["before", "after"]
+        stored = chat.messages()[1].message
+        assert "needle" in repr(stored)
+        assert chat.assemble(100_000).messages
+        if verb == "whole":
+            assert take([*batch, Message.user("and on")]).stored == (4,)
+
+
+def test_an_invalid_message_is_known_by_its_event_id(chat: Conversation) -> None:
+    batch = [Message.user("a", event_id="1"), Message("user", (Opaque("x", {1, 2}),), event_id="2")]
+    assert chat.ingest(batch).stored == (1, 2)
+    assert chat.ingest(batch).known == 2
+    odd = Message("user", (Text("b"),), event_id=3)  # type: ignore[arg-type]  # that is the point
+    assert chat.ingest([odd]).stored == (3,)
+    assert chat.ingest([odd]).known == 1
 
 
 @pytest.mark.parametrize("key", ["", "  ", "a\0b", "\ud800", "k" * 1001, None, 7])
@@ -217,10 +274,14 @@ def test_a_hook_that_fails_does_not_make_a_stored_call_fail(database: str, caplo
         (Message("user", (Text("x"),), "today"), r"at `\$.at`"),  # type: ignore[arg-type]
     ],
 )
-def test_a_message_of_the_wrong_types_is_refused_by_name(chat: Conversation, message: Message, reason: str) -> None:
-    with pytest.raises(InvalidInput, match=reason):
-        chat.ingest([message])
-    assert chat.messages() == []
+def test_what_is_wrong_with_the_types_of_a_message_is_reported_by_name(
+    database: str, message: Message, reason: str
+) -> None:
+    told: list[Event] = []
+    with Lossless.open(database, on_event=told.append) as lcm:
+        done = lcm.conversation("k").ingest([message])
+    assert (done.stored, done.invalid) == ((1,), 1)
+    assert re.search(reason, told[0].message)
 
 
 @pytest.mark.parametrize("argument", [5, b"x", object()])

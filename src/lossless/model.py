@@ -397,6 +397,8 @@ class Ingested(Struct, frozen=True):
     """How many a transcript tells from before something that was stored already: kept, and not shown."""
     redacted: int = 0
     """How many secrets in what was stored were replaced by placeholders."""
+    invalid: int = 0
+    """How many were not what their types say: stored, what is wrong in them as opaque content."""
 
 
 class Bootstrapped(Struct, frozen=True):

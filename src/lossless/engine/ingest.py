@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, ValidationError, convert, field, structs, to_builtins
 
-from lossless.engine import payloads
+from lossless.engine import invalid, payloads
 from lossless.engine.align import Canonicalize, continues, digest, new_part, tool_ids
 from lossless.engine.files import Files
 from lossless.engine.payloads import Payload
@@ -85,6 +85,8 @@ class _Arrival(Struct, gc=False):
     payloads: Sequence[Payload] = ()
     redacted: int = 0
     outside: str | None = None
+    wrong: str = ""
+    """What was wrong with the message as it came."""
 
 
 class _Decision(Struct):
@@ -126,8 +128,10 @@ def ingest(
     if not wanted:
         return Ingested(skipped=skipped)
     now = intake.now()
-    outside = intake.outside(wanted) if intake.outside else {}
-    arrivals = [_arrive(message, intake, now, outside.get(at)) for at, message in enumerate(wanted)]
+    arrivals = [_arrive(message, intake, now) for message in wanted]
+    if intake.outside:
+        for at, reason in intake.outside([arrival.message for arrival in arrivals]).items():
+            arrivals[at] = _kept_out(arrivals[at], reason)
     created: list[Payload] = []
     try:
         _lighten(store, files, intake, arrivals, whole, created)
@@ -140,7 +144,10 @@ def ingest(
         sweep(store, files, created)
         raise
     _tell(intake, done)
-    return done
+    wrong = [arrival for arrival in arrivals if arrival.wrong]
+    if wrong:
+        _report_invalid(intake, wrong)
+    return structs.replace(done, invalid=len(wrong)) if wrong else done
 
 
 class _Overtaken(Exception):
@@ -157,21 +164,34 @@ def refuse_others(values: Sequence[object]) -> None:
             )
 
 
-def _arrive(message: Message, intake: Intake, now: int, outside: str | None) -> _Arrival:
-    """The identity of a message and, if nothing of it must leave, its row."""
-    found = 0
+def _arrive(message: Message, intake: Intake, now: int) -> _Arrival:
+    """Return the identity of a message and, if nothing of it must leave, its row. What is invalid in it becomes opaque."""
     try:
-        if intake.redact:
-            message, found = intake.redact(message)
-        witness, key = digest(message, intake.canonicalize), rows.event_key(message.event_id)
-        if payloads.is_heavy(message, intake.threshold):
-            return _Arrival(message, witness, key, redacted=found, outside=outside)
-        return _Arrival(message, witness, key, _row(message, witness, key, now, outside), (), found, outside)
-    except (TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise InvalidInput(
-            f"A {message.role!r} message (event id {message.event_id!r}) is not one: {_why(message, error)}.",
-            hint="Texts and ids are str, parts a tuple of parts, and `extra` and `Opaque.data` hold only JSON values.",
-        ) from error
+        return _accepted(message, intake, now)
+    except _INVALID as error:
+        wrong = _why(message, error)
+    arrival = _accepted(invalid.repaired(message), intake, now)
+    arrival.wrong = wrong
+    return arrival
+
+
+_INVALID = (TypeError, ValueError, AttributeError, RecursionError)
+
+
+def _accepted(message: Message, intake: Intake, now: int) -> _Arrival:
+    found = 0
+    if intake.redact:
+        message, found = intake.redact(message)
+    witness, key = digest(message, intake.canonicalize), rows.event_key(message.event_id)
+    if payloads.is_heavy(message, intake.threshold):
+        invalid.check(message)  # its row is made later, when it is too late to repair it
+        return _Arrival(message, witness, key, redacted=found)
+    return _Arrival(message, witness, key, _row(message, witness, key, now, None), (), found)
+
+
+def _kept_out(arrival: _Arrival, reason: str) -> _Arrival:
+    row = arrival.row and structs.replace(arrival.row, outside=arrival.row.outside or reason)
+    return structs.replace(arrival, outside=reason, row=row)
 
 
 def _why(message: Message, error: Exception) -> str:
@@ -572,6 +592,19 @@ def _delivered(cursor: dict[str, Any]) -> list[bytes]:
 
 
 WITNESS = 8
+
+
+def _report_invalid(intake: Intake, arrivals: Sequence[_Arrival]) -> None:
+    first = arrivals[0]
+    intake.on_event(
+        Event(
+            "ingest.invalid",
+            f"{len(arrivals)} message(s) of {intake.key} were not valid, and were stored with what is wrong in them as"
+            f" opaque content; the first ({first.message.role!r}, event id {first.message.event_id!r}): {first.wrong}",
+            "warning",
+            {"conversation": intake.key, "invalid": len(arrivals)},
+        )
+    )
 
 
 def _tell(intake: Intake, done: Ingested) -> None:

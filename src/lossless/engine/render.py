@@ -92,28 +92,30 @@ def stands_for(message: object) -> str | None:
 def may_stand(messages: Sequence[object]) -> bool:
     """Whether any message could be one that we made. Quick, since it is asked of every delivery."""
     for message in messages:
-        if isinstance(message, Message) and len(message.parts) == 1:
-            part = message.parts[0]
+        if isinstance(message, Message):
+            part = _only(message.parts)
             if isinstance(part, ToolResult):
-                part = part.parts[0] if len(part.parts) == 1 else part
+                part = _only(part.parts)
             if isinstance(part, Text) and str(part.text)[:1] in ("<", "["):
                 return True
     return False
 
 
+def _only(parts: object) -> object:
+    """Return the one part there is; None if there are more, or what a host gave are no parts at all."""
+    return parts[0] if isinstance(parts, tuple) and len(parts) == 1 else None
+
+
 def _said_by_us(message: Message) -> str | None:
     """The one text of a message that begins like one of ours."""
-    if len(message.parts) != 1:
-        return None
-    part = message.parts[0]
+    part = _only(message.parts)
     if isinstance(part, ToolResult):
-        part = part.parts[0] if len(part.parts) == 1 else part
-        opening = "[lossless] "
+        part, opening = _only(part.parts), "[lossless] "
     elif message.role == "user":
         opening = "<"
     else:
         return None
-    # A text that is none is refused later, by its name.
+    # A text that is none is repaired when it is stored.
     return part.text if isinstance(part, Text) and str(part.text).startswith(opening) else None
 
 
