@@ -142,6 +142,19 @@ def test_what_is_refused_stays_as_it_is(tmp_path: Path, kind: str, how: str) -> 
     assert _state(directory) == before
 
 
+def test_a_second_name_of_an_open_database_is_refused(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        os.link(tmp_path / "lcm.db", tmp_path / "again.db")
+        (tmp_path / "link.db").symlink_to("lcm.db")
+        for read_only in (True, False):
+            with pytest.raises(StoreUnavailable, match="is another name of"):
+                Lossless.open(tmp_path / "again.db", read_only=read_only)
+        with Lossless.open(tmp_path / "link.db") as same:
+            same.conversation("k").ingest([Message.user("x")])
+        assert [m.text for m in lcm.conversation("k").messages()] == ["x"]
+    assert not (tmp_path / "again.db-wal").exists()
+
+
 def test_an_empty_file_is_not_changed_by_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "lcm.db"
     path.touch(0o644)
@@ -343,24 +356,6 @@ def test_a_file_that_somebody_else_refers_to_survives_our_failure(tmp_path: Path
             lcm.conversation("k").ingest([image])
             raise RuntimeError
         assert lcm.conversation("other").messages()[0].message == image
-
-
-def test_a_child_process_made_by_fork_has_connections_of_its_own(tmp_path: Path) -> None:
-    with Lossless.open(tmp_path / "lcm.db") as lcm:
-        chat = lcm.conversation("k")
-        chat.ingest([Message.user("parent")])
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                chat.ingest([Message.user("child")])
-                status = 0 if [m.text for m in chat.messages()] == ["parent", "child"] else 2
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        chat.ingest([Message.user("parent again")])
-        assert [m.text for m in chat.messages()] == ["parent", "child", "parent again"]
-        assert lcm._store.integrity() == []
 
 
 def test_a_child_that_closes_does_not_wait_for_its_parents_threads(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -10,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import finalize
 
 from msgspec import structs
 
@@ -76,8 +78,6 @@ from lossless.store.rows import micros, moment
 from lossless.summarizers import Awaited, Chain, Function, Summarizer
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
     from lossless.engine.doctor.ward import Ward
     from lossless.engine.redact import Redactor
     from lossless.imports.base import Source
@@ -99,7 +99,10 @@ WINDOW = 128_000
 
 
 class Lossless(Looking, Tracing):
-    """A database of conversations, for one owner. Threads and processes may share it freely."""
+    """A database of conversations, for one owner. Threads and processes may share it freely.
+
+    A forked child opens the database again: what its parent opened is refused there.
+    """
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class Lossless(Looking, Tracing):
     ) -> None:
         self._store = store
         self.settings = settings
-        self._scratch: TemporaryDirectory[str] | None = None
+        self._scratch: finalize[[str, int], Lossless] | None = None
         self._files = self._payloads()
         self._on_event = guarded(on_event)
         self._named = summarizer
@@ -886,7 +889,7 @@ class Lossless(Looking, Tracing):
                     self.conversation(key)._remember()
         self._store.close()
         if self._scratch:
-            self._scratch.cleanup()
+            self._scratch()
 
     def _redactor(self) -> Redactor | None:
         """Who takes secrets out of what is stored, if that is wanted."""
@@ -910,10 +913,11 @@ class Lossless(Looking, Tracing):
     def _payloads(self) -> Files:
         if self._store.location != ":memory:" or self.settings.large_files_dir:
             return Files(collecting.files_dir(self._store, self.settings))
-        from tempfile import TemporaryDirectory
+        from tempfile import mkdtemp
 
-        self._scratch = TemporaryDirectory(prefix="lcm-files-")
-        return Files(Path(self._scratch.name), scratch=True)
+        directory = mkdtemp(prefix="lcm-files-")
+        self._scratch = finalize(self, _remove_scratch, directory, os.getpid())
+        return Files(Path(directory), scratch=True)
 
     def __enter__(self) -> Self:
         return self
@@ -922,6 +926,12 @@ class Lossless(Looking, Tracing):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _remove_scratch(directory: str, process: int) -> None:
+    """Remove a directory that was made for a database in memory; not in a child, where it is its parent's."""
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:

@@ -25,7 +25,7 @@ from lossless.search.recall import Limits, recall
 from lossless.store import fulltext, kept, migrate, pgtools
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind
 from lossless.store.core import LAST
-from lossless.store.sql import Row, SQLStore
+from lossless.store.sql import Row, SQLStore, opened_before_fork
 from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
 
 CONNECT_SECONDS = 5
@@ -151,14 +151,22 @@ class PostgresStore(SQLStore):
 
     @property
     def _connection(self) -> Connection:
-        connection: Connection = self._local.connection
+        connection = self._current()
+        assert connection is not None, "outside of a transaction"
+        return connection
+
+    def _current(self) -> Connection | None:
+        """Return the connection of this thread's transaction. A child shares its parent's sockets and must not use them."""
+        if os.getpid() != self._pid:
+            raise opened_before_fork(self.location)
+        connection: Connection | None = getattr(self._local, "connection", None)
         return connection
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         if self.read_only:
             raise StoreReadOnly(f"{self.location} was opened for reading.", hint="Open it without read_only to write.")
-        if getattr(self._local, "connection", None) is not None:
+        if self._current() is not None:
             yield
             return
         with self._translated(), self._borrowed() as connection, connection.transaction():
@@ -170,7 +178,7 @@ class PostgresStore(SQLStore):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        if getattr(self._local, "connection", None) is not None:
+        if self._current() is not None:
             yield
             return
         with self._translated(), self._unhurried() as connection:
@@ -192,10 +200,6 @@ class PostgresStore(SQLStore):
     def _borrowed(self) -> Iterator[Connection]:
         if self._closed:
             raise StoreUnavailable(f"{self.location} was closed.", hint="Open it again.")
-        if os.getpid() != self._pid:
-            # A child process shares its parent's sockets and must not speak on them.
-            self._local = threading.local()
-            self._open_pool()
         with self._pool.connection() as connection:
             yield connection
 
@@ -204,14 +208,14 @@ class PostgresStore(SQLStore):
         return stats.get("pool_size", 0) >= _POOL and not stats.get("pool_available", 0)
 
     def all(self, sql: str, **parameters: Any) -> list[Row]:
-        current = getattr(self._local, "connection", None)
+        current = self._current()
         if current is not None:
-            return current.execute(_translated_sql(sql), parameters).fetchall()  # type: ignore[no-any-return]  # thread-local
+            return current.execute(_translated_sql(sql), parameters).fetchall()
         with self._translated(), self._borrowed() as connection:
             return connection.execute(_translated_sql(sql), parameters).fetchall()
 
     def stream(self, sql: str, **parameters: Any) -> Rows:
-        current = getattr(self._local, "connection", None)
+        current = self._current()
         own = self._unhurried() if current is None else nullcontext(current)
         with self._translated(), own as connection, connection.cursor(name=f"stream_{uuid4().hex}") as cursor:
             cursor.itersize = _ROWS_AT_A_TIME

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lossless.errors import StoreUnavailable
 from lossless.store.checked import Checked
 from lossless.store.core import Row
 from lossless.store.counted import Counted
@@ -22,7 +23,15 @@ from lossless.store.swept import Swept
 from lossless.store.tables import Tables
 from lossless.store.texts import Texts
 
-__all__ = ["Row", "SQLStore"]
+__all__ = ["Row", "SQLStore", "opened_before_fork"]
+
+
+def opened_before_fork(location: str) -> StoreUnavailable:
+    """Return the error of a child that uses what its parent has open."""
+    return StoreUnavailable(
+        f"{location} was opened before this process was forked.",
+        hint="Open it again in this process (Lossless.open), or fork first.",
+    )
 
 
 class SQLStore(

@@ -12,6 +12,7 @@ import os
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,7 +41,7 @@ from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, Summa
 from lossless.store.core import LAST
 from lossless.store.fts5 import FTS5Index, either
 from lossless.store.header import APPLICATION_ID
-from lossless.store.sql import Row, SQLStore
+from lossless.store.sql import Row, SQLStore, opened_before_fork
 
 BUSY_MS = 30_000
 _PAUSES = tuple(ms / 1000 for ms in (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100))
@@ -56,7 +57,10 @@ _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
 _MUCH_FREE = 1_000
 _MUCH_LOGGED = 256 * 2**20
 _COMMON = " etaoinsrhldcumfpgwybvkxjqz"
-_abandoned: list[apsw.Connection] = []
+_stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
+"""Every store of this process that may have connections."""
+_stranded: set[tuple[int, int]] = set()
+"""Files that this process must not open: it was forked in the middle of their use, so SQLite takes them for locked by us."""
 
 
 class Patience:
@@ -119,14 +123,24 @@ class SQLiteStore(SQLStore):
         self._scripts = scripts or migrate.steps("sqlite")
         self._mutex = threading.RLock()
         self._writing = threading.local()
+        self._readers: list[apsw.Connection] = []
         self._idle: list[apsw.Connection] = []
+        self._in_use: list[object] = []
         self._pid = os.getpid()
         self._closed = False
         self._immutable = False
-        if read_only:
-            self._open_to_read()
-        else:
-            self._open_to_write()
+        with self._used():
+            _stores.add(self)
+            try:
+                if read_only:
+                    self._open_to_read()
+                else:
+                    self._open_to_write()
+            except BaseException:
+                self._closed = True
+                for each in self._connections():
+                    each.close()
+                raise
 
     # opening
 
@@ -135,18 +149,14 @@ class SQLiteStore(SQLStore):
             self._look_first()
             _prepare(Path(self.location))
         self._writer = self._connect(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
-        try:
-            with self._translated():
-                self._set_up()
-                self._refuse_foreign()
-                if not self._memory:
-                    with suppress(OSError):  # a courtesy to whoever looks for what was replaced
-                        kept.forget_second_name(Path(self._file))
-                migrate.migrate(self, self._scripts)
-                self._mend()
-        except BaseException:
-            self._writer.close()
-            raise
+        with self._translated():
+            self._set_up()
+            self._refuse_foreign()
+            if not self._memory:
+                with suppress(OSError):  # a courtesy to whoever looks for what was replaced
+                    kept.forget_second_name(Path(self._file))
+            migrate.migrate(self, self._scripts)
+            self._mend()
 
     def _open_to_read(self) -> None:
         if not Path(self.location).is_file():
@@ -173,6 +183,8 @@ class SQLiteStore(SQLStore):
         """Whether there is anything in the file. One that is not ours is refused before SQLite could change anything."""
         if not os.path.isfile(self._file) or not os.access(self._file, os.R_OK):
             return os.path.exists(self._file)
+        self._refuse_stranded()
+        self._refuse_second_name()
         with self._translated():
             found = header.read(self._file)
         if found is None or found.is_blank:
@@ -181,6 +193,25 @@ class SQLiteStore(SQLStore):
             raise self._foreign()
         migrate.refuse_newer(found.user_version, self.location, max(self._scripts))
         return True
+
+    def _refuse_stranded(self) -> None:
+        if _identity(self._file) in _stranded:
+            raise StoreUnavailable(
+                f"{self.location} was in use when this process was forked, and cannot be opened here safely.",
+                hint="Close it before forking, or start processes with the method spawn or forkserver.",
+            )
+
+    def _refuse_second_name(self) -> None:
+        """A hard link: SQLite keeps its log beside the name it is given, so two names would be two truths about one file."""
+        own = _identity(self._file)
+        for other in list(_stores):
+            with suppress(OSError):  # one that is gone has no name at all
+                is_open = not (other is self or other._closed or other._memory)
+                if is_open and other._file != self._file and _identity(other._file) == own:
+                    raise StoreUnavailable(
+                        f"{self.location} is another name of {other.location}, which is open.",
+                        hint="Use one name for it; a symbolic link would do.",
+                    )
 
     @property
     def _file(self) -> str:
@@ -221,6 +252,7 @@ class SQLiteStore(SQLStore):
 
     def _reader(self) -> apsw.Connection:
         connection = self._connect(apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE)
+        self._readers.append(connection)
         with self._translated():
             for pragma in ("query_only = ON", "cache_size = -16384", "temp_store = MEMORY", "trusted_schema = OFF"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -333,13 +365,14 @@ class SQLiteStore(SQLStore):
     def _copy(self, target: Path) -> None:
         with suppress(FileExistsError):
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        source, copy = self._reader(), apsw.Connection(str(target))
-        try:
-            with copy.backup("main", source, "main") as backup:
-                backup.step(-1)
-        finally:
-            copy.close()
-            source.close()
+        with self._used():
+            source, copy = self._reader(), apsw.Connection(str(target))
+            try:
+                with copy.backup("main", source, "main") as backup:
+                    backup.step(-1)
+            finally:
+                copy.close()
+                self._close_reader(source)
 
     # speaking
 
@@ -351,7 +384,7 @@ class SQLiteStore(SQLStore):
         if getattr(self._writing, "now", False):
             yield
             return
-        with self._mutex, self._translated(own=False):
+        with self._mutex, self._used(), self._translated(own=False):
             try:
                 self._writing.now = True
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -387,36 +420,66 @@ class SQLiteStore(SQLStore):
             with self._mutex:
                 yield self._writer
         else:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = self._reader()
-            try:
-                yield connection
-            except apsw.Error:
-                connection.close()
-                raise
-            if self._closed or len(self._idle) >= _MOST_IDLE:
-                connection.close()
-            else:
-                self._idle.append(connection)
+            with self._used():
+                try:
+                    connection = self._idle.pop()
+                except IndexError:
+                    connection = self._reader()
+                try:
+                    yield connection
+                except apsw.Error:
+                    self._close_reader(connection)
+                    raise
+                if self._closed or len(self._idle) >= _MOST_IDLE:
+                    self._close_reader(connection)
+                else:
+                    self._idle.append(connection)
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """A connection is in use: a process that is forked meanwhile cannot even close it."""
+        token = object()
+        self._in_use.append(token)
+        try:
+            yield
+        finally:
+            self._in_use.remove(token)
+
+    def _close_reader(self, connection: apsw.Connection) -> None:
+        with suppress(ValueError):
+            self._readers.remove(connection)
+        connection.close()
 
     def _check_open(self) -> None:
         if self._closed:
             raise StoreUnavailable(f"{self.location} was closed.", hint="Open it again.")
         if os.getpid() != self._pid:
-            self._after_fork()
+            if self._memory:
+                raise StoreUnavailable("A database in memory stays with the process that made it.", hint="Use a file.")
+            raise opened_before_fork(self.location)
 
-    def _after_fork(self) -> None:
-        """A child process must neither use nor close its parent's connections: it opens its own."""
-        if self._memory:
-            raise StoreUnavailable("A database in memory stays with the process that made it.", hint="Use a file.")
-        _abandoned.extend(self._idle)
-        self._idle, self._mutex, self._writing, self._pid = [], threading.RLock(), threading.local(), os.getpid()
-        if not self.read_only:
-            _abandoned.append(self._writer)
-            self._writer = self._connect(apsw.SQLITE_OPEN_READWRITE)
-            self._set_up()
+    def _connections(self) -> list[apsw.Connection]:
+        return [*self._readers, *([self._writer] if hasattr(self, "_writer") else [])]
+
+    def give_up(self, *, closing: bool) -> None:
+        """Leave the connections to the parent, in a child. Closed here, they take the locks that SQLite believes in with them.
+
+        A connection that was in use is neither closed nor collected, and its file not opened here: SQLite would take it
+        for locked by this process, which has no lock on it at all.
+        """
+        connections = self._connections()
+        if self._closed or self._memory or not connections:
+            return
+        if not closing:
+            with suppress(OSError):
+                _stranded.add(_identity(self._file))
+        for each in connections:
+            if closing:
+                # The parent's log is the parent's to bring in.
+                each.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                each.close()
+            else:
+                _keep_for_ever(each)
 
     def all(self, sql: str, **parameters: Any) -> list[Row]:
         with self._translated(), self._reading() as connection:
@@ -688,7 +751,7 @@ class SQLiteStore(SQLStore):
             for index, _, _ in _INDEXES:
                 # Deleted words stay in the index until its segments are merged.
                 self._writer.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608 - our names
-        with self._mutex, self._translated():
+        with self._mutex, self._used(), self._translated():
             self._writer.execute("VACUUM")
             return self._memory or not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
 
@@ -763,16 +826,17 @@ class SQLiteStore(SQLStore):
             with self._mutex:
                 yield self._writer
             return
-        connection = self._reader()
-        before = getattr(self._writing, "snapshot", None)
-        try:
-            connection.execute("BEGIN").fetchall()
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-            self._writing.snapshot = connection
-            yield connection
-        finally:
-            self._writing.snapshot = before
-            connection.close()
+        with self._used():
+            connection = self._reader()
+            before = getattr(self._writing, "snapshot", None)
+            try:
+                connection.execute("BEGIN").fetchall()
+                connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+                self._writing.snapshot = connection
+                yield connection
+            finally:
+                self._writing.snapshot = before
+                self._close_reader(connection)
 
     def _damage(self, check: str) -> str:
         """What a check finds, at most three lines of it; empty if the file is sound."""
@@ -789,12 +853,12 @@ class SQLiteStore(SQLStore):
     def close(self) -> None:
         if os.getpid() != self._pid:
             return  # a child's: its parent's connections, and perhaps a mutex that nobody here will ever release
-        with self._mutex:
+        with self._mutex, self._used():
             if self._closed:
                 return
             self._closed = True
             while self._idle:
-                self._idle.pop().close()
+                self._close_reader(self._idle.pop())
             if not self.read_only:
                 with suppress(apsw.Error):  # tidying is a courtesy; everything acknowledged is on disk already
                     self._writer.set_busy_timeout(0)  # and not worth waiting for whoever writes
@@ -814,6 +878,30 @@ class SQLiteStore(SQLStore):
                 raise
             raise StoreCorrupt(f"{self.location} is damaged (a text in it is no UTF-8).", hint=_RESTORE) from error
 
+
+def _identity(path: str) -> tuple[int, int]:
+    """Return what tells a file from all others, whatever it is called."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _keep_for_ever(connection: apsw.Connection) -> None:
+    """Keep a connection from being collected, even when Python ends: its collection would close it."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+def _in_child() -> None:
+    """Give up the connections of a parent. With a thread inside SQLite when it was forked, none of them can be closed."""
+    living = list(_stores)
+    is_quiet = not any(store._in_use for store in living)
+    for store in living:
+        store.give_up(closing=is_quiet)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork either
+    os.register_at_fork(after_in_child=_in_child)
 
 _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
 _ITEMS_FROM_HISTORY = """
