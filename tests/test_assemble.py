@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from msgspec import structs
@@ -343,6 +344,58 @@ class TestLive:
         assert [m.text for m in shown.messages] == [m.text for m in turns(4)[:-1]]
         with pytest.raises(StoreUnavailable):
             chat.assemble(WINDOW)
+
+    def test_the_current_turn_is_shown_once_and_last_as_the_host_decorated_it(self, chat: Conversation) -> None:
+        """In the list and beside it, under one event id: and nothing before it changes from turn to turn."""
+        decorated = "<relevant-memories>Fridays are bad</relevant-memories>\nDeploy now?"
+        prefixes = []
+        for number in range(3):
+            said = [*turns(2), Message.user(f"earlier {number}", event_id=f"e{number}")][: 4 + number]
+            chat.ingest(said)
+            plain = Message.user("Deploy now?", event_id="now")
+            live = [*said, plain, Message.user(decorated, event_id="now")]
+            shown = [message.text for message in chat.assemble(WINDOW, live=live).messages]
+            assert shown.count("Deploy now?") == 0
+            assert shown[-1] == decorated
+            assert shown.count(decorated) == 1
+            prefixes.append(shown[:-1])
+            # Once the model has answered, it keeps its place.
+            running = [*said, plain, Message.assistant("Let me see."), Message.user(decorated, event_id="now")]
+            assert [m.text for m in chat.assemble(WINDOW, live=running).messages][-2:] == [decorated, "Let me see."]
+        assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(prefixes))
+
+    @pytest.mark.parametrize("named", [True, False])
+    def test_a_stored_turn_is_shown_as_the_host_decorated_it(self, chat: Conversation, named: bool) -> None:
+        turn = "now" if named else None
+        said = [structs.replace(each, event_id=each.event_id if named else None) for each in turns(2)]
+        decorated = "<relevant-memories>Fridays are bad</relevant-memories>\nDeploy now?"
+        chat.ingest([*said, Message.user("Deploy now?", event_id=turn)])
+        shown = chat.assemble(WINDOW, live=[*said, Message.user(decorated, event_id=turn)])
+        assert [m.text for m in shown.messages] == [*(m.text for m in said), decorated]
+        assert [m.text for m in chat.assemble(WINDOW).messages][-1] == "Deploy now?"
+        # Only the turn that runs: what is over is shown as it is stored.
+        over = [*said, Message.user(decorated, event_id=turn), Message.assistant("No."), Message.user("Why?")]
+        shown = chat.assemble(WINDOW, live=over)
+        assert [m.text for m in shown.messages][-3:] == ["Deploy now?", "No.", "Why?"]
+
+    def test_whatever_fails_in_ours_the_hosts_own_messages_serve(self, database: str) -> None:
+        def broken(role: str, text: str) -> str:
+            raise ZeroDivisionError("a plugin of the host")
+
+        told: list[Event] = []
+        with Lossless.open(database, settings=SMALL, on_event=told.append) as lcm:
+            lcm.conversation("k").ingest(turns(3))
+            chat = lcm.conversation("k", canonicalize=broken)
+            live = [structs.replace(each, event_id=None) for each in turns(4)[:-1]]
+            shown = chat.assemble(WINDOW, live=live)
+            assert [m.text for m in shown.messages] == [m.text for m in live]
+            assert shown.reason == "live: ZeroDivisionError: a plugin of the host"
+            failed = [event for event in told if event.name == "assemble.live"]
+            assert [event.facts["error"] for event in failed] == ["ZeroDivisionError"]
+            skipping = lcm.conversation("k", skip=lambda message: 1 / 0 > 0)
+            assert skipping.assemble(WINDOW, live=live).reason.startswith("live: ZeroDivisionError")
+            with pytest.raises(InvalidInput):
+                chat.assemble(WINDOW, reserve=WINDOW, live=live)
 
     def test_switched_off_the_live_messages_pass_through(self, database: str) -> None:
         with Lossless.open(database, settings=structs.replace(SMALL, enabled=False)) as lcm:

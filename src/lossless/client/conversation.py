@@ -24,7 +24,7 @@ from lossless.engine import expand as expanding
 from lossless.engine import forget as forgetting
 from lossless.engine import grants, payloads, plan, reading, sessions, view
 from lossless.engine import grep as grepping
-from lossless.engine.align import Canonicalize, without_tags
+from lossless.engine.align import Canonicalize, same_event, without_tags
 from lossless.engine.asked import Mode, Scope, Sort, check
 from lossless.engine.bootstrap import UNREACHABLE, bootstrap
 from lossless.engine.compact import compact
@@ -35,7 +35,7 @@ from lossless.engine.guards import Guards
 from lossless.engine.heartbeats import outside, prune
 from lossless.engine.ingest import Along, Intake, Skip, ingest
 from lossless.engine.listing import stored_file
-from lossless.engine.live import bounded
+from lossless.engine.live import bounded, once
 from lossless.engine.marks import newest_path
 from lossless.engine.reading import Reader
 from lossless.engine.remake import remake
@@ -532,17 +532,13 @@ class Conversation:
         tells the model how to look things up. Nothing is raised for lack of room: see `over_budget` and `left_out`.
         """
         window, lcm = self._lcm._window(window), self._lcm
-        if live is not None and self._intake.skip:
-            live = [message for message in live if not self._intake.skip(message)]
-        if live is not None and self._intake.redact:
-            # As they will be stored: they are known by it, and no prompt changes once they are.
-            live = [self._intake.cleaned(message) for message in live]
         _refuse_sizes(window)
         limits = plan.limits(lcm.settings, window, key=self.key, model=model)
         room = limits.budget - reserve
         if room < 1:
             raise InvalidInput(f"reserve={reserve} leaves nothing of {limits.budget}.", hint="Reserve less.")
         try:
+            live = self._heard(live)
             row = None if self._hidden else self._row()
             if row is None:
                 why = self._closed_to or "nothing is stored"
@@ -550,17 +546,31 @@ class Conversation:
             context, note = show(
                 self._store, row, self._showing(row, limits, room, guidance, live, prompt_follows), self._intake.now
             )
-        except StoreError as error:
+        except Exception as error:
             if live is None:
                 raise
-            self._intake.on_event(Event("assemble.live", str(error), "error", {"conversation": self.key}))
-            return bounded(live, room, "the database does not answer", prompt_follows=prompt_follows)
+            why = (
+                "the database does not answer" if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+            )
+            facts = {"conversation": self.key, "error": type(error).__name__}
+            self._intake.on_event(Event("assemble.live", str(error) or type(error).__name__, "error", facts))
+            return bounded(live, room, why, prompt_follows=prompt_follows)
         if not (self._store.read_only or self._closed_to):
             self._notes.append((row.id, note))
         if len(self._notes) >= _MOST_NOTES:
             with suppress(StoreError):  # they are written along with the next ingest
                 self._remember()
         return context if model is None else structs.replace(context, model=model)
+
+    def _heard(self, live: Sequence[Message] | None) -> Sequence[Message] | None:
+        """Return the messages a host holds, each once, less those it skips, as they will be stored."""
+        if live is None:
+            return None
+        heard = [message for message in live if not (self._intake.skip and self._intake.skip(message))]
+        if self._intake.redact:
+            # They are known by their stored form, and no prompt changes once they are stored.
+            heard = [self._intake.cleaned(message) for message in heard]
+        return once(heard, same_event)
 
     def _showing(
         self,

@@ -62,6 +62,11 @@ def tool_ids(message: Message) -> tuple[str, ...]:
     return tuple(part.call_id for part in message.parts if isinstance(part, (ToolCall, ToolResult)))
 
 
+def same_event(message: Message) -> tuple[object, ...] | None:
+    """Return what two copies of one event have in common; None for a message without an event id."""
+    return (message.event_id, message.role, *tool_ids(message)) if message.event_id else None
+
+
 def without_tags(tags: Sequence[str]) -> Canonicalize:
     """A canonicalizer that looks through blocks which plugins inject into what a user says."""
     patterns = [re.compile(rf"<(/?){re.escape(tag)}(?=[\s>])[^<>]*>", re.IGNORECASE) for tag in tags]

@@ -5,7 +5,7 @@ Pure. A model must get a valid, bounded request whatever state the memory is in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 from msgspec import structs
 
@@ -38,6 +38,34 @@ def unsaved(
         for message in said
         if (id(message) in fresh if (key := event_key(message)) is None else key not in known_events)
     ]
+
+
+def once(live: Sequence[Message], identity: Callable[[Message], Hashable | None]) -> list[Message]:
+    """Return the messages, each event once, as it came last.
+
+    It keeps its first place if the model has answered since, and takes its last place otherwise.
+    """
+    first: dict[Hashable, int] = {}
+    last: dict[Hashable, int] = {}
+    for at, message in enumerate(live):
+        if (name := identity(message)) is not None:
+            first.setdefault(name, at)
+            last[name] = at
+    answered = {
+        name for name, at in first.items() if any(each.role == "assistant" for each in live[at + 1 : last[name]])
+    }
+    shown: list[Message] = []
+    for at, message in enumerate(live):
+        name = identity(message)
+        if name is None or (first if name in answered else last)[name] == at:
+            shown.append(message if name is None else live[last[name]])
+    return shown
+
+
+def current_turn(live: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages from the newest of the user's on."""
+    start = next((at for at in range(len(live) - 1, -1, -1) if live[at].role == "user"), len(live))
+    return live[start:]
 
 
 def as_entries(messages: Sequence[Message]) -> list[Entry]:

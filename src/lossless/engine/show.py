@@ -21,7 +21,7 @@ from lossless.engine.guidance import guidance
 from lossless.engine.ingest import list_start
 from lossless.engine.plan import Limits
 from lossless.engine.render import stands_for
-from lossless.model import Context, LeftOut, Message, Summary
+from lossless.model import Context, LeftOut, Message, StoredMessage, Summary
 from lossless.store.base import ConversationRow, NewManifest, Store
 from lossless.store.rows import event_key
 from lossless.tokens import message_tokens
@@ -53,7 +53,7 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
         context = lives.bounded(how.live, how.room, why, prompt_follows=how.prompt_follows)
         made = Assembly(context, [], 0)
     else:
-        body = [*_running(found.entries, how), *lives.as_entries(unsaved)]
+        body = [*_dressed(_running(found.entries, how), how), *lives.as_entries(unsaved)]
         made = assemble(head, body, fresh=found.fresh, budget=how.room)
         if found.older:
             older = LeftOut("older", "budget", found.older)
@@ -83,6 +83,28 @@ def _running(entries: list[Entry], how: Showing) -> list[Entry]:
             if tokens - entries[at].tokens <= room:
                 room -= tokens - entries[at].tokens
                 entries[at] = structs.replace(entries[at], message=exact, tokens=tokens)
+    return entries
+
+
+def _dressed(entries: list[Entry], how: Showing) -> list[Entry]:
+    """The entries, those of the running turn as the host holds them: it may have added something for this request."""
+    held = lives.current_turn(how.live or ())
+    newest = next((at for at in range(len(entries) - 1, -1, -1) if _opens_turn(entries[at])), len(entries))
+    room = how.room - sum(entry.tokens for entry in entries[newest:])
+    for message in held:
+        mark = digest(message, how.canonicalize)
+        for at in range(len(entries) - 1, newest - 1, -1):
+            item = entries[at].item
+            named = (
+                message.event_id is not None and isinstance(item, StoredMessage) and item.event_id == message.event_id
+            )
+            if not isinstance(item, StoredMessage) or not (named or item.digest == mark) or item.role != message.role:
+                continue
+            tokens = message_tokens(message)
+            if message.parts != entries[at].message.parts and tokens - entries[at].tokens <= room:
+                room -= tokens - entries[at].tokens
+                entries[at] = structs.replace(entries[at], message=message, tokens=tokens)
+            break
     return entries
 
 
