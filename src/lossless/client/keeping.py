@@ -107,6 +107,8 @@ def restore(
     database = settings.database
     if database == ":memory:":
         raise InvalidInput("A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL.")
+    from lossless.store.sqlite import refuse_programs
+
     site, location = _site(database)
     files, own_files = _files(site, settings, open_store)
     means = restoring.Means(
@@ -115,6 +117,7 @@ def restore(
         files=files,
         own_files=own_files,
         open=lambda each, read_only: open_store(str(each), read_only),
+        inspect=refuse_programs,
         open_there=lambda _, read_only: open_store(database, read_only),
         now=now,
     )

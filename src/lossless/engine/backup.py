@@ -64,9 +64,8 @@ def backup(means: Means, path: Path, *, again: bool = False, prove: Prove | None
 
 
 def _refuse_to_replace(means: Means, path: Path, again: bool) -> None:
-    if not (again and path.is_file()):  # a rolling backup replaces itself
-        refuse_ours(path, database=means.store.location, files=means.files.root)
     if not path.exists():
+        refuse_ours(path, database=means.store.location, files=means.files.root)
         return
     if not (again and path.is_file()):
         raise InvalidInput(f"{path} is there already.", hint="Choose another name; only a rolling backup is replaced.")

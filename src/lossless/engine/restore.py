@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from lossless.engine.bundle import DATABASE, Bundle, drafting, refuse_if_full, t
 from lossless.engine.files import Files
 from lossless.errors import InvalidInput
 from lossless.model import Restored
-from lossless.store.base import Site
+from lossless.store.base import Site, Store
 
 
 class Means(Struct, frozen=True):
@@ -31,6 +31,8 @@ class Means(Struct, frozen=True):
     own_files: bool
     """Whether that directory belongs to the one database that is there."""
     open: Open
+    inspect: Callable[[Path, int, str], None]
+    """Refuses a file that holds anything but rows of one of our schemas."""
     open_there: Open
     """As `open`; it opens the database at the site, whatever path it is given."""
     now: datetime
@@ -58,7 +60,11 @@ def restore(means: Means, bundle: Bundle, *, replaces: bool, apply: bool) -> Res
         database = draft / DATABASE
         bundle.unpack_database(database)
         if form == "sqlite":
+            means.inspect(database, bundle.manifest.schema, str(bundle.path))
             check(means.open, database, bundle.manifest)
+            if site.form == form:
+                # Rows into a schema of ours: whatever else is in the file stays behind.
+                database = _rows_of(means, database, draft / "restored")
         with site.cleared(means.now, replaces=told.replaces) as aside, _files_kept(means, aside) as files:
             _put(means, bundle, database)
     return replace(told, aside=(*aside, *files), applied=True)
@@ -98,7 +104,7 @@ def _put(means: Means, bundle: Bundle, database: Path) -> None:
     try:
         put = bundle.unpack_payloads(means.files)
         if bundle.manifest.form == means.site.form:
-            means.site.load(database)
+            means.site.load(database, bundle.manifest.schema)
         else:
             _move_in(means, database)
         _check_there(means, bundle)
@@ -109,21 +115,30 @@ def _put(means: Means, bundle: Bundle, database: Path) -> None:
 
 
 def _move_in(means: Means, database: Path) -> None:
-    """A file's rows into a server's database; opened for writing first, which brings an old one up to date."""
-    source = means.open(database, False)
-    try:
-        with means.site.filling() as there:
-            micros = int(means.now.timestamp() * 1_000_000)
-            moving.move(source, means.files, there, means.files, now=micros, progress=lambda table, done, total: None)
-    finally:
-        source.close()
+    """A file's rows into a server's database."""
+    with means.site.filling() as there:
+        _move(means, database, there)
+
+
+def _rows_of(means: Means, database: Path, target: Path) -> Path:
+    """A file's rows in a new file."""
+    with closing(means.open(target.with_name("moved"), False)) as there:
+        _move(means, database, there)
+        with there.snapshot():
+            there.dump(target)  # which leaves no log of writes beside it
+    return target
+
+
+def _move(means: Means, database: Path, there: Store) -> None:
+    """Every row of a file, which is opened for writing first: that brings an old one up to date."""
+    with closing(means.open(database, False)) as source:
+        micros = int(means.now.timestamp() * 1_000_000)
+        moving.move(source, means.files, there, means.files, now=micros, progress=lambda table, done, total: None)
 
 
 def _check_there(means: Means, bundle: Bundle) -> None:
     there = means.open_there(bundle.path, True)
     try:
-        manifest = bundle.manifest
-        schema = manifest.schema if manifest.form == means.site.form else there.version()
-        refuse_difference(there, replace(manifest, schema=schema))
+        refuse_difference(there, replace(bundle.manifest, schema=there.version()))
     finally:
         there.close()

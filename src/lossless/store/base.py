@@ -568,8 +568,8 @@ class Site(Protocol):
         wrong within, everything is as it was before.
         """
 
-    def load(self, path: Path) -> None:
-        """Within: put the database there that a dump holds, whole or not at all. A file is moved."""
+    def load(self, path: Path, schema: int) -> None:
+        """Within: put the database there whose rows a dump of a schema holds, whole or not at all. A file is moved."""
 
     def filling(self) -> AbstractContextManager[Store]:
         """Within, in its stead: a new database, which takes the place once it was left without an error."""

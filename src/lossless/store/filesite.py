@@ -109,7 +109,7 @@ class FileSite:
         connection.execute("PRAGMA journal_mode = DELETE").fetchall()
         connection.execute("BEGIN EXCLUSIVE")
 
-    def load(self, path: Path) -> None:
+    def load(self, path: Path, schema: int) -> None:
         if self._is_free:
             self._take(path)
         else:

@@ -42,6 +42,17 @@ def steps(dialect: str, directory: Path = DIRECTORY) -> dict[int, Path]:
     return {int(path.name[:4]): path for path in sorted((directory / dialect).glob("[0-9]*.sql"))}
 
 
+def until(dialect: str, version: int) -> dict[int, Path]:
+    """The steps that lead to a version, which is one of ours."""
+    found = steps(dialect)
+    if version > max(found):
+        raise SchemaTooNew(
+            f"It has schema version {version}; this lossless knows versions up to {max(found)}.",
+            hint="Install the newer lossless that wrote it (nothing was changed).",
+        )
+    return {number: path for number, path in found.items() if number <= max(1, version)}
+
+
 def migrate(database: Migratable, scripts: dict[int, Path]) -> None:
     """Bring a database to the newest version, or refuse one that is newer still."""
     newest, copied = max(scripts), False

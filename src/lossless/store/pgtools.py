@@ -1,4 +1,4 @@
-"""`pg_dump`, `pg_restore` and `psql`, where they are installed. Passwords go by the environment: a command line is there for all to read."""
+"""`pg_dump` and `pg_restore`, where they are installed. Passwords go by the environment: a command line is there for all to read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from lossless.errors import StoreBusy, StoreError
+from lossless.errors import InvalidInput, StoreError
 from lossless.store.base import Dump
 
 FORM = "pg_dump"
 _SECRET = ("password", "sslpassword")
-_HELD = re.compile(r"\b(?:55P03|40P01):")
-"""Waited for a lock too long, or for one another."""
+_KINDS = (
+    *("SCHEMA", "TABLE", "TABLE DATA", "SEQUENCE", "SEQUENCE OWNED BY", "SEQUENCE SET", "DEFAULT", "VIEW", "INDEX"),
+    *("CONSTRAINT", "FK CONSTRAINT", "TEXT SEARCH CONFIGURATION", "TEXT SEARCH DICTIONARY", "FUNCTION", "TRIGGER"),
+)
+"""What one of our schemas consists of."""
+_ENTRY = re.compile(r"\d+; \d+ \d+ ([A-Z]+(?: [A-Z]+)*) (?:- |lossless )(.*?) \S+")
+_COPY = re.compile(rb'COPY lossless\.(\w+) \(("?\w+"?(?:, "?\w+"?)*)\) FROM stdin;\n')
 
 
 def dump(url: str, snapshot: str, path: Path) -> Dump:
@@ -31,12 +37,39 @@ def dump(url: str, snapshot: str, path: Path) -> Dump:
         return Dump("", error.message)
 
 
-def restore(url: str, path: Path, *, first: str) -> None:
-    """Carry out some statements and bring a dump in, in one transaction: all of it or nothing."""
-    script = path.with_name(f"{path.name}.sql")
-    _run("pg_restore", None, "--no-owner", "--no-privileges", f"--file={script}", str(path))
-    options = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", "--set=VERBOSITY=verbose")
-    _run("psql", url, *options, f"--command={first}", f"--file={script}")
+def refuse_programs(path: Path, names: Set[str]) -> None:
+    """Raise `InvalidInput` if a dump holds anything but what one of our schemas has."""
+    for line in _run("pg_restore", None, "--list", str(path)).splitlines():
+        if not line.strip() or line.startswith(";"):
+            continue
+        entry = _ENTRY.fullmatch(line)
+        words = entry[2].split(" ") if entry else []
+        if not entry or entry[1] not in _KINDS or not (entry[2] in names or set(words) <= names):
+            what = f"{entry[1]} {entry[2]}" if entry else line
+            raise InvalidInput(
+                f"The dump holds {what}, which lossless did not make.",
+                hint="A restore takes rows and no programs. Nothing was restored; do not trust this backup.",
+            )
+
+
+def rows(path: Path, table: str) -> Iterator[tuple[list[str], Iterator[bytes]]]:
+    """The columns of a table in a dump, and its rows as COPY reads them. Everything else in the dump is passed over."""
+    script = path.with_name(f"{path.name}.{table}.sql")
+    try:
+        _run("pg_restore", None, "--data-only", "--schema=lossless", f"--table={table}", f"--file={script}", str(path))
+        with script.open("rb") as lines:
+            for line in lines:
+                if head := _COPY.fullmatch(line):
+                    if head[1].decode() != table:
+                        raise InvalidInput(f"The dump has rows of {head[1].decode()} among those of {table}.")
+                    columns = [name.strip('"') for name in head[2].decode().split(", ")]
+                    yield columns, iter(lambda: _data(next(lines, b"\\.\n")), b"")
+    finally:
+        script.unlink(missing_ok=True)
+
+
+def _data(line: bytes) -> bytes:
+    return b"" if line == b"\\.\n" else line
 
 
 def _run(program: str, url: str | None, *arguments: str) -> str:
@@ -52,7 +85,7 @@ def _run(program: str, url: str | None, *arguments: str) -> str:
             environment["PGPASSWORD"] = str(told["password"])
         open_to_all: dict[str, Any] = {name: value for name, value in told.items() if name not in _SECRET}
         server = ["--no-password", f"--dbname={make_conninfo(**open_to_all)}"]
-    ran = subprocess.run(  # noqa: S603 - one of three programs, no shell
+    ran = subprocess.run(  # noqa: S603 - one of two programs, no shell
         [found, *server, *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -61,11 +94,6 @@ def _run(program: str, url: str | None, *arguments: str) -> str:
         errors="replace",
         check=False,
     )
-    if _HELD.search(ran.stderr):
-        raise StoreBusy(
-            "Another session was in the midst of writing for too long.",
-            hint="Let the hosts and workers rest, then try again; nothing was changed.",
-        )
     if ran.returncode:
         why = next((line for line in ran.stderr.splitlines() if line.strip()), f"it ended with {ran.returncode}")
         raise StoreError(

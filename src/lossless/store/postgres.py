@@ -49,6 +49,8 @@ class PostgresStore(SQLStore):
     indexed_as = "{table}_id"
     finds = "strpos({}, {}) > 0"
     dialect = "postgres"
+    schema = "lossless"
+    """Where its tables are."""
     indexed = {  # noqa: RUF012 - a constant of the kind
         "message": "SELECT message_id AS id FROM search_message",
         "summary": "SELECT summary_id AS id FROM search_summary",
@@ -101,7 +103,7 @@ class PostgresStore(SQLStore):
 
     def _configure(self, connection: Connection) -> None:
         for setting in (
-            "search_path TO lossless, public",
+            f"search_path TO {self.schema}, public",
             "client_encoding TO 'UTF8'",
             "default_transaction_isolation TO 'read committed'",  # rows locked by others are read anew, not refused
             "lock_timeout TO '30s'",
@@ -123,12 +125,14 @@ class PostgresStore(SQLStore):
 
     def version(self) -> int:
         # Asked of the catalogue's rows: a name look-up may be answered from a cache older than the lock we waited for.
-        if not self.all("SELECT 1 FROM pg_tables WHERE schemaname = 'lossless' AND tablename = 'migration'"):
+        if not self.all(
+            "SELECT 1 FROM pg_tables WHERE schemaname = :schema AND tablename = 'migration'", schema=self.schema
+        ):
             return 0
-        return int(self.all("SELECT coalesce(max(version), 0) FROM lossless.migration")[0][0])
+        return int(self.all(f"SELECT coalesce(max(version), 0) FROM {self.schema}.migration")[0][0])  # noqa: S608 - our names
 
     def set_version(self, version: int) -> None:
-        self.run("INSERT INTO lossless.migration (version) VALUES (:version)", version=version)
+        self.run(f"INSERT INTO {self.schema}.migration (version) VALUES (:version)", version=version)  # noqa: S608 - our names
 
     def script(self, sql: str) -> None:
         self._connection.execute(sql.encode())
@@ -232,13 +236,23 @@ class PostgresStore(SQLStore):
             for row in rows:
                 copy.write_row(row)
 
+    def copy_in(self, table: str, columns: Sequence[str], lines: Iterable[bytes]) -> None:
+        """In a transaction: rows as a dump writes them."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        with (
+            self._connection.cursor() as cursor,
+            cursor.copy(f"COPY {self.schema}.{table} ({names}) FROM STDIN".encode()) as copy,
+        ):
+            for line in lines:
+                copy.write(line)
+
     def columns(self, table: str) -> list[tuple[str, str, int]]:
         rows = self.all(
             "SELECT a.attname, format_type(a.atttypid, NULL), coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0)"
             " FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary"
-            " WHERE a.attrelid = CAST(:table AS regclass) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
+            " WHERE a.attrelid = to_regclass(:table) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
             " ORDER BY a.attnum",
-            table=f"lossless.{table}",
+            table=f"{self.schema}.{table}",
         )
         return [(name, kind, place) for name, kind, place in rows]
 
@@ -248,7 +262,7 @@ class PostgresStore(SQLStore):
     def new_ids(self, table: str, count: int) -> list[int]:
         rows = self.all(
             "SELECT nextval(pg_get_serial_sequence(:table, 'id')) FROM generate_series(1, :count)",
-            table=f"lossless.{table}",
+            table=f"{self.schema}.{table}",
             count=count,
         )
         return [row[0] for row in rows]
@@ -258,7 +272,7 @@ class PostgresStore(SQLStore):
             self.all(
                 "SELECT setval(pg_get_serial_sequence(:table, 'id'), greatest(max(id), (SELECT CAST(state AS BIGINT)"  # noqa: S608 - our names
                 f" FROM guard WHERE name = :mark), 0) + 1, false) FROM {table}",
-                table=f"lossless.{table}",
+                table=f"{self.schema}.{table}",
                 mark=LAST.format(table),
             )
 

@@ -1,8 +1,13 @@
-"""A server's database as the place of one of ours: in one transaction the schema that is there is renamed and another comes."""
+"""A server's database as the place of one of ours: another is made beside it, in a schema of its own, and takes its name.
+
+Hosts wait for the exchange of two names, and not for the rows that come in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -10,12 +15,18 @@ from pathlib import Path
 import psycopg
 
 from lossless.config import redact_url
-from lossless.errors import StoreError
+from lossless.errors import InvalidInput, StoreBusy
 from lossless.store import kept, migrate, pgtools
 from lossless.store.base import Store
 from lossless.store.postgres import CONNECT_SECONDS, START_UP_LOCK, Connection, PostgresStore, place, translate
+from lossless.store.tables import TABLES
 
 _OURS = "lossless"
+_BEGINNING = "lossless_restoring_"
+_RESTORE_LOCK = 0x6C636D33
+_TRIES, _PAUSE = 10, 0.1
+_MOST_WAIT = "500ms"
+"""How long a host may have to wait behind us in the queue for a lock."""
 
 
 class SchemaSite:
@@ -23,10 +34,11 @@ class SchemaSite:
 
     form = pgtools.FORM
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, pause: Callable[[float], None] = time.sleep) -> None:
+        self._url, self._pause = url, pause
         self._aside: str | None = None
-        self._filled = False
+        self._made = ""
+        self._placed = False
         with self._connected() as connection:
             self.beside = place(connection)
 
@@ -36,47 +48,85 @@ class SchemaSite:
 
     @contextmanager
     def cleared(self, now: datetime, *, replaces: bool) -> Iterator[tuple[str, ...]]:
-        aside = f"lossless_before_restore_{now:%Y%m%d_%H%M%S_%f}"
+        stamp = f"{now:%Y%m%d_%H%M%S_%f}"
+        aside = f"lossless_before_restore_{stamp}"
         taken = self.is_taken()
         if taken and not replaces:
             raise self._taken_meanwhile()
-        self._aside = aside if taken else None
-        try:
-            yield (aside,) if taken else ()
-        except BaseException:
-            self._undo(aside)
-            raise
+        self._aside, self._made, self._placed = aside if taken else None, f"{_BEGINNING}{stamp}", False
+        with self._alone():
+            try:
+                yield (aside,) if taken else ()
+            except BaseException:
+                self._undo(aside)
+                raise
 
-    def load(self, path: Path) -> None:
-        try:
-            pgtools.restore(self._url, path, first=self._clearing())
-        except StoreError as error:
-            raise (self._taken_meanwhile() if not self._aside and self.is_taken() else error) from error
-        self._filled = True
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One restore at a time; what one left that was killed is removed."""
+        with self._connected() as connection:
+            if not connection.execute(f"SELECT pg_try_advisory_lock({_RESTORE_LOCK})".encode()).fetchall()[0][0]:
+                raise StoreBusy(
+                    "Another restore to this database is under way.", hint="Wait for its end; nothing was changed."
+                )
+            left = connection.execute(
+                "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (_BEGINNING,)
+            ).fetchall()
+            for (schema,) in left:
+                connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+            yield
+
+    def load(self, path: Path, schema: int) -> None:
+        """Take the rows out of a dump: no statement in it is carried out."""
+        with closing(_Coming(self._url, self._made, migrate.until("postgres", schema))) as store:
+            pgtools.refuse_programs(path, _names(store))
+            with store.transaction():
+                for table in (each for each in TABLES if store.columns(each)):
+                    for columns, lines in pgtools.rows(path, table):
+                        if odd := set(columns) - {name for name, _, _ in store.columns(table)}:
+                            raise InvalidInput(f"{path.name} has a column {min(odd)} of {table}, which is not ours.")
+                        store.copy_in(table, columns, lines)
+                store.renumber()
+            migrate.migrate(store, migrate.steps("postgres"))
+            store.rebuild_search()
+        self._exchange()
 
     @contextmanager
     def filling(self) -> Iterator[Store]:
-        with closing(_Coming(self._url)) as store, store.transaction():
-            store.script(self._clearing())
-            if store.version():
-                raise self._taken_meanwhile()
-            migrate.migrate(store, migrate.steps("postgres"))
+        with closing(_Coming(self._url, self._made, migrate.steps("postgres"))) as store:
             yield store
-        self._filled = True
+        self._exchange()
 
-    def _clearing(self) -> str:
-        """In the transaction that fills the place: whoever would make a database there waits for it."""
-        wait = f"SET LOCAL lock_timeout TO '5s'; SELECT pg_advisory_xact_lock({START_UP_LOCK});"
-        if self._aside is None:
-            return wait
-        with self._connected() as connection:
-            return f"{wait} {_renaming(connection, _OURS, self._aside)}"
+    def _exchange(self) -> None:
+        """What was made gets the name of what is there, in one short transaction, tried until nobody is in the midst of writing."""
+        for left in range(_TRIES, -1, -1):
+            try:
+                with self._connected() as connection, connection.transaction():
+                    self._rename(connection)
+                self._placed = True
+                return
+            except StoreBusy as error:
+                if not left:
+                    raise StoreBusy(
+                        "Another session was in the midst of writing for too long.",
+                        hint="Let the hosts and workers rest, then try again; nothing was changed.",
+                    ) from error
+                self._pause(_PAUSE)
+
+    def _rename(self, connection: Connection) -> None:
+        connection.execute(f"SET LOCAL lock_timeout TO '{_MOST_WAIT}'".encode())
+        connection.execute(f"SELECT pg_advisory_xact_lock({START_UP_LOCK})".encode())
+        if self._aside is None and _is_there(connection, _OURS):
+            raise self._taken_meanwhile()
+        if self._aside is not None:
+            connection.execute(_renaming(connection, _OURS, self._aside).encode())
+        connection.execute(f"ALTER SCHEMA {self._made} RENAME TO {_OURS}".encode())
 
     def _undo(self, aside: str) -> None:
         with self._connected() as connection, connection.transaction():
-            # Whatever was under way has ended, one way or the other, once this is ours.
             connection.execute(f"SELECT pg_advisory_xact_lock({START_UP_LOCK})".encode())
-            if not self._filled and not _is_there(connection, aside):
+            if not self._placed:
+                connection.execute(f"DROP SCHEMA IF EXISTS {self._made} CASCADE".encode())
                 return
             # Whoever opened it meanwhile may have written to it: that is kept, too.
             connection.execute(_renaming(connection, _OURS, f"{aside}_0").encode())
@@ -96,10 +146,36 @@ class SchemaSite:
 
 
 class _Coming(PostgresStore):
-    """A database that comes into being in a transaction of its maker's."""
+    """A database that comes into being in a schema that nobody else knows."""
 
-    def _migrate(self, scripts: dict[int, Path]) -> None:
-        pass
+    def __init__(self, url: str, schema: str, scripts: dict[int, Path]) -> None:
+        self.schema = schema
+        super().__init__(url, scripts=scripts)
+
+    def script(self, sql: str) -> None:
+        super().script(_SCHEMA.sub(lambda found: f"{found[1]}{self.schema}", sql))
+
+    def keep_copy_before(self, version: int) -> None:
+        pass  # the backup is the copy
+
+
+_SCHEMA = re.compile(r"(CREATE SCHEMA IF NOT EXISTS |SET LOCAL search_path TO )lossless\b")
+
+
+def _names(store: PostgresStore) -> set[str]:
+    """Everything in a schema that has a name."""
+    rows = store.all(
+        "WITH s AS (SELECT oid FROM pg_namespace WHERE nspname = :schema)"
+        " SELECT c.relname FROM pg_class c JOIN s ON s.oid = c.relnamespace"
+        " UNION SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN s ON s.oid = c.relnamespace"
+        " UNION SELECT f.conname FROM pg_constraint f JOIN s ON s.oid = f.connamespace"
+        " UNION SELECT p.proname || '(' || oidvectortypes(p.proargtypes) || ')' FROM pg_proc p JOIN s ON s.oid = p.pronamespace"
+        " UNION SELECT g.tgname FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid JOIN s ON s.oid = c.relnamespace"
+        " UNION SELECT t.cfgname FROM pg_ts_config t JOIN s ON s.oid = t.cfgnamespace"
+        " UNION SELECT t.dictname FROM pg_ts_dict t JOIN s ON s.oid = t.dictnamespace",
+        schema=store.schema,
+    )
+    return {_OURS, *(str(row[0]) for row in rows)}
 
 
 def _is_there(connection: Connection, schema: str) -> bool:
