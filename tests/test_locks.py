@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -117,8 +118,15 @@ class Place:
         os.link(self.database, directory / "second.jsonl")
         (directory / "lcm.sqlite").write_bytes(self.database.read_bytes())  # its namesake
 
-    def open(self) -> Lossless:
-        return Lossless.open(self.database, settings=SMALL, summarizer=short, on_event=lambda event: None)
+    def open(self, days: int = 0) -> Lossless:
+        """So many days later than it is."""
+        return Lossless.open(
+            self.database,
+            settings=SMALL,
+            summarizer=short,
+            on_event=lambda event: None,
+            clock=lambda: time.time() + days * 86_400,
+        )
 
     def files(self) -> list[Path]:
         """Every path that somebody could name by mistake."""
@@ -193,7 +201,7 @@ VERBS: dict[str, Verb] = {
     "open: mistaken": lambda lcm, place: each(place, opened),
     "open: mistaken, to read": lambda lcm, place: each(place, lambda path: opened(path, read_only=True)),
     "prove": lambda lcm, place: lcm.prove(),
-    "prune": lambda lcm, place: lcm.prune("0d", include_active=True, apply=True, vacuum=True),
+    "prune": lambda lcm, place: lcm.prune("1d", include_active=True, apply=True, vacuum=True),
     "prune: dry run": lambda lcm, place: lcm.prune("1d"),
     "repair": lambda lcm, place: lcm.repair(),
     "repairs": lambda lcm, place: lcm.repairs(("provisional",), How()),
@@ -277,14 +285,14 @@ def copied(place: Place, directory: Path) -> Place:
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_drops_no_lock_of_its_process(verb: str, place: Place, tmp_path: Path) -> None:
     copy = copied(place, tmp_path / "copy")
-    with unharmed(copy.database), copy.open() as lcm:
+    with unharmed(copy.database), copy.open(days=10) as lcm:
         run(lambda: VERBS[verb](lcm, copy))
 
 
 @pytest.mark.parametrize("verb", TALK)
 def test_a_verb_of_a_conversation_drops_no_lock_of_its_process(verb: str, place: Place, tmp_path: Path) -> None:
     copy = copied(place, tmp_path / "copy")
-    with unharmed(copy.database), copy.open() as lcm:
+    with unharmed(copy.database), copy.open(days=10) as lcm:
         run(lambda: TALK[verb](lcm.conversation(KEY), copy))
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from lossless import Lossless, Message, Settings
 from lossless.errors import InvalidInput
+from tests.command import fine
 from tests.command import lcm as command
+from tests.transcribing import Session, assistant, user
 
 
 @pytest.fixture
@@ -101,3 +104,47 @@ def test_prompts_are_not_exported_over_a_database(home: Path) -> None:
     before = (own / "leaf.txt").read_bytes()
     assert command("prompts", "export", own, "--force").returncode != 0
     assert (own / "leaf.txt").read_bytes() == before
+
+
+def test_whatever_is_written_is_for_its_owner_only(tmp_path: Path) -> None:
+    """At the widest umask, in directories that are not there yet."""
+    home = tmp_path / "home"
+    environment = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / "deep" / "config"),
+        "XDG_DATA_HOME": str(home / "deep" / "data"),
+        "LCM_LARGE_FILE_TOKEN_THRESHOLD": "1000",
+    }
+    session = Session(tmp_path / "session.jsonl", "s")
+    session.says(user("A large one. " * 2000), assistant("Read."))
+    before = os.umask(0)
+    try:
+        fine("config", "set", "fresh_tail_count", "9", **environment)
+        fine("config", "set", "fresh_tail_count", "10", **environment)
+        fine("import", session.path, "--apply", **environment)
+        database = home / "deep" / "data" / "lossless" / "lcm.db"
+        with Lossless.open(database) as lcm:
+            file = lcm.conversation(lcm.conversations()[0].key).files()[0].id
+        fine("backup", **environment)
+        fine("backup", home / "kept.zip", **environment)
+        fine("export", home / "all.zip", **environment)
+        fine("prompts", "export", home / "more" / "prompts", **environment)
+        fine("files", "cat", file, "-o", home / "file.txt", **environment)
+        fine("restore", home / "kept.zip", "--db", home / "other" / "place" / "lcm.db", **environment)
+        with Lossless.open(database, clock=lambda: time.time() + 10 * 86_400) as lcm:
+            assert lcm.prune("1d", include_active=True, apply=True).archive
+        fine("demo", session.path, **environment)
+    finally:
+        os.umask(before)
+    written = [home, *home.rglob("*")]
+    assert len([path for path in written if path.is_dir()]) > 10
+    modes = {str(path): oct(path.stat().st_mode & 0o777) for path in written}
+    assert modes == {str(path): oct(0o700 if path.is_dir() else 0o600) for path in written}
+
+
+def test_directories_that_were_there_keep_their_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "there").mkdir(mode=0o755)
+    with Lossless.open(tmp_path / "there" / "new" / "lcm.db"):
+        modes = [path.stat().st_mode & 0o777 for path in (tmp_path, tmp_path / "there", tmp_path / "there" / "new")]
+    assert modes == [0o755, 0o755, 0o700]

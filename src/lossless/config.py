@@ -412,6 +412,28 @@ def default_database() -> Path:
     return data_dir() / "lcm.db"
 
 
+def make_directory(path: Path) -> None:
+    """Create a directory and the missing ones above it for their owner only, at any umask; others stay as they are."""
+    missing: list[Path] = []
+    for each in (path, *path.parents):
+        if each.is_dir():
+            break
+        missing.append(each)
+    for each in reversed(missing):
+        try:
+            each.mkdir(mode=0o700)
+        except FileExistsError:
+            if not each.is_dir():
+                raise
+        else:
+            each.chmod(0o700)
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file as `open(..., opener=private)` does: one that is created is for its owner only."""
+    return os.open(path, flags, 0o600)
+
+
 def redact_url(url: str) -> str:
     """The address with its passwords replaced by `***`; in doubt it hides too much."""
     scheme, _, rest = url.partition("://")

@@ -271,7 +271,7 @@ def _replaced(path: Path, before: bytes | None, after: bytes, clock: Callable[[]
     moment = datetime.fromtimestamp(clock(), UTC)
     backup = None if before is None else path.with_name(f"{path.name}.backup-{moment:%Y%m%d-%H%M%S-%f}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        config.make_directory(path.parent)
         with ExitStack() as undo:
             draft = path.with_name(f".lcm-{os.urandom(4).hex()}.new")
             _written(draft, after, mode, undo)

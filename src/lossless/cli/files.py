@@ -121,8 +121,10 @@ def _range(text: str | None, first: int = 1) -> tuple[int, int | None] | None:
 
 
 def _write(path: Path, data: bytes, force: bool) -> None:
+    from lossless.config import private
+
     try:
-        with path.open("wb" if force else "xb") as file:
+        with open(path, "wb" if force else "xb", opener=private) as file:
             file.write(data)
     except FileExistsError as error:
         raise InvalidInput(f"{path} is there already.", hint="Name another file, or --force it.") from error

@@ -769,7 +769,7 @@ class Lossless(Looking, Tracing):
         if path:
             return Path(path)
         beside = pruning.archive_path(self._store, self._files, kind, self._now())
-        beside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.make_directory(beside.parent)
         return beside
 
     def prune(

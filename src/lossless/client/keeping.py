@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.config import Settings, is_file
+from lossless.config import Settings, is_file, make_directory
 from lossless.engine import backup as engine
 from lossless.engine import gc
 from lossless.engine import restore as restoring
@@ -57,7 +57,7 @@ def _target(store: Store, path: Path | None, rolling: str | None, now: datetime)
     if path is not None:
         place = path / place.name
     elif not is_file(store.location):
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(place.parent)
     return kept.backup(place, now) if rolling is None else kept.rolling(place, _label(rolling))
 
 

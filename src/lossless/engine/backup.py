@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lossless.config import is_file
+from lossless.config import is_file, make_directory
 from lossless.engine import moving
 from lossless.engine.bundle import DATABASE, FORMAT, VERSION, Bundle, Manifest, drafting, pack, refuse_if_full, sync
 from lossless.engine.files import Files
@@ -108,7 +108,7 @@ def _held(files: Files, names: Iterable[str], root: Path) -> Files:
     """The payloads under second names, so that nobody takes them away before they are packed, if this disk has them."""
     for name in names:
         path = root / name[:2] / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(path.parent)
         try:
             os.link(files.root / name[:2] / name, path)
         except FileNotFoundError:

@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
+from lossless.config import make_directory
 from lossless.errors import FileUnavailable, InvalidInput, StoreFull, StoreReadOnly
 
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -59,7 +60,7 @@ class Files:
                 _set_aside(path.parent)
                 made = [*made, path.parent]
             for directory in made:
-                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_directory(directory)
             if path.is_dir() and not path.is_symlink():
                 _set_aside(path)
             _write(path, chunks)

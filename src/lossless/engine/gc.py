@@ -88,7 +88,7 @@ def files_dir(store: Store, settings: Settings) -> Path:
     # All servers' databases had one directory once, and what was put there must stay readable.
     if not store.read_only:
         with suppress(OSError):
-            (usual / SHARED).touch()
+            (usual / SHARED).touch(0o600)
     return usual
 
 

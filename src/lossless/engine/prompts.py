@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from lossless.config import Settings
+from lossless.config import Settings, make_directory, private
 from lossless.engine import targets
 from lossless.engine.source import without_reasoning
 from lossless.errors import InvalidInput, NotFound
@@ -273,11 +273,12 @@ def export(directory: Path, *, force: bool = False) -> list[Path]:
             hint="Nothing was written; with --force, files are replaced.",
         )
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         for path, text in texts.items():
             # A link is replaced and not followed: what it leads to may be nobody's prompt.
             path.unlink(missing_ok=True)
-            path.write_bytes(text.encode())
+            with open(path, "xb", opener=private) as file:
+                file.write(text.encode())
     except OSError as error:
         raise InvalidInput(f"{error.filename or directory} cannot be written: {error.strerror}.") from error
     return list(texts)

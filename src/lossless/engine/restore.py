@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lossless.config import make_directory
 from lossless.engine import moving
 from lossless.engine.backup import Open, check, refuse_difference
 from lossless.engine.bundle import DATABASE, Bundle, drafting, refuse_if_full, telling
@@ -54,7 +55,7 @@ def restore(means: Means, bundle: Bundle, *, replaces: bool, apply: bool) -> Res
     if told.replaces and not apply:
         return told
     with telling(site.beside):
-        site.beside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(site.beside.parent)
     with drafting(site.beside) as draft:
         refuse_if_full(draft, bundle.unpacked)
         database = draft / DATABASE
@@ -90,7 +91,7 @@ def _files_kept(means: Means, aside: tuple[str, ...]) -> Iterator[tuple[str, ...
 def _name_too(root: Path, kept: Path) -> None:
     for directory, _, names in os.walk(root):
         there = kept / Path(directory).relative_to(root)
-        there.mkdir(mode=0o700)
+        make_directory(there)
         for name in names:
             try:
                 # A payload is never written to once it is there, so that two names for it are as good as two of it.

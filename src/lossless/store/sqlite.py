@@ -21,6 +21,7 @@ from zlib import crc32
 
 import apsw
 
+from lossless.config import make_directory
 from lossless.errors import (
     InvalidInput,
     NotOurDatabase,
@@ -1004,7 +1005,7 @@ def _prepare(path: Path) -> None:
     """The directory and the empty file, for the owner's eyes only, before SQLite opens it."""
     try:
         if not path.parent.is_dir():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(path.parent)
         if path.is_dir():
             raise StoreUnavailable(f"{path} is a directory.", hint="Name a file in it.")
         if not path.exists():
