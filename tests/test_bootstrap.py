@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,3 +145,10 @@ def test_every_conversation_of_an_excluded_key_stays_untouched(lcm: Lossless, se
     chat = lcm.conversation("agent:main:private")
     assert chat.bootstrap(session.path).reason == "session excluded by pattern"
     assert lcm.conversations() == []
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800.jsonl", "~nobody-of-this-name/x.jsonl", 5, None, b"x.jsonl"])
+def test_an_impossible_path_is_refused_by_name(chat: Conversation, lcm: Lossless, path: Any) -> None:
+    for verb in (chat.bootstrap, lcm.import_, lcm.watch, lcm.backfill):
+        with pytest.raises(InvalidInput, match="is not a path"):
+            verb(path)

@@ -173,6 +173,20 @@ def test_migrate_proves_it_and_refuses_what_is_not_empty(database: str, session:
 def test_a_password_is_never_printed(tmp_path: Path) -> None:
     with Lossless.open(tmp_path / "lcm.db") as opened:
         opened.conversation("k").ingest([Message.user("hello")])
-    done = lcm("migrate", tmp_path / "lcm.db", "postgresql://u:secret@127.0.0.1:1/x")
-    assert done.exit_code == 5
-    assert "secret" not in done.output
+    for address in ("postgresql://u:secret@127.0.0.1:1/x", "host=127.0.0.1 port=1 user=u password=secret"):
+        commands = (
+            ("migrate", tmp_path / "lcm.db", address),
+            *(
+                (*line, "--db", address)
+                for line in (("status",), ("doctor",), ("import", tmp_path), ("grep", "x", "--json"))
+            ),
+            ("backup", tmp_path / "b.zip", "--db", address),
+            ("restore", tmp_path / "b.zip", "--db", address, "--replace"),
+            ("config", "show", "--db", address),
+            ("config", "show", "--json", "--db", address),
+        )
+        for line in commands:
+            done = lcm(*line)
+            assert "secret" not in done.output + done.stderr, line
+            assert done.exit_code != 0 or line[0] == "config", line
+    assert [each.name for each in tmp_path.iterdir() if "=" in each.name] == []

@@ -529,6 +529,17 @@ def test_variables_of_tests_and_of_others_are_let_through() -> None:
         ("postgresql://h/d?user=ada&password=secret&x=1", "postgresql://h/d?user=ada&password=***&x=1"),
         ("postgresql://h/d?sslPassword=secret", "postgresql://h/d?sslPassword=***"),
         ("host=h password = 'se cr\\'et' dbname=d", "host=h password = *** dbname=d"),
+        ("password=se&cret host=h", "password=*** host=h"),
+        ("host=h password=se cret", "host=h password=***"),
+        ("host=h password=se\\ cret user=ada", "host=h password=*** user=ada"),
+        ("host=h password='se cret user=ada", "host=h password=*** user=ada"),
+        ("host=h sslpassword=secret dbname=d", "host=h sslpassword=*** dbname=d"),
+        ("postgresql://h/d?pass%77ord=secret&x=1", "postgresql://h/d?pass%77ord=***&x=1"),
+        ("postgresql://h/d?password=se cret", "postgresql://h/d?password=***"),
+        ("postgresql://ada:secret/d", "postgresql://ada:***"),
+        ("postgresql://h:5432/d", "postgresql://h:5432/d"),
+        ("postgresql://h:5432,g:5433/d", "postgresql://h:5432,g:5433/d"),
+        ("postgresql://[::1]:5432/d", "postgresql://[::1]:5432/d"),
         ("https://h/v1?api_key=secret", "https://h/v1?api_key=***"),
         ("postgresql://ada@h:5432/d", "postgresql://ada@h:5432/d"),
         ("postgresql:///d", "postgresql:///d"),
@@ -540,9 +551,12 @@ def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
     assert redact_url(url) == shown
 
 
-@given(st.text(min_size=1), st.sampled_from(["postgresql://ada:{}@h/d", "postgresql://h/d?password={}"]))
+@given(
+    st.text(min_size=1),
+    st.sampled_from(["postgresql://ada:{}@h/d", "postgresql://h/d?password={}", "host=h password='{}'"]),
+)
 def test_no_password_is_ever_shown(noise: str, shape: str) -> None:
-    noise = noise if "@h" in shape else re.sub(r"[&\s']", "", noise)
+    noise = noise if "@h" in shape else re.sub(r"[&\s'\\]", "", noise)
     assert "hunter2" not in redact_url(shape.format(f"{noise}hunter2{noise}"))
 
 

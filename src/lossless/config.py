@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
+from urllib.parse import unquote
 
 from msgspec import Meta, Struct, field, inspect, json
 from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, Metadata, StrType, UnionType, VarTupleType
@@ -47,7 +48,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     enabled: Annotated[bool, "Master switch: when off, nothing is stored, compacted or recalled."] = True
     database_path: Annotated[
         Database | None,
-        "The SQLite file or `postgresql://` address; when not set, `lcm.db` in the platform's data directory.",
+        "The SQLite file, or the `postgresql://` address (or `host=... dbname=...`); when not set, `lcm.db` in the platform's data directory.",
     ] = None
     large_files_dir: Annotated[
         File | None,
@@ -436,16 +437,37 @@ def private(path: str, flags: int) -> int:
 
 def redact_url(url: str) -> str:
     """The address with its passwords replaced by `***`; in doubt it hides too much."""
+    if _CONNINFO.match(url):
+        return _CONNINFO_SECRET.sub(r"\1***", url)
     scheme, _, rest = url.partition("://")
     credentials, at, host = rest.rpartition("@")
     user, colon, _ = credentials.partition(":")
     if colon:
         url = f"{scheme}://{user}:***@{host}"
+    elif not at and scheme.startswith("postgres"):  # without a host, what should be a port may be a password
+        url = _NO_PORT.sub(r"\1***", url)
     elif at and scheme.startswith("http"):  # such an address has a token there, and no name
         url = f"{scheme}://***@{host}"
-    return _SECRET.sub(r"\1***", url)
+    return _SECRET.sub(r"\1***", _QUERY.sub(_without_secret, url) if is_server(url) else url)
 
 
+def _without_secret(pair: re.Match[str]) -> str:
+    """A parameter of an address; its name may be encoded."""
+    return f"{pair[1]}***" if _SECRET_NAME.search(unquote(pair[1])) else pair[0]
+
+
+_QUERY = re.compile(r"([?&][^=&]*=)[^&]*")
+_SECRET_NAME = re.compile(r"(?i)password|secret|token|_key")
+_NO_PORT = re.compile(r"(://[^/?\[\]:]*:)(?!\d*(?:[/?,]|\Z))[^?]*")
+_CONNINFO = re.compile(
+    r"\s*(?:application_name|client_encoding|connect_timeout|dbname|fallback_application_name|gssencmode|host|hostaddr"
+    r"|keepalives\w*|krbsrvname|load_balance_hosts|oauth_\w+|options|passfile|password|port|require\w*|scram_\w+|service"
+    r"|servicefile|ssl\w*|target_session_attrs|tcp_user_timeout|user)\s*="
+)
+"""How an address of PostgreSQL begins that is written as `host=... dbname=...`."""
+_CONNINFO_SECRET = re.compile(
+    r"(?is)(\w*(?:password|secret|_key|token)\s*=\s*)(?:'(?:\\.|[^'\\])*'(?=\s|\Z)|.*?(?=\s+[a-z_]+\s*=|\Z))"
+)
 _SECRET = re.compile(
     r"(?i)((?:password|passwd|secret|token|api[_-]?key|(?<=[?&])(?:key|sig|signature|auth))\s*=\s*"
     r"|--?(?:password|token|secret|api[_-]?key|key)\s+|\bbearer\s+)(?:'(?:\\.|[^'\\])*'?|[^&\s]+)"
@@ -724,7 +746,12 @@ _SYSTEM_ZONE = _SystemZone()
 
 def is_file(database: str) -> bool:
     """Whether a database is a file, and not a server or memory."""
-    return database != ":memory:" and not database.startswith(("postgres://", "postgresql://"))
+    return database != ":memory:" and not is_server(database)
+
+
+def is_server(database: str) -> bool:
+    """Whether a database is on a server of PostgreSQL: a URL, or `host=... dbname=...`."""
+    return database.startswith(("postgres://", "postgresql://")) or _CONNINFO.match(database) is not None
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

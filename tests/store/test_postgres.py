@@ -27,6 +27,34 @@ def test_a_server_that_is_not_there_is_told_without_the_password() -> None:
     assert "Check that the server runs" in error.value.hint
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "host=127.0.0.1 port=1 user=me password=hunter2 dbname=nowhere",
+        "host=127.0.0.1 port=1 password=the hunter2",
+        "host=127.0.0.1 port=1 password='the hunter2",
+        "password=hunter2 host=127.0.0.1 port=hunter2",
+        "postgresql://me:hunter2/nowhere",
+        "postgresql://127.0.0.1:1/nowhere?password=hunter2&nonsense=hunter2",
+        "postgresql://127.0.0.1:1/nowhere?password=hun%ter2",
+    ],
+)
+def test_no_way_to_write_an_address_shows_its_password(address: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable) as error:
+        Lossless.open(address)
+    assert "ter2" not in f"{error.value} {error.value.hint} {error.value!r}"
+
+
+def test_an_address_may_be_written_as_words(postgres_url: str) -> None:
+    told = urlsplit(postgres_url)
+    address = f"host={told.hostname} port={told.port} user={told.username} password=hunter2 dbname={told.path[1:]}"
+    with Lossless.open(address) as lcm:
+        lcm.conversation("k").ingest(BATCH)
+        assert "hunter2" not in f"{lcm!r} {lcm.location} {lcm.status()} {lcm.settings!r}"
+    with Lossless.open(postgres_url) as lcm:
+        assert len(lcm.conversation("k").messages()) == 2
+
+
 def test_a_database_that_is_not_there_is_told(postgres_server: str) -> None:
     with pytest.raises(StoreUnavailable, match="does not exist"):
         Lossless.open(new_database(postgres_server) + "_missing")

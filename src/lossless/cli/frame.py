@@ -163,7 +163,7 @@ def noted(lcm: Lossless) -> Lossless:
 
 def noted_place(location: str) -> None:
     """Remember for the answer where the database of this command is."""
-    click.get_current_context().meta[f"{_HERE}.opened"] = location
+    click.get_current_context().meta[f"{_HERE}.opened"] = config.redact_url(location)
 
 
 def answer(

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from lossless.imports.base import Source
 
 
-from lossless.client.conversation import Conversation, checked, conversation_status
+from lossless.client.conversation import Conversation, checked, checked_path, conversation_status
 from lossless.client.explorer import full_name, reach
 from lossless.client.jobs import Inquiry, Job
 from lossless.client.looking import Looking
@@ -547,10 +547,10 @@ class Lossless(Looking, Tracing):
         """
         if limit is not None and limit < 1:
             raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
-        given = [paths] if isinstance(paths, str | Path) else list(paths)
+        given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
         report = importing.run(
             self._door(files_dir, trust_pins),
-            [Path(each) for each in given],
+            [checked_path(each) for each in given],
             apply=apply,
             now=int(self._clock() * 1_000_000),
             key=None if key is None else checked("key", key),
@@ -564,8 +564,8 @@ class Lossless(Looking, Tracing):
 
     def watch(self, paths: str | Path | Iterable[str | Path]) -> Watch:
         """Follow the transcripts in some directories: `step()` reads what is new in them, as often as you call it."""
-        given = [paths] if isinstance(paths, str | Path) else list(paths)
-        return Watch(self._door(), [Path(each) for each in given], now=self._clock)
+        given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
+        return Watch(self._door(), [checked_path(each) for each in given], now=self._clock)
 
     def _door(self, files_dir: str | Path | None = None, trust_pins: bool = False) -> Door:
         def source(path: Path) -> Source:
@@ -618,10 +618,10 @@ class Lossless(Looking, Tracing):
         kept = (0 if single_root else self.settings.fresh_tail_count) if tail is None else tail
         if kept < 0 or (single_root and kept):
             raise InvalidInput(f"tail={kept} is not a tail.", hint="Give 0 or more; a single root leaves none.")
-        given = [paths] if isinstance(paths, str | Path) else list(paths)
+        given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
         told = progress or (lambda name, done, total: None)
         wanted = Wanted(key, title, recompact, single_root, kept, transplant_to, apply, told)
-        return backfill(self, given, wanted)
+        return backfill(self, [checked_path(each) for each in given], wanted)
 
     def transplant(
         self, source: str | int, target: str | int, *, apply: bool = False, dedupe: bool = False
@@ -935,7 +935,7 @@ def _remove_scratch(directory: str, process: int) -> None:
 
 
 def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:
-    if database.startswith(("postgresql://", "postgres://")):
+    if config.is_server(database):
         with suppress(ModuleNotFoundError):
             from lossless.store.postgres import PostgresStore
 

@@ -259,7 +259,7 @@ class Conversation:
         if self._closed_to:
             ignored = any_match(self._lcm.settings.ignore_session_patterns, self.key)
             return Bootstrapped("session excluded by pattern" if ignored else self._closed_as())
-        where = Path(path).expanduser()
+        where = checked_path(path)
         if format is not None:
             transcripts.reader(format)
         self._catch_up(besides=where)
@@ -996,6 +996,19 @@ def _parent(key: str, parent: Conversation | str | None) -> tuple[str, str | Non
     found = (parent.key, parent._intake.session) if isinstance(parent, Conversation) else (checked("key", parent), None)
     if found[0] == key:
         raise InvalidInput(f"{key} cannot be its own sub-agent.", hint="Give the sub-agent a key of its own.")
+    return found
+
+
+def checked_path(path: object) -> Path:
+    """Return a path, its home directory filled in; `InvalidInput` for what cannot be one."""
+    try:
+        found = Path(path).expanduser()  # type: ignore[arg-type]  # what is no path is refused below
+        if b"\0" in os.fsencode(found):
+            raise ValueError("it contains a NUL")
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(
+            f"{repr(path)[:200]} is not a path: {error}.", hint="Give the path of a file or a directory."
+        ) from error
     return found
 
 

@@ -573,6 +573,9 @@ def _translated_sql(sql: str) -> bytes:
     return _NAMED.sub(r"%(\1)s", sql.replace("%", "%%")).encode()
 
 
+_QUOTES_ADDRESS = re.compile(
+    r"connection info string|invalid (?:dsn|connection option|URI|percent|port|integer)|\bURI\b|could not parse .* list"
+)
 _AGAIN = "Nothing of this call was stored; it can be tried again."
 _KINDS: list[tuple[type[Exception] | tuple[type[Exception], ...], type[StoreError], str, str]] = [
     (pg.DiskFull, StoreFull, "has no room left", f"Free some disk space on the server. {_AGAIN}"),
@@ -608,6 +611,11 @@ def place(connection: Connection) -> Path:
 def translate(error: Exception, location: str) -> StoreError:
     """What the server or its driver says, as one of our errors."""
     reason = " ".join(str(error).split())
+    if _QUOTES_ADDRESS.search(reason):  # a part of the address may be a part of its password
+        return StoreUnavailable(
+            "The address of the database cannot be read.",
+            hint="Write postgresql://user@host/name, or host=... dbname=..., with values that hold spaces in quotes.",
+        )
     for kind, ours, what, hint in _KINDS:
         if isinstance(error, kind):
             return ours(f"{location} {what} ({reason}).", hint=hint)
