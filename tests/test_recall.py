@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import unescape
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Summary, SummaryRequest, Text, ToolCall
+from lossless.engine.describe import Wanted, in_memory, page
 from lossless.engine.draft import Draft, as_row, of_summaries
 from lossless.engine.prompts import Templates
 from lossless.engine.reference import parse
 from lossless.errors import InvalidInput, NotFound
-from lossless.model import Excerpt
+from lossless.model import Description, Excerpt
 from lossless.store.sql import SQLStore
+from lossless.summarizers.text import well_formed
+from lossless.tokens import estimate
+from lossless.tools import tools
 from tests.test_compaction import SMALL, WINDOW, short, turns
 
 
@@ -242,7 +250,11 @@ def test_a_file_is_shown_up_to_32_kib_in_whole_lines_and_the_rest_by_lines(chat:
     assert shown.endswith("\n")
     assert found.truncated
     last = shown.count("\n")
-    assert f"lines 1-{last:,} of 5,000; go on with startLine={last + 1}" in found.head
+    size = len(shown.encode())
+    part = f"lines 1-{last:,} of 5,000, bytes 0-{size:,} of {len(LINES.encode()):,}"
+    assert f"shown {part}; continue with startLine={last + 1}\n" in found.head
+    assert found.page is not None
+    assert (found.page.next_line, found.page.next_offset) == (last + 1, size)
     assert found.text.startswith(f"LCM_FILE {large}")
     assert "name=sizes.txt" in found.head
 
@@ -273,6 +285,130 @@ def test_one_long_line_is_cut_between_characters(chat: Conversation) -> None:
     shown = chat.describe(chat.files()[0].id).content.partition("Content:\n")[2]
     assert set(shown) == {"ü"}
     assert len(shown) == 16_384
+
+
+@st.composite
+def long_texts(draw: st.DrawFn) -> str:
+    """Texts of a page or several: one long line, CRLF, emoji, lone surrogates, NUL, markup."""
+    pieces = draw(
+        st.lists(
+            st.sampled_from(["word ", "\r\n", "\n", "\n\n", "🧱", "\ud83d", "\0", "<b>&amp;", "größe ", "数据"])
+            | st.text(st.characters(codec=None, exclude_categories=()), max_size=9),
+            max_size=12,
+        )
+    )
+    return "".join(pieces) * draw(st.integers(1, 8))
+
+
+def _all_pages(read: Callable[..., Description], **how: Any) -> tuple[str, int]:
+    """The pages of a text put together, each asked for as the one before says; and how many there were."""
+    pages: list[str] = []
+    following: dict[str, int] = {}
+    while True:
+        found = read(**how, **following)
+        assert found.page is not None
+        pages.append(found.page.text)
+        more = re.search(r"; continue with (?:startLine=(\d+)|offset=(\d+))\ncontent\Z", found.head)
+        assert (more is None) == (found.page.next_offset is None) == (not found.truncated)
+        if more is None:
+            return "".join(pages), len(pages)
+        assert found.page.text
+        following = {"start_line": int(more[1])} if more[1] else {"offset": int(more[2])}
+
+
+@settings(max_examples=40)
+@given(text=long_texts(), size=st.integers(1, 300), tokens=st.none() | st.integers(1, 80))
+def test_the_pages_of_a_text_put_together_are_the_text(text: str, size: int, tokens: int | None) -> None:
+    body, read, wanted = in_memory(text), "", Wanted(most_bytes=size)
+    while True:
+        found = page(body, wanted, lambda part: tokens is None or estimate(part) <= tokens)
+        before, read = read, read + found.text
+        assert len(found.text.encode("utf-8", "surrogatepass")) <= max(size, 4)
+        assert found.lines == len(text.split("\n")) - (not text or text.endswith("\n"))
+        assert found.first_line == before.count("\n") + 1
+        assert found.last_line == read.count("\n") + (found.text != "" and not read.endswith("\n"))
+        if found.next_offset is None:
+            break
+        line = found.next_line
+        wanted = Wanted(line, most_bytes=size) if line else Wanted(None, None, found.next_offset, size)
+    assert read == text
+
+
+HARD = "one\r\n" + "🧱<&>" * 30_000 + "\nlast \ud83d \0 line"
+
+
+@pytest.mark.parametrize("kind", ["message", "file", "summary"])
+def test_every_text_can_be_read_to_its_last_byte(lcm: Lossless, chat: Conversation, kind: str) -> None:
+    text = HARD if kind != "summary" else HARD.replace("\ud83d", "").replace("\0", "")
+    if kind == "file":
+        chat.ingest([Message.user(f"<file>{text}</file>")])
+        id, described = chat.files()[0].id, text
+    elif kind == "message":
+        call = ToolCall("c", "write", "{}")
+        chat.ingest([Message("assistant", (Text(text), call))])
+        id, described = f"msg#{chat.messages()[-1].id}", f"{text}\n[call c of write] {{}}"
+    else:
+        store = lcm._store
+        assert isinstance(store, SQLStore)
+        with store.transaction():
+            store.run("UPDATE summary SET text = :text", text=text)
+        id, described = leaf(chat).id, text
+    assert _all_pages(partial(chat.describe, id), max_tokens=9_000)[0] == described
+    whole, count = _all_pages(partial(chat.describe, id))
+    assert whole == described
+    assert count == (7 if kind == "file" else 1)
+    kit, pages, following = tools(chat), list[str](), dict[str, int]()
+    while True:
+        found = kit.call("lcm_describe", {"id": id, **following})
+        assert len(found.text) <= 40_000
+        content = re.search(r'<content trust="untrusted">\n(.*)\n</content>\Z', found.text, re.S)
+        assert content is not None
+        pages.append(unescape(content[1]).partition("Content:\n")[2] if kind == "file" else unescape(content[1]))
+        if found.details["nextOffset"] is None:
+            break
+        assert re.search(r"\nshown lines .* continue with (startLine|offset)=\d+\ncontent\n", found.text)
+        following = {"offset": found.details["nextOffset"]}
+    assert "".join(pages) == well_formed(described)
+    assert found.details["contentTruncated"] is False
+
+
+def test_a_message_is_read_by_lines_and_by_tokens(chat: Conversation) -> None:
+    text = "\n".join(f"line {n} of the message" for n in range(1, 2_001))
+    chat.ingest([Message("assistant", (Text(text), ToolCall("c", "write", "{}")))])
+    id = f"msg#{chat.messages()[-1].id}"
+    found = tools(chat).call("lcm_describe", {"id": id, "startLine": 700, "endLine": 701})
+    assert 'untrusted">\nline 700 of the message\nline 701 of the message\n\n</content>' in found.text
+    assert "\nshown lines 700-701 of 2,001, bytes " in found.text
+    short = tools(chat).call("lcm_describe", {"id": id, "tokenCap": 100})
+    assert "continue with startLine=" in short.text
+    assert estimate(short.text) < 220
+    with pytest.raises(InvalidInput, match="both given"):
+        chat.describe(id, start_line=2, offset=5)
+
+
+def test_a_delegate_s_page_says_what_it_shows(chat: Conversation) -> None:
+    chat.ingest([Message("assistant", (Text("brick " * 9_000), ToolCall("c", "write", "{}")))])
+    id = f"msg#{chat.messages()[-1].id}"
+    grant = chat.grant(max_tokens=600)
+    found = tools(chat, grant).call("lcm_describe", {"id": id})
+    assert "continue with offset=" in found.text
+    assert "[Truncated]" not in found.text
+    assert estimate(found.text) <= 600
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(text=long_texts(), tokens=st.integers(55, 400))
+@example(text="", tokens=20)
+def test_the_pages_of_an_expansion_put_together_are_the_message(chat: Conversation, text: str, tokens: int) -> None:
+    chat.ingest([Message.user(text)])
+    id, pages, cursor = chat.messages()[-1].id, list[str](), None
+    while True:
+        found = chat.expand(id, tokens, cursor=cursor)
+        pages += [item.text for item in found.items]
+        if found.next is None:
+            break
+        cursor = found.next
+    assert "".join(pages) == text
 
 
 def test_a_file_that_left_the_disk_is_told_with_what_is_still_known(

@@ -294,7 +294,7 @@ def test_a_text_never_exceeds_forty_thousand_characters(lcm: Lossless) -> None:
     chat.ingest([Message.user('<file name="x.txt">' + "<&> line\n" * 50_000 + "</file>")])
     file = tools(chat).call("lcm_describe", {"id": chat.files()[-1].id, "expandFileMaxBytes": 512_000})
     assert 39_000 < len(file.text) <= 40_000
-    assert "[Truncated: " in file.text
+    assert "; continue with startLine=" in file.text
 
 
 def test_a_manifest_of_many_branches_leaves_room_for_the_text(lcm: Lossless) -> None:

@@ -1299,6 +1299,33 @@ class Branch(Struct, frozen=True):
         return self.cost + self.source_tokens
 
 
+class TextPage(Struct, frozen=True):
+    """Some of a text: the bytes of its UTF-8 form from `start` up to `end`. The pages of a text, put together, are the text."""
+
+    text: str
+    start: int
+    end: int
+    size: int
+    """How many bytes the whole text has."""
+    first_line: int
+    last_line: int
+    """The lines it shows, counted from 1; before the first if it shows none."""
+    lines: int
+    """How many lines the whole text has."""
+    ends_line: bool = True
+    """Whether it ends where a line does."""
+
+    @property
+    def next_line(self) -> int | None:
+        """The `start_line` of the next page; None at the end, or in the middle of a line."""
+        return self.last_line + 1 if self.end < self.size and self.ends_line else None
+
+    @property
+    def next_offset(self) -> int | None:
+        """The `offset` of the next page; None at the end."""
+        return self.end if self.end < self.size else None
+
+
 class Description(Struct, frozen=True):
     """What a summary, a message or a file is. `content` is its text, word for word; `head` all that we say about it."""
 
@@ -1324,7 +1351,9 @@ class Description(Struct, frozen=True):
     cap: int = 0
     """The tokens that a reading may cost, by which branches fit or do not."""
     truncated: bool = False
-    """Whether there is more of the file than `content` shows."""
+    """Whether there is more of what was asked for than `content` shows."""
+    page: TextPage | None = None
+    """Which part of its text `content` shows, and where the next one starts; None where there is no text to show."""
 
     @property
     def text(self) -> str:

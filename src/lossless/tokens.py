@@ -26,7 +26,8 @@ from zlib import adler32
 
 from msgspec import Struct
 
-from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless import sent
+from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 MESSAGE_TOKENS = 4
 """What the role and the borders of a message cost."""
@@ -168,22 +169,59 @@ def _median(values: list[float]) -> float:
 
 
 def message_tokens(message: Message) -> int:
-    """What a message costs as the model sees it: its words, thinking, tool calls and results, and its files."""
+    """What a message costs as it is sent: words, thinking, calls, results and files, and what a format sends beside them."""
     name = estimate(message.name) if message.name else 0
-    return MESSAGE_TOKENS + name + sum(map(_part_tokens, message.parts))
+    beside = _noted_tokens(message.extra) if message.extra else 0
+    return MESSAGE_TOKENS + name + beside + sum(map(_part_tokens, message.parts))
 
 
 def _part_tokens(part: Part) -> int:
     match part:
-        case Text(text) | Reasoning(text):
+        case Text(text):
             tokens = estimate(text)
+        case Reasoning(text, signature):
+            # Each holds the same thought: in words, sealed, and as its format writes it.
+            tokens = max(estimate(text), _sealed_tokens(signature or ""), _noted_tokens(part.extra))
+            return PART_TOKENS + tokens
         case ToolCall(_, name, arguments):
             tokens = estimate(name) + estimate(arguments)
         case ToolResult(_, parts):
             tokens = sum(map(_part_tokens, parts))
-        case File(_, name, data, url):
-            seen = data is not None or (url or "").startswith("data:")
-            tokens = IMAGE_TOKENS if seen else estimate(name or "") + estimate(url or "")
+        case File():
+            tokens = _file_tokens(part)
         case Opaque(_, data):
-            tokens = estimate(json.dumps(data, ensure_ascii=False, default=str))
-    return PART_TOKENS + tokens
+            tokens = _value_tokens(data)
+    return PART_TOKENS + tokens + (_noted_tokens(part.extra) if part.extra else 0)
+
+
+def _file_tokens(file: File) -> int:
+    url = file.url or ""
+    inline = file.data or (url.partition(",")[2] if url.startswith("data:") else "")
+    if inline:
+        text = sent.attached_text(file)
+        return IMAGE_TOKENS if text is None else estimate(file.name or "") + estimate(text)
+    return estimate(file.name or "") + (0 if url.startswith("data:") else estimate(url))
+
+
+def _noted_tokens(extra: Extra) -> int:
+    return sum(_value_tokens(note.value, note.key) for note in sent.notes(extra))
+
+
+def _value_tokens(value: object, key: str = "") -> int:
+    """What a JSON value costs: what is sealed or a picture not by its letters."""
+    tokens, hidden = 0, dict[sent.Path, str]()
+    for found in sent.strings(value, key=key):
+        if found.kind in ("sealed", "media") and len(found.path) <= _DEEPEST:
+            hidden[found.path] = ""
+            tokens += _sealed_tokens(found.text) if found.kind == "sealed" else IMAGE_TOKENS
+    shown = sent.changed(value, hidden) if hidden else value
+    return tokens + estimate(key) + estimate(json.dumps(shown, ensure_ascii=False, default=str))
+
+
+def _sealed_tokens(text: str) -> int:
+    """About what encrypted text stands for: its bytes as words, less what the seal itself takes."""
+    return max(0, len(text) - _SEAL) * 3 // 16
+
+
+_SEAL = 640
+_DEEPEST = 64

@@ -155,7 +155,7 @@ def test_what_cannot_be_said_is_left_out() -> None:
     ]
     assert openai_chat.dump(foreign)["messages"] == [
         {"role": "user", "content": "see"},
-        {"role": "user", "content": "we tried"},
+        {"role": "user", "name": "a_b", "content": "we tried"},
         {"role": "user", "content": "a result of nothing"},
         {"role": "tool", "tool_call_id": "c", "content": ""},
     ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from lossless.engine import payloads
 from lossless.errors import InvalidInput
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
-from lossless.model import Context, Message
+from lossless.model import Context, File, Message, Text
+from lossless.tokens import message_tokens
+from tests.formats.samples import FORMATS
 
 CLAUDE: dict[str, Any] = {
     "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
@@ -262,3 +266,35 @@ def test_items_of_another_model_go_without_its_reasoning_and_without_their_ids()
     sent = openai_responses.dump(said, model="gpt-5-mini")["input"]
     assert [each.get("id") for each in sent] == [None, None, None, "rs_2", "msg_2", None]
     assert sent[1]["content"][0]["text"] == "words"
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai_responses", "openclaw"])
+def test_a_speaker_is_named_in_the_text_where_a_format_has_no_other_place(name: str) -> None:
+    ana, bo = Message.user("the kiln is hot", name="Ana María"), Message.user("bo: no", name="bo")
+    picture = Message("user", (File("image/png", None, "QUJD"),), name="Cy")
+    written = json.dumps(FORMATS[name].dump([ana, bo, picture]), ensure_ascii=False)
+    assert "Ana María: the kiln is hot" in written
+    assert '"bo: no"' in written
+    assert '"Cy:"' in written
+    assert FORMATS[name].dump([Message.user("hi")]) == FORMATS[name].dump([Message.user("hi", name="")])
+
+
+def test_a_speaker_s_name_is_spelled_as_the_chat_api_takes_it() -> None:
+    names = ["ana", "Ana María <ops>", "x" * 80, "\n", None]
+    sent = openai_chat.dump([Message.user("hi", name=name) for name in names])["messages"]
+    assert [record.get("name") for record in sent] == ["ana", "Ana_María_ops_", "x" * 64, "_", None]
+    assert openai_chat.dump(openai_chat.load([{"role": "user", "name": "a b", "content": "hi"}]))["messages"] == [
+        {"role": "user", "name": "a_b", "content": "hi"}
+    ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_empty_picture_is_not_sent_and_costs_nothing(name: str) -> None:
+    empty = (File("image/png", None, ""), File("application/pdf", None, ""), File("audio/wav", None, ""))
+    message = Message("user", (Text("see"), *empty))
+    written = json.dumps(FORMATS[name].dump([message]))
+    assert "see" in written
+    assert not any(word in written for word in ("image", "audio", "pdf", "base64"))
+    assert message_tokens(message) < 30
+    lighter, taken = payloads.leave(message, 1_000, {})
+    assert (lighter, taken) == (message, [])

@@ -50,7 +50,7 @@ def test_what_a_search_reads_has_the_calls_and_results_but_not_the_thinking() ->
             ToolResult("c", (Text("found"),)),
         ),
     )
-    assert rows.encode(message, None).text == 'I look\n{"q":"needle"}\nfound'
+    assert rows.encode(message, None).text == 'I look\n{"q":"needle"}\nfound\ngrep'
 
 
 def test_nan_survives() -> None:
@@ -69,21 +69,28 @@ def test_ten_thousand_parts_survive() -> None:
     ("data", "text"),
     [
         ("plain", "plain"),
-        ({"text": "first", "content": "second"}, "first"),
-        ({"transcript": "said"}, "said"),
+        ({"text": "first", "content": "second"}, "first\nsecond"),
         ({"segments": [{"text": "a"}, {"text": "b"}]}, "a\nb"),
         ({"payload": {"data": {"value": "deep"}}}, "deep"),
-        ({"command": "ls -l", "output": "total 0"}, "$ ls -l\ntotal 0"),
-        ({"command": "ls", "content": "x"}, "x"),
+        ({"command": "ls -l", "output": "total 0"}, "ls -l\ntotal 0"),
         ([{"text": "one"}, 7, None, ["two"]], "one\ntwo"),
-        ({"text": "", "message": "fallback"}, "fallback"),
         ({"a": {"b": 1}}, ""),
-        ({"content": {"content": {"content": {"content": {"content": {"content": {"content": "too deep"}}}}}}}, ""),
+        ({"type": "reasoning", "text": "a thought"}, ""),
+        ({"id": "call_1", "encrypted_content": "gAAAA" * 60, "title": "kiln"}, "kiln"),
+        ({"content": {"content": {"content": {"content": {"content": {"content": {"content": "deep"}}}}}}}, "deep"),
         (None, ""),
     ],
 )
-def test_the_human_text_of_an_unknown_shape_is_found(data: object, text: str) -> None:
-    assert rows.plain_text(data) == text
+def test_every_word_of_an_unknown_shape_is_found(data: object, text: str) -> None:
+    assert rows.encode(Message("user", (Opaque("new", data),)), None).text == text
+
+
+def test_who_speaks_and_what_a_file_is_called_are_found() -> None:
+    file = File("image/png", "kiln.png", None, "https://example.com/kiln.png")
+    message = Message("user", (Text("look"), file), name="ana")
+    assert rows.encode(message, None).text == "look\nkiln.png\nhttps://example.com/kiln.png\nana"
+    assert round_trip(message) == message
+    assert round_trip(Message.user("look", name="ana")) == Message.user("look", name="ana")
 
 
 def test_files_keep_every_field() -> None:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import click
 import msgspec
 
-from lossless.cli.frame import Command, answer, opened
+from lossless.cli.frame import Command, answer, is_json, opened, remark
 
 
 @click.command(cls=Command)
 @click.argument("id")
-@click.option("--start-line", type=click.IntRange(min=1), help="Show a file from this line on.")
-@click.option("--end-line", type=click.IntRange(min=1), help="Show a file up to this line.")
-@click.option("--max-tokens", type=click.IntRange(min=1), help="Mark the branches that cost more.")
-def describe(id: str, start_line: int | None, end_line: int | None, max_tokens: int | None) -> None:
+@click.option("--start-line", type=click.IntRange(min=1), help="Show the text from this line on.")
+@click.option("--end-line", type=click.IntRange(min=1), help="Show the text up to this line.")
+@click.option("--offset", type=click.IntRange(min=0), help="Show the text from this byte on.")
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), help="Show no more of the text, and mark branches that cost more."
+)
+def describe(id: str, start_line: int | None, end_line: int | None, offset: int | None, max_tokens: int | None) -> None:
     """Show the summary, message (msg#...) or file ID, and what lies below it. Reads only."""
     with opened() as lcm:
-        found = lcm.describe(id, start_line=start_line, end_line=end_line, max_tokens=max_tokens)
+        found = lcm.describe(id, start_line=start_line, end_line=end_line, offset=offset, max_tokens=max_tokens)
     answer({**msgspec.to_builtins(found), "text": found.text}, [found.text])
+    page = found.page
+    if page is not None and page.next_offset is not None and not is_json():
+        following = f"--offset {page.next_offset}" if page.next_line is None else f"--start-line {page.next_line}"
+        remark(f"More: {following}")

@@ -238,11 +238,12 @@ class Lossless(Looking, Tracing):
         *,
         start_line: int | None = None,
         end_line: int | None = None,
+        offset: int | None = None,
         max_tokens: int | None = None,
     ) -> Description:
         """As `Conversation.describe`, in any conversation."""
-        lines = describing.Lines(start_line, end_line)
-        return describing.describe(self._reader(reading.everything(self._store)), id, lines, cap=max_tokens)
+        wanted = describing.Wanted(start_line, end_line, offset, most_tokens=max_tokens)
+        return describing.describe(self._reader(reading.everything(self._store)), id, wanted, cap=max_tokens)
 
     def expand(
         self,

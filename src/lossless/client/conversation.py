@@ -739,16 +739,18 @@ class Conversation:
         *,
         start_line: int | None = None,
         end_line: int | None = None,
+        offset: int | None = None,
         max_tokens: int | None = None,
     ) -> Description:
         """What a summary, a message (`msg#...` or its number) or a file is; also a reference copied from a message.
 
-        A summary comes with everything below it and what reading that costs, told by whether it fits into `max_tokens`.
-        Of a file 32 KiB are shown, from `start_line` on; `end_line` is included. An id that is not of this conversation,
-        of an earlier one under the same key, or of a sub-agent's, is an id that does not exist.
+        A summary comes with everything below it, and whether reading that fits into `max_tokens`. The text is shown from
+        `start_line` (or from the byte `offset`) up to `end_line`: as much as `max_tokens` allows, and 32 KiB of a file.
+        `page` says which part that is and where the next one starts. An id that is not of this conversation, of an
+        earlier one under the same key, or of a sub-agent's, is an id that does not exist.
         """
-        lines = describing.Lines(start_line, end_line)
-        return describing.describe(self._reader(), id, lines, cap=max_tokens)
+        wanted = describing.Wanted(start_line, end_line, offset, most_tokens=max_tokens)
+        return describing.describe(self._reader(), id, wanted, cap=max_tokens)
 
     def expand(
         self,

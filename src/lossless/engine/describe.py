@@ -3,53 +3,226 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from xml.sax.saxutils import escape
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lossless.engine.draft import as_summary
 from lossless.engine.reading import Reader, stamp, words
 from lossless.engine.reference import Reference, message_id
 from lossless.engine.source import file_ids
 from lossless.errors import FileUnavailable, InvalidInput
-from lossless.model import Branch, Description, StoredFile, StoredMessage
+from lossless.model import Branch, Description, StoredFile, StoredMessage, TextPage
+from lossless.sent import is_text_type
 from lossless.store import jsontext
-from lossless.store.base import SPAN, BranchRow, FileRow
+from lossless.store.base import SPAN, BranchRow
 from lossless.store.rows import message_of, moment
+from lossless.tokens import estimate
 
 INLINE_BYTES = 32_768
 """How much of a file is shown at once."""
+MOST_HEAD = 24_000
+"""How many characters of a head are shown to a model."""
 _MOST_BRANCHES = 200
+_BLOCK = 1 << 20
+_CHARACTER = 4
+"""The bytes of the longest character."""
+_FRAME, _FRAME_TOKENS = 400, 120
+"""What stands around head and content: tags, and the line about what is shown."""
 
 
-class Lines(Struct, frozen=True):
-    """Which part of a file is wanted; lines are counted from 1, `last` included."""
+class Wanted(Struct, frozen=True):
+    """Which part of a text is wanted, and how much of it at once.
+
+    Lines are counted from 1, `last` included; `offset` in bytes from 0, as a search counts them in files.
+    """
 
     first: int | None = None
     last: int | None = None
-    most_bytes: int = INLINE_BYTES
+    offset: int | None = None
+    most_bytes: int | None = None
+    """At most so many of a file, and of any other text where it is set."""
+    most_tokens: int | None = None
+    most_characters: int | None = None
+    """Of head and content together, the content with its markup escaped."""
+    all_tokens: int | None = None
+    """Of head and content together, likewise."""
+
+    def check(self) -> None:
+        """Raise if there is no such part of any text."""
+        if self.first is not None and self.first < 1:
+            raise InvalidInput(f"There is no line {self.first}.", hint="Lines are counted from 1.")
+        if self.last is not None and self.last < (self.first or 1):
+            raise InvalidInput(
+                f"{self.first or 1} to {self.last} is not a range of lines.", hint="The first comes before the last."
+            )
+        if self.offset is not None and self.offset < 0:
+            raise InvalidInput(f"There is no byte {self.offset}.", hint="Bytes are counted from 0.")
+        if self.offset is not None and self.first is not None:
+            raise InvalidInput("A line and an offset were both given.", hint="Give one of startLine and offset.")
+
+
+class Body(Struct, frozen=True):
+    """A text, wherever it is kept: its size in bytes, its lines, and a way to read some of it."""
+
+    size: int
+    read: Callable[[int, int], bytes]
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many lines end between two bytes."""
+        return sum(self.read(at, min(at + _BLOCK, end)).count(b"\n") for at in range(start, end, _BLOCK))
+
+    def lines(self) -> int:
+        return self.count(0, self.size) + (self.size > 0 and self.read(self.size - 1, self.size) != b"\n")
+
+    def after(self, count: int) -> int:
+        """Return where so many lines have ended; the end if there are fewer."""
+        left = count
+        for at in range(0, self.size if left else 0, _BLOCK):
+            block = self.read(at, min(at + _BLOCK, self.size))
+            found = block.count(b"\n")
+            if found >= left:
+                place = -1
+                for _ in range(left):
+                    place = block.index(b"\n", place + 1)
+                return at + place + 1
+            left -= found
+        return self.size if left else 0
+
+
+def page(body: Body, wanted: Wanted, room: Callable[[str], bool]) -> TextPage:
+    """Return as much of the wanted part of a text as there is `room` for: whole lines if that is half of it, whole characters.
+
+    At least one character is shown, so that every page makes progress.
+    """
+    end = body.size if wanted.last is None else body.after(wanted.last)
+    start = body.after((wanted.first or 1) - 1) if wanted.offset is None else _boundary(body, wanted.offset)
+    most = max(start, end) - start if wanted.most_bytes is None else min(wanted.most_bytes, max(start, end) - start)
+    data = body.read(start, min(start + most + _CHARACTER, max(start, end)))
+    kept = data[: _fitting(data, most, room)]
+    if len(kept) < len(data):
+        whole = kept.rfind(b"\n") + 1
+        kept = kept[:whole] if 2 * whole >= len(kept) else kept
+    before = body.count(0, start)
+    through = before + kept.count(b"\n")
+    ends_line = not kept or kept.endswith(b"\n") or start + len(kept) == body.size
+    return TextPage(
+        text(kept),
+        start,
+        start + len(kept),
+        body.size,
+        before + 1,
+        through + (bool(kept) and not kept.endswith(b"\n")),
+        body.lines(),
+        ends_line,
+    )
+
+
+def _boundary(body: Body, offset: int) -> int:
+    """Return where the character at an offset begins."""
+    start = min(offset, body.size)
+    before = min(start, _CHARACTER - 1)
+    return start - _inside(body.read(start - before, min(start + 1, body.size)), before)
+
+
+def _inside(data: bytes, at: int) -> int:
+    """Return how many bytes before `at` the character began that goes on there; 0 between characters."""
+    if at >= len(data) or not _continues(data[at]):
+        return 0
+    for back in range(1, min(at, _CHARACTER - 1) + 1):
+        lead = data[at - back]
+        if not _continues(lead):
+            return back if back < (1 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4) else 0
+    return 0
+
+
+def _continues(byte: int) -> bool:
+    return 0x80 <= byte < 0xC0
+
+
+def _fitting(data: bytes, most: int, room: Callable[[str], bool]) -> int:
+    """Return how many bytes from the start fit, ending between characters; one character at least."""
+    fits, exceeds = 0, min(most, len(data)) + 1
+    if room(text(data[: exceeds - 1])):
+        fits = exceeds - 1
+    while exceeds - fits > 1:
+        middle = (fits + exceeds) // 2
+        fits, exceeds = (middle, exceeds) if room(text(data[:middle])) else (fits, middle)
+    return fits - _inside(data, fits) or next((n for n in range(1, len(data)) if not _inside(data, n)), len(data))
+
+
+def text(data: bytes) -> str:
+    """Return stored bytes as text; a lone surrogate stays one, and what is no UTF-8 is replaced."""
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
 
 
 def describe(
-    reader: Reader, id: str | int, lines: Lines | None = None, *, cap: int | None = None, inline: bool = True
+    reader: Reader, id: str | int, wanted: Wanted | None = None, *, cap: int | None = None, inline: bool = True
 ) -> Description:
     """Tell everything about one id. `cap` is what a reading may cost, by which branches are said to fit."""
-    lines = lines or Lines()
-    if lines.first is not None and lines.first < 1:
-        raise InvalidInput(f"There is no line {lines.first}.", hint="Lines are counted from 1.")
-    if lines.last is not None and lines.last < (lines.first or 1):
-        raise InvalidInput(
-            f"{lines.first or 1} to {lines.last} is not a range of lines.", hint="The first comes before the last."
-        )
+    wanted = wanted or Wanted()
+    wanted.check()
     named = reader.named(id)
     if named.kind == "summary":
-        return _summary(reader, named, reader.settings.max_expand_tokens if cap is None else cap)
+        return _summary(reader, named, wanted, reader.settings.max_expand_tokens if cap is None else cap)
     if named.kind == "message":
-        return _message(reader, named)
-    return _file(reader, named, lines, inline=inline)
+        return _message(reader, named, wanted)
+    return _file(reader, named, wanted, inline=inline)
 
 
-def _summary(reader: Reader, named: Reference, cap: int) -> Description:
+def _shown(head: list[str], body: Body, wanted: Wanted, before: str = "") -> tuple[str, TextPage, bool]:
+    """The head with a line about what is shown, the page of the text, and whether what was asked for goes on."""
+    used = "\n".join(head)
+    used = used[:MOST_HEAD] if wanted.most_characters is not None else used
+    cost = estimate(used) + estimate(before) + _FRAME_TOKENS if wanted.all_tokens is not None else 0
+
+    def room(part: str) -> bool:
+        marked = escape(part)
+        return (
+            (wanted.most_tokens is None or estimate(marked) <= wanted.most_tokens)
+            and (wanted.all_tokens is None or cost + estimate(marked) <= wanted.all_tokens)
+            and (
+                wanted.most_characters is None
+                or len(used) + len(escape(before)) + len(marked) + _FRAME <= wanted.most_characters
+            )
+        )
+
+    found = page(body, wanted, room)
+    goal = body.size if wanted.last is None else body.after(wanted.last)
+    truncated = found.end < goal or (wanted.last or 0) > found.lines
+    return "\n".join([*head, f"shown {_extent(found)}", "content"]), found, truncated
+
+
+def _extent(found: TextPage) -> str:
+    """What a page shows of its text, and how to get the next one."""
+    if not found.size:
+        return "in full: it is empty"
+    if (found.start, found.end) == (0, found.size):
+        return f"in full: {_many(found.lines, 'line')}, {_many(found.size, 'byte')}"
+    if found.start == found.end:
+        return f"no line: there are {found.lines:,}, {_many(found.size, 'byte')}"
+    part = f"lines {found.first_line:,}-{found.last_line:,} of {found.lines:,}, bytes {found.start:,}-{found.end:,} of {found.size:,}"
+    if found.next_offset is None:
+        return f"{part}; this is the end"
+    following = f"offset={found.next_offset}" if found.next_line is None else f"startLine={found.next_line}"
+    return f"{part}; continue with {following}"
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def in_memory(words: str) -> Body:
+    """Return a text that is at hand as a body."""
+    data = words.encode("utf-8", "surrogatepass")
+    return Body(len(data), lambda start, end: data[start:end])
+
+
+def _summary(reader: Reader, named: Reference, wanted: Wanted, cap: int) -> Description:
     conversation, row = reader.summary(named)
     seqs, _ = reader.store.sources(conversation, row.id)
     branches = _branches(reader, conversation, row.id)
@@ -69,12 +242,13 @@ def _summary(reader: Reader, named: Reference, cap: int) -> Description:
     head += ["manifest", *(_line(branch, cap) for branch in branches[:_MOST_BRANCHES])]
     more = max(0, len(branches) - _MOST_BRANCHES)
     head += [f"({more:,} more)"] if more else []
+    told, found, truncated = _shown(head, in_memory(row.text), wanted)
     return Description(
         row.public_id,
         "summary",
         conversation,
-        "\n".join([*head, "content"]),
-        row.text,
+        told,
+        found.text,
         moment(row.created_at),
         summary=as_summary(row),
         sources=sources,
@@ -84,6 +258,8 @@ def _summary(reader: Reader, named: Reference, cap: int) -> Description:
         branches=tuple(branches[:_MOST_BRANCHES]),
         more=more,
         cap=cap,
+        truncated=truncated,
+        page=found,
     )
 
 
@@ -155,7 +331,7 @@ def _span(conversation: int, seqs: list[int]) -> str:
     return f"{first}..{last} ({len(seqs):,})" if len(seqs) > 1 else first
 
 
-def _message(reader: Reader, named: Reference) -> Description:
+def _message(reader: Reader, named: Reference, wanted: Wanted) -> Description:
     conversation, row = reader.message(named)
     message = message_of(row)
     stored = StoredMessage(
@@ -167,21 +343,24 @@ def _message(reader: Reader, named: Reference) -> Description:
     head = [f"LCM_MESSAGE {named.id}", facts]
     head += [f"consumers {leaf}"] if leaf else []
     head += [f"files {' '.join(files)}"] if files else []
+    told, found, truncated = _shown(head, in_memory(words(message)), wanted)
     return Description(
         named.id,
         "message",
         conversation,
-        "\n".join([*head, "content"]),
-        words(message),
+        told,
+        found.text,
         stored.created_at,
         message=stored,
         consumers=(leaf,) if leaf else (),
         message_ids=(named.number,),
         file_ids=files,
+        truncated=truncated,
+        page=found,
     )
 
 
-def _file(reader: Reader, named: Reference, lines: Lines, *, inline: bool) -> Description:
+def _file(reader: Reader, named: Reference, wanted: Wanted, *, inline: bool) -> Description:
     conversation, row = reader.file(named)
     known = StoredFile(
         row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at)
@@ -191,57 +370,31 @@ def _file(reader: Reader, named: Reference, lines: Lines, *, inline: bool) -> De
         f"LCM_FILE {row.id}",
         f"meta conv={conversation} name={_plain(row.name)} type={_plain(row.mime)} size={size} created={stamp(known.created_at)}",
     ]
-    text, told, truncated = _content(reader, row, lines) if inline else ("", "not asked for", False)
-    content = f"Exploration summary:\n{row.summary or 'none'}"
-    content += f"\n\nContent:\n{text}" if text else ""
+    content, found, truncated = f"Exploration summary:\n{row.summary or 'none'}", None, False
+    if not inline:
+        told = "\n".join([*head, "shown nothing: it was not asked for", "content"])
+    elif row.lines is None and not is_text_type(row.mime):
+        told = "\n".join([*head, "shown nothing: it is not text", "content"])
+    else:
+        wanted = wanted if wanted.most_bytes is not None else structs.replace(wanted, most_bytes=INLINE_BYTES)
+        body = Body(row.bytes, lambda start, end: reader.files.read(row.sha256, start, end))
+        try:
+            told, found, truncated = _shown(head, body, wanted, f"{content}\n\nContent:\n")
+            content += f"\n\nContent:\n{found.text}" if found.text else ""
+        except FileUnavailable as error:
+            told, truncated = "\n".join([*head, f"shown nothing: {error}", "content"]), True
     return Description(
         row.id,
         "file",
         conversation,
-        "\n".join([*head, f"shown {told}", "content"]),
+        told,
         content,
         known.created_at,
         file=known,
         file_ids=(row.id,),
         truncated=truncated,
+        page=found,
     )
-
-
-def _content(reader: Reader, row: FileRow, lines: Lines) -> tuple[str, str, bool]:
-    """Some of a file, what part of it that is, and whether there is more."""
-    if row.lines is None:
-        return "", "nothing: it is not text", False
-    try:
-        data = _read(reader, row, lines)
-    except FileUnavailable as error:
-        return "", f"nothing: {error}", True
-    first, kept = lines.first or 1, _whole_lines(data, lines.most_bytes)
-    count = kept.count(b"\n") + (not kept.endswith(b"\n") if kept else 0)
-    last = first + count - 1
-    part = f"lines {first:,}-{last:,} of {row.lines:,}" if count else f"no line: there are {row.lines:,}"
-    cut = len(kept) < len(data)
-    truncated = cut or (last < row.lines and lines.last is None) or (lines.last or 0) > row.lines
-    following = last + 1 if kept.endswith(b"\n") or not cut else last
-    more = f"; go on with startLine={following}" if cut or last < row.lines else ""
-    return kept.decode("utf-8", "replace"), part + more, truncated
-
-
-def _read(reader: Reader, row: FileRow, lines: Lines) -> bytes:
-    """The wanted lines, and one byte more than may be shown where there are more."""
-    if lines.first is None and lines.last is None:
-        return reader.files.read(row.sha256, 0, lines.most_bytes + 1)
-    first = lines.first or 1
-    # A line has a byte at least, so that more of them cannot be shown anyway.
-    return reader.files.lines(row.sha256, first, min(lines.last or first + lines.most_bytes, first + lines.most_bytes))
-
-
-def _whole_lines(data: bytes, most: int) -> bytes:
-    """The beginning of some bytes, ending with a line if one ends there, else with a character."""
-    if len(data) <= most:
-        return data
-    head = data[:most]
-    end = head.rfind(b"\n") + 1
-    return head[:end] if end else head.decode("utf-8", "ignore").encode()
 
 
 def _plain(name: str | None) -> str:

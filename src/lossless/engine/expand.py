@@ -121,6 +121,8 @@ def _in_order(found: Iterator[Excerpt], walk: Walk, cap: int | None) -> Expansio
         if not items:
             page = _page(excerpt, cap)
             items, total, start = [page], page.tokens, start + len(page.text)
+            if len(page.text) == len(excerpt.text):
+                continue  # its frame alone costs more, and there is nothing left of it
         return Expansion(tuple(items), total, True, f"{excerpt.id}@{start}", closed=tuple(walk.closed))
     return Expansion(tuple(items), total, closed=tuple(walk.closed))
 

@@ -16,6 +16,7 @@ from lossless.errors import FileUnavailable
 from lossless.events import Event, Hook
 from lossless.model import Excerpt, Hit
 from lossless.search.snippets import Words, snippet
+from lossless.sent import is_text_type
 from lossless.store.base import FileRow
 from lossless.store.rows import moment
 
@@ -138,7 +139,7 @@ def _candidates(reader: Reader, asked: Asked) -> list[_Candidate]:
     found = {
         row.id: _Candidate((row.created_at, int(row.sha256[:15], 16)), conversation, row)
         for conversation, row in reversed(rows)
-        if row.lines is not None and asked.admits(row.created_at)
+        if (row.lines is not None or is_text_type(row.mime)) and asked.admits(row.created_at)
     }
     return sorted(found.values(), key=lambda each: each.place, reverse=True)
 

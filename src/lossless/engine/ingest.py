@@ -205,7 +205,8 @@ def _why(message: Message, error: Exception) -> str:
 
 def _row(view: Message, witness: bytes, key: str | None, now: int, outside: str | None) -> NewMessage:
     text, parts, meta = rows.encode(view, key)
-    tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD if parts is None else message_tokens(view)
+    plain = parts is None and meta is None
+    tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD if plain else message_tokens(view)
     role = view.role
     return NewMessage(
         role if role in SHOWN else jsontext.cleaned(role),

@@ -1,22 +1,23 @@
 """Which pieces of a message leave the row, what stands in their place, and how they come back.
 
-Pure. Images and base64 always leave; files, tool results and raw text do from a number of tokens on. The
-text that stays names the file and says what is in it; `extra["lossless"]` remembers where the piece was,
-so that `restore` gives the very message back.
+Pure. Images and base64 always leave; files, tool results, raw text and what a format keeps in `extra` or in an `Opaque`
+do from a number of tokens on. The text that stays names the file and says what is in it; `extra["lossless"]` remembers
+where the piece was, so that `restore` gives the very message back.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct, field, structs
 
-from lossless.model import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless import sent
+from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.sent import Sent, decoded, is_text_type, text_in
 from lossless.tokens import estimate
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ _MAGIC = ("/9j/", "iVBOR", "R0lGOD", "UklGR", "PHN2Zy", "JVBERi")
 _FILE_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _MOST_TAG = 2_000
 
+_DEEPEST = 64
+
 P = TypeVar("P", bound=Part)
+_Place: TypeAlias = tuple[int, ...]
+"""Whose something is: the message's, a part's, or that of a part of a result."""
+_Label: TypeAlias = Callable[["Payload"], str]
 
 
 class Payload(Struct, frozen=True):
@@ -72,9 +78,15 @@ class Cut(Struct, frozen=True):
 def is_heavy(message: Message, threshold: int) -> bool:
     """Whether anything of a message could leave the row. Quick, since it is asked of every message; never wrongly no."""
     size = 0
-    for part in message.parts:
-        if part.extra and not _OURS.isdisjoint(part.extra):
+    if message.extra:
+        if not _OURS.isdisjoint(message.extra):
             return True
+        size += _length(sent.noted(message.extra))
+    for part in message.parts:
+        if part.extra:
+            if not _OURS.isdisjoint(part.extra):
+                return True
+            size += _length(sent.noted(part.extra))
         if isinstance(part, Text):
             text = part.text
             size += len(text)
@@ -84,13 +96,22 @@ def is_heavy(message: Message, threshold: int) -> bool:
             for inner in part.parts:
                 if isinstance(inner, File) or (inner.extra and not _OURS.isdisjoint(inner.extra)):
                     return True
+                size += _length(sent.noted(inner.extra)) if inner.extra else 0
                 if isinstance(inner, Text):
                     size += len(inner.text)
                     if len(inner.text) >= _RUN and _has_long_word(inner.text):
                         return True
+                else:
+                    size += _length(sent.strings(inner.data))
         elif isinstance(part, File):
             return True
+        elif isinstance(part, Opaque):
+            size += _length(sent.strings(part.data))
     return 4 * size >= threshold  # no character costs more than its four bytes at the most
+
+
+def _length(found: Iterable[Sent]) -> int:
+    return sum(len(each.text) for each in found)
 
 
 def _has_long_word(text: str) -> bool:
@@ -110,10 +131,14 @@ def leave(
     `explore` tells what is in a text; if nobody does, it is told without a model.
     """
     leaving = _Leaving(threshold, tools, explore)
-    parts = tuple(_lighter(_escaped(part), message.role, leaving) for part in message.parts)
+    parts, extra = tuple(_escaped(part) for part in message.parts), _aside(message.extra)
+    if fields := _large_fields(parts, extra, leaving):
+        parts = tuple(_without_fields(part, (at,), message.role, fields, leaving) for at, part in enumerate(parts))
+        extra = _moved({"extra": extra}, fields.get((), []), _raw_label(message.role), leaving)["extra"]
+    parts = tuple(_lighter(part, message.role, leaving) for part in parts)
     if not any(isinstance(part, (ToolCall, Reasoning)) for part in parts):
         parts = _raw(parts, message.role, leaving)
-    return structs.replace(message, parts=parts), leaving.taken
+    return structs.replace(message, parts=parts, extra=extra), leaving.taken
 
 
 def file_id(digest: str) -> str:
@@ -125,47 +150,161 @@ def _escaped(part: P) -> P:
     """The part with a host's own key of our name put aside, so that it is not taken for our mark."""
     if isinstance(part, ToolResult):
         part = structs.replace(part, parts=tuple(_escaped(each) for each in part.parts))
-    if _OURS.isdisjoint(part.extra):
-        return part
-    aside = {key: value for key, value in part.extra.items() if key in _OURS}
-    return structs.replace(part, extra={**{k: v for k, v in part.extra.items() if k not in _OURS}, _ASIDE: aside})
+    return part if _OURS.isdisjoint(part.extra) else structs.replace(part, extra=_aside(part.extra))
+
+
+def _aside(extra: Extra) -> Extra:
+    if _OURS.isdisjoint(extra):
+        return extra
+    aside = {key: value for key, value in extra.items() if key in _OURS}
+    return {**{key: value for key, value in extra.items() if key not in _OURS}, _ASIDE: aside}
 
 
 def _unescaped(part: P) -> P:
-    if _ASIDE not in part.extra:
+    return structs.replace(part, extra=_back(part.extra)) if _ASIDE in part.extra else part
+
+
+def _back(extra: Extra) -> Extra:
+    return {**{key: value for key, value in extra.items() if key != _ASIDE}, **extra[_ASIDE]}
+
+
+def _large_fields(parts: tuple[Part, ...], extra: Extra, leaving: _Leaving) -> dict[_Place, list[sent.Path]]:
+    """The largest of the strings that are sent beside texts, by whose they are, until the rest is below the threshold."""
+    found = [
+        (len(each.text), place, each)
+        for place, held in _holders(parts, extra, leaving)
+        for each in _strings(held)
+        if each.kind == "words" and len(each.path) <= _DEEPEST
+    ]
+    if 4 * sum(length for length, *_ in found) < leaving.threshold:
+        return {}
+    costs = sorted(((estimate(each.text), place, each.path) for _, place, each in found), key=lambda one: -one[0])
+    total, chosen = sum(cost for cost, *_ in costs), dict[_Place, list[sent.Path]]()
+    for cost, place, path in costs:
+        if total < leaving.threshold or cost < _WORTH_IT:
+            break
+        chosen.setdefault(place, []).append(path)
+        total -= cost
+    return chosen
+
+
+def _holders(parts: Iterable[Part], extra: Extra, leaving: _Leaving) -> Iterator[tuple[_Place, dict[str, Any]]]:
+    """What may hold such strings, each with its place: the message, its parts, the parts of results."""
+    yield (), {"extra": extra}
+    for at, part in enumerate(parts):
+        if isinstance(part, Reasoning) or (isinstance(part, ToolResult) and _is_own(part, leaving)):
+            continue
+        yield (at,), _held(part)
+        if isinstance(part, ToolResult):
+            yield from (((at, n), _held(inner)) for n, inner in enumerate(part.parts))
+
+
+def _held(part: Part) -> dict[str, Any]:
+    return {"extra": part.extra, "data": part.data} if isinstance(part, Opaque) else {"extra": part.extra}
+
+
+def _strings(held: dict[str, Any]) -> Iterator[Sent]:
+    if held["extra"]:
+        yield from (each._replace(path=("extra", *each.path)) for each in sent.noted(held["extra"]))
+    if "data" in held:
+        yield from sent.strings(held["data"], ("data",))
+
+
+def _without_fields(
+    part: P, place: _Place, role: str, fields: dict[_Place, list[sent.Path]], leaving: _Leaving, tool: str = ""
+) -> P:
+    """The part with references in the place of its large strings."""
+    if isinstance(part, ToolResult):
+        tool = _tool(part, leaving)
+        inner = tuple(
+            _without_fields(each, (*place, n), role, fields, leaving, tool) for n, each in enumerate(part.parts)
+        )
+        part = structs.replace(part, parts=inner)
+    if place not in fields:
         return part
-    return structs.replace(part, extra={**{k: v for k, v in part.extra.items() if k != _ASIDE}, **part.extra[_ASIDE]})
+    named = (part.name, part.mime) if isinstance(part, File) else (None, None)
+    label: _Label
+    if isinstance(part, File):
+        label = _file_label
+    elif tool or (isinstance(part, Opaque) and part.kind.endswith(("result", "output", "call"))):
+        label = _tool_label(tool or (part.kind if isinstance(part, Opaque) else ""))
+    else:
+        label = _raw_label(role)
+    return structs.replace(part, **_moved(_held(part), fields[place], label, leaving, *named))
+
+
+def _moved(
+    held: dict[str, Any],
+    paths: Iterable[sent.Path],
+    label: _Label,
+    leaving: _Leaving,
+    name: str | None = None,
+    mime: str | None = None,
+) -> dict[str, Any]:
+    """The fields of a part without the strings at some paths, and with the mark of where they were."""
+    changes, places = dict[sent.Path, str](), list[list[Any]]()
+    texts = {each.path: each.text for each in _strings(held)}
+    for path in paths:
+        text = texts[path]
+        payload = _payload(text.encode("utf-8", "surrogatepass"), name, mime, leaving, text=text)
+        leaving.taken.append(payload)
+        changes[path] = _explored(label(payload), payload)
+        places.append([list(path), payload.id])
+    if not places:
+        return held
+    lighter: dict[str, Any] = sent.changed(held, changes)
+    return {**lighter, "extra": {**lighter["extra"], _MARK: {"fields": places}}}
 
 
 def _lighter(part: Part, role: str, leaving: _Leaving) -> Part:
     match part:
-        case File(data=str()):
+        case File(data=str(data)) if data:
             return _image(part, role, leaving)
         case Text():
             return _without_base64(_without_files(part, leaving) if role == "user" else part, role, leaving)
-        case ToolResult(id_, name=name) if not (tool := name or leaving.tools.get(id_, "")).startswith(_OWN_TOOLS):
-            return _lighter_result(part, tool, leaving)
+        case ToolResult() if not _is_own(part, leaving):
+            return _lighter_result(part, _tool(part, leaving), leaving)
         case _:
             return part
 
 
+def _tool(part: ToolResult, leaving: _Leaving) -> str:
+    return part.name or leaving.tools.get(part.call_id, "")
+
+
+def _is_own(part: ToolResult, leaving: _Leaving) -> bool:
+    return _tool(part, leaving).startswith(_OWN_TOOLS)
+
+
 def _image(part: File, role: str, leaving: _Leaving) -> Text:
+    """The reference to an inline file, which says whether it is a picture, a sound, or text."""
     data, encoding = _decoded(part.data or "")
-    payload = _payload(data, part.name, part.mime, leaving, binary=encoding == "base64")
+    is_media = (part.mime or "").startswith(("image/", "audio/", "video/")) and not is_text_type(part.mime)
+    text = text_in(data, part.mime) if encoding == "base64" and not is_media else None
+    payload = _payload(data, part.name, part.mime, leaving, text=text, binary=encoding == "base64" and text is None)
     leaving.taken.append(payload)
     who = role.capitalize() if role in ("user", "assistant", "system", "tool") else "Attached"
-    words = f"[{who} image: {_named(part.name)} ({_named(part.mime)}, {len(data):,} bytes) | LCM file: {payload.id}]"
+    words = f"[{who} {_what(payload)}: {_named(part.name)} ({_named(part.mime)}, {_size(payload)}) | LCM file: {payload.id}]"
+    beside = [_explored(words, payload) if text is not None else words, *sent.words(sent.noted(part.extra))]
     rest = {"mime": part.mime, "name": part.name, "url": part.url, "extra": part.extra}
-    return Text(words, {_MARK: {"file": payload.id, "encoding": encoding, "part": rest}})
+    return Text("\n".join(beside), {_MARK: {"file": payload.id, "encoding": encoding, "part": rest}})
+
+
+def _what(payload: Payload) -> str:
+    from lossless.engine.explore import medium
+
+    return medium(payload.data, payload.mime)
+
+
+def _size(payload: Payload) -> str:
+    size = f"{len(payload.data):,} bytes"
+    return size if payload.lines is None else f"{size}, {payload.lines:,} line{'s' * (payload.lines != 1)}"
 
 
 def _lighter_result(part: ToolResult, tool: str, leaving: _Leaving) -> ToolResult:
     inner = tuple(_lighter(each, "tool", leaving) for each in part.parts)
     chosen = _largest([each for each in inner if isinstance(each, Text)], leaving.threshold)
-
-    def label(payload: Payload) -> str:
-        return f"[LCM Tool Output: {payload.id} | tool={_named(tool)} | {len(payload.data):,} bytes]"
-
+    label = _tool_label(tool)
     swapped = tuple(
         _whole(each, label, leaving) if isinstance(each, Text) and id(each) in chosen else each for each in inner
     )
@@ -174,17 +313,30 @@ def _lighter_result(part: ToolResult, tool: str, leaving: _Leaving) -> ToolResul
 
 def _raw(parts: tuple[Part, ...], role: str, leaving: _Leaving) -> tuple[Part, ...]:
     chosen = _largest([part for part in parts if isinstance(part, Text)], leaving.threshold)
-
-    def label(payload: Payload) -> str:
-        size = f"{len(payload.data):,} bytes"
-        return f"[LCM Raw Payload: {payload.id} | role={_named(role)} | reason=large_raw_message | {size}]"
-
+    label = _raw_label(role)
     return tuple(_whole(p, label, leaving) if isinstance(p, Text) and id(p) in chosen else p for p in parts)
+
+
+def _tool_label(tool: str) -> _Label:
+    return lambda payload: f"[LCM Tool Output: {payload.id} | tool={_named(tool)} | {len(payload.data):,} bytes]"
+
+
+def _raw_label(role: str) -> _Label:
+    reason = f"role={_named(role)} | reason=large_raw_message"
+    return lambda payload: f"[LCM Raw Payload: {payload.id} | {reason} | {len(payload.data):,} bytes]"
+
+
+def _file_label(payload: Payload) -> str:
+    return f"[LCM File: {payload.id} | {_named(payload.name)} | {_named(payload.mime)} | {len(payload.data):,} bytes]"
+
+
+def _explored(header: str, payload: Payload) -> str:
+    return f"{header}\n\nExploration Summary:\n{payload.summary}\n{_hint(payload)}"
 
 
 def _largest(texts: list[Text], threshold: int) -> set[int]:
     """The largest of the texts, until the rest is below the threshold."""
-    costs = sorted(((estimate(text.text), id(text)) for text in texts if _MARK not in text.extra), reverse=True)
+    costs = sorted(((estimate(text.text), id(text)) for text in texts if not _is_reference(text)), reverse=True)
     total, chosen = sum(cost for cost, _ in costs), set()
     for cost, which in costs:
         if total < threshold or cost < _WORTH_IT:
@@ -194,10 +346,14 @@ def _largest(texts: list[Text], threshold: int) -> set[int]:
     return chosen
 
 
-def _whole(part: Text, label: Callable[[Payload], str], leaving: _Leaving) -> Text:
+def _is_reference(text: Text) -> bool:
+    """Whether something left the text already."""
+    return not {"part", "cuts"}.isdisjoint(text.extra.get(_MARK, ()))
+
+
+def _whole(part: Text, label: _Label, leaving: _Leaving) -> Text:
     payload = _payload(part.text.encode("utf-8", "surrogatepass"), None, None, leaving, text=part.text)
-    words = f"{label(payload)}\n\nExploration Summary:\n{payload.summary}\n{_hint(payload)}"
-    return _with_cuts(part, [Cut(0, len(part.text), payload, words, "text")], leaving)
+    return _with_cuts(part, [Cut(0, len(part.text), payload, _explored(label(payload), payload), "text")], leaving)
 
 
 def _without_files(part: Text, leaving: _Leaving) -> Text:
@@ -226,15 +382,13 @@ def _file_cut(text: str, start: int, end: int, leaving: _Leaving) -> Cut | None:
     attributes = {key.lower(): double or single or bare for key, double, single, bare in found}
     name, mime = attributes.get("name"), attributes.get("mime") or attributes.get("type")
     payload = _payload(content.encode("utf-8", "surrogatepass"), name, mime, leaving, text=content)
-    header = f"[LCM File: {payload.id} | {_named(name)} | {_named(mime)} | {len(payload.data):,} bytes]"
-    words = f"{header}\n\nExploration Summary:\n{payload.summary}\n{_hint(payload)}"
     inside = start + opened + 1
-    return Cut(inside, inside + len(content), payload, words, "text")
+    return Cut(inside, inside + len(content), payload, _explored(_file_label(payload), payload), "text")
 
 
 def _without_base64(part: Text, role: str, leaving: _Leaving) -> Text:
     """Images and other base64 in running text."""
-    if _MARK in part.extra or len(part.text) < _RUN or not _has_long_word(part.text):
+    if _is_reference(part) or len(part.text) < _RUN or not _has_long_word(part.text):
         return part
     cuts = [cut for found in _BASE64.finditer(part.text) if (cut := _base64_cut(part.text, found, role, leaving))]
     return _with_cuts(part, cuts, leaving)
@@ -248,10 +402,12 @@ def _base64_cut(text: str, found: re.Match[str], role: str, leaving: _Leaving) -
     if encoding != "base64":
         return None
     mime = before[1] if before else None
-    payload = _payload(data, None, mime, leaving, binary=True)
-    who = "Image" if role in ("user", "system") else role.capitalize()
-    words = f"[{who}: {_named(mime)}, {len(data):,} bytes | LCM file: {payload.id}]"
-    return Cut(found.start(), found.end(), payload, words, "base64")
+    words = text_in(data, mime)
+    payload = _payload(data, None, mime, leaving, text=words, binary=words is None)
+    what = _what(payload)
+    who = what.capitalize() if role in ("user", "system") or what == "file" else role.capitalize()
+    header = f"[{who}: {_named(mime)}, {_size(payload)} | LCM file: {payload.id}]"
+    return Cut(found.start(), found.end(), payload, header, "base64")
 
 
 def _mixed(run: str) -> bool:
@@ -261,13 +417,8 @@ def _mixed(run: str) -> bool:
 
 def _decoded(text: str) -> tuple[bytes, str]:
     """The bytes behind base64 where encoding them again gives the same text, else the text's own."""
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        data = b""
-    if data and base64.b64encode(data).decode() == text:
-        return data, "base64"
-    return text.encode("utf-8", "surrogatepass"), "text"
+    data = decoded(text)
+    return (text.encode("utf-8", "surrogatepass"), "text") if data is None else (data, "base64")
 
 
 def _with_cuts(part: Text, cuts: list[Cut], leaving: _Leaving) -> Text:
@@ -282,7 +433,7 @@ def _with_cuts(part: Text, cuts: list[Cut], leaving: _Leaving) -> Text:
         at = cut.end
         leaving.taken.append(cut.payload)
     pieces.append(part.text[at:])
-    return Text("".join(pieces), {**part.extra, _MARK: {"cuts": places}})
+    return Text("".join(pieces), {**part.extra, _MARK: {**part.extra.get(_MARK, {}), "cuts": places}})
 
 
 def _payload(
@@ -303,7 +454,7 @@ def _payload(
         summary = room.describe_bytes(data, name=name, mime=mime, explore=explore)
     else:
         summary = explore(words, name, mime)
-    lines = None if words is None else words.count("\n") + (not words.endswith("\n"))
+    lines = None if words is None else data.count(b"\n") + (not data.endswith(b"\n"))
     return Payload(file_id(digest), digest, data, name, mime, lines, summary)
 
 
@@ -319,6 +470,9 @@ def _hint(payload: Payload) -> str:
 
 def restore(message: Message, read: Callable[[str], bytes]) -> Message:
     """The message as it was before anything left it; `read` gives the bytes of a file id."""
+    if message.extra and not _OURS.isdisjoint(message.extra):
+        extra = _refilled({"extra": message.extra}, read)["extra"]
+        message = structs.replace(message, extra=_back(extra) if _ASIDE in extra else extra)
     if not any(_left(part) for part in message.parts):
         return message
     return structs.replace(message, parts=tuple(_restored(part, read) for part in message.parts))
@@ -330,19 +484,30 @@ def _left(part: Part) -> bool:
     )
 
 
-def _restored(part: Part, read: Callable[[str], bytes]) -> Part:
+def _restored(part: P, read: Callable[[str], bytes]) -> P | File:
     match part:
         case ToolResult(parts=inner):
-            whole = structs.replace(part, parts=tuple(_restored(each, read) for each in inner))
-            return _unescaped(whole)
+            part = structs.replace(part, parts=tuple(_restored(each, read) for each in inner))
         case Text(extra={"lossless": {"part": rest} as mark}):
             data = _encoded(read(mark["file"]), mark["encoding"])
-            return _unescaped(File(rest["mime"], rest["name"], data, rest["url"], rest["extra"]))
+            return _restored(File(rest["mime"], rest["name"], data, rest["url"], rest["extra"]), read)
         case Text(text, extra={"lossless": {"cuts": cuts}}):
-            extra = {key: value for key, value in part.extra.items() if key != _MARK}
-            return _unescaped(Text(_filled(text, cuts, read), extra))
+            part = structs.replace(part, text=_filled(text, cuts, read))
         case _:
-            return _unescaped(part)
+            pass
+    return _unescaped(structs.replace(part, **_refilled(_held(part), read)) if _MARK in part.extra else part)
+
+
+def _refilled(held: dict[str, Any], read: Callable[[str], bytes]) -> dict[str, Any]:
+    """The fields of a part with the strings that had left them, and without the mark."""
+    match held["extra"].get(_MARK):
+        case {"fields": places}:
+            held = sent.changed(held, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places})
+        case {"cuts": _}:
+            pass
+        case _:
+            return held
+    return {**held, "extra": {key: value for key, value in held["extra"].items() if key != _MARK}}
 
 
 def _filled(text: str, cuts: list[list[Any]], read: Callable[[str], bytes]) -> str:

@@ -6,7 +6,7 @@ same as for an id that nobody ever had.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
@@ -14,13 +14,26 @@ from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct, structs
 
+from lossless import sent
 from lossless.config import Settings
 from lossless.engine import payloads
 from lossless.engine.files import Files
 from lossless.engine.reference import Reference, message_id, parse
 from lossless.engine.sessions import current
 from lossless.errors import FileUnavailable, InvalidInput, NotFound
-from lossless.model import Excerpt, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, suspicion
+from lossless.model import (
+    Excerpt,
+    Extra,
+    File,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    suspicion,
+)
 from lossless.patterns import is_scheduled
 from lossless.store import jsontext
 from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, Store, SummaryRow
@@ -197,11 +210,29 @@ def shown(excerpt: Excerpt) -> str:
 
 
 def words(message: Message) -> str:
-    """Everything a message says to others: text, calls and results. A model's thinking is not history."""
-    return "\n".join(said for part in message.parts if (said := _words(part)))
+    """Everything a message says to others: text, calls, results, and what is sent beside them. A model's thinking is not history."""
+    said = [words for part in message.parts if (words := _words(part))]
+    return "\n".join([*said, *_beside(message.extra)] if message.extra else said)
+
+
+def _beside(extra: Extra) -> Iterator[str]:
+    """What a format sends beside a text, less thinking, sealed text and encoded bytes."""
+    for note in sent.notes(extra):
+        found = list(sent.strings(note.value, key=note.key))
+        if any(sent.words(found)):
+            hidden = {each.path: "" for each in found if each.kind not in ("words", "frame")}
+            value = sent.changed(note.value, hidden)
+            yield f"[{note.key}] {value if isinstance(value, str) else jsontext.dumps(value)}"
 
 
 def _words(part: Part) -> str:
+    said = _said(part)
+    if not part.extra or isinstance(part, Reasoning):
+        return said
+    return "\n".join([*([said] if said else []), *_beside(part.extra)])
+
+
+def _said(part: Part) -> str:
     match part:
         case Text(text):
             return text

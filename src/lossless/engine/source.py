@@ -14,8 +14,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from lossless import sent
 from lossless.engine.align import Canonicalize, without_tags
-from lossless.model import File, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
+from lossless.model import Extra, File, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext
 from lossless.store.rows import micros, moment
 
@@ -68,8 +69,9 @@ class Entry(Struct, frozen=True, gc=False):
     """In microseconds since 1970."""
     role: str
     name: str | None
+    extra: Extra
     said: Sequence[str | Part]
-    """Its texts as bare words, and its other parts."""
+    """Its plain texts as bare words, and its other parts."""
 
 
 def leaf_source(messages: Sequence[StoredMessage], zone: tzinfo, tags: Sequence[str]) -> str:
@@ -78,9 +80,9 @@ def leaf_source(messages: Sequence[StoredMessage], zone: tzinfo, tags: Sequence[
 
 
 def _entry(stored: StoredMessage) -> Entry:
-    said = [part.text if isinstance(part, Text) else part for part in stored.message.parts]
+    said = [part.text if isinstance(part, Text) and not part.extra else part for part in stored.message.parts]
     at = stored.at if stored.at.tzinfo else stored.at.replace(tzinfo=UTC)
-    return Entry(micros(at), stored.role, stored.message.name, said)
+    return Entry(micros(at), stored.role, stored.message.name, stored.message.extra, said)
 
 
 def written(entries: Sequence[Entry], zone: tzinfo, tags: Sequence[str]) -> str:
@@ -221,8 +223,14 @@ def _label(name: str | None) -> str:
 
 
 def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> str:
-    role = entry.role
-    texts = [_words(each, role, bare) if isinstance(each, str) else _part_text(each, tools) for each in entry.said]
+    role, texts = entry.role, list[str]()
+    for each in entry.said:
+        if isinstance(each, str):
+            texts.append(_words(each, role, bare))
+            continue
+        texts.append(_words(each.text, role, bare) if isinstance(each, Text) else _part_text(each, tools))
+        texts += _beside(each.extra) if each.extra and not isinstance(each, Reasoning) else ()
+    texts += _beside(entry.extra) if entry.extra else ()
     return _safe("\n".join([text for text in texts if text and not text.isspace()]))
 
 
@@ -256,13 +264,26 @@ def _part_text(part: Part, tools: Mapping[str, str]) -> str:
             told = arguments if arguments.strip() not in ("", "{}") else "no arguments"
             return f"Tool call ({_label(name) or 'unknown'}): {told}"
         case ToolResult(call_id, inner, name, is_error):
-            text = "\n".join(filter(None, map(_result_text, inner)))
+            text = "\n".join(
+                filter(None, (text for each in inner for text in (_result_text(each), *_beside(each.extra))))
+            )
             tool = (_label(name or tools.get(call_id)) or "unknown") + (", failed" if is_error else "")
             return f"Tool result ({tool}): {text or 'no output'}" if is_error or (text and not text.isspace()) else ""
         case Text() | File() | Opaque():
             return _result_text(part)
         case Reasoning():
             return ""
+
+
+def _beside(extra: Extra) -> Iterator[str]:
+    """What a format sends beside a text: documents, citations, a legacy call."""
+    for note in sent.notes(extra):
+        match note.value:
+            case {"name": str(name), "arguments": str(arguments)} if note.key == "function_call":
+                yield f"Tool call ({_label(name) or 'unknown'}): {arguments}"
+            case value:
+                said = "\n".join(sent.words(sent.strings(value, key=note.key)))
+                yield f"{note.key}: {said}" if said else ""
 
 
 def _words(text: str, role: str, bare: Canonicalize) -> str:
@@ -292,7 +313,11 @@ def _result_text(part: Text | File | Opaque) -> str:
         case Opaque(kind, data):
             if _is_thought({"type": kind}) or _is_thought(data) or data == {"type": kind}:
                 return ""
-            text = MEDIA if _MEDIA_KINDS.fullmatch(kind) else "\n".join(_told(data, _ENVELOPE_DEPTH))
+            if _MEDIA_KINDS.fullmatch(kind):
+                # A bare string is the name of the thing; a record may have a caption, or be a document of words.
+                text = (isinstance(data, dict) and "\n".join(sent.words(sent.strings(data)))) or MEDIA
+            else:
+                text = "\n".join(_told(data, _ENVELOPE_DEPTH))
             return f"Record ({_label(kind) or 'unknown'}): {text}" if text and text != MEDIA else text
 
 
@@ -339,8 +364,9 @@ def _said_in_record(record: dict[str, Any], depth: int) -> list[str] | None:
     if _is_thought(record):
         return []
     if _is_media(record):
-        return [MEDIA]
-    telling = {key: value for key, value in record.items() if key not in _FRAME and not _is_frame(record, key)}
+        told = {key: each for key, each in record.items() if key not in _FRAME and key not in _MEDIA_KEYS}
+        return [MEDIA, *sent.words(sent.strings(told))]
+    telling = {key: value for key, value in record.items() if not _is_frame(record, key)}
     if not all(map(_WRAPPER.fullmatch, telling)):
         return None
     found = {key: _said(value, depth - 1) for key, value in telling.items()}
@@ -352,6 +378,8 @@ def _said_in_record(record: dict[str, Any], depth: int) -> list[str] | None:
 
 def _is_frame(record: dict[str, Any], key: str) -> bool:
     """Whether a key only says how to read the rest: a known `type`, or what MCP writes a second time."""
+    if key in _FRAME:
+        return not (key == "annotations" and isinstance(record[key], list) and record[key])  # OpenAI's are citations
     return (key == "type" and record[key] in _SPOKEN) or (key == "structuredContent" and bool(record.get("content")))
 
 
@@ -367,7 +395,7 @@ def _pruned(value: Any, depth: int) -> Any:
         case list():
             return [_pruned(each, depth - 1) for each in value if not _is_thought(each)]
         case dict() if _is_media(value):
-            return MEDIA
+            return "\n".join(_said_in_record(value, 1) or [MEDIA])
         case dict():
             spoken = "type" in value or "role" in value  # elsewhere a key called `reasoning` is a tool's own data
             kept = {k: v for k, v in value.items() if not (spoken and k in _THOUGHT_KEYS) and not _is_thought(v)}

@@ -22,6 +22,7 @@ from lossless.formats.fit import (
     System,
     answering,
     blocks_in,
+    introduced,
     is_whole,
     model_of,
     of_model,
@@ -100,7 +101,7 @@ def dump(
 ) -> dict[str, Any]:
     """The `messages` of a call, and its `system` if there is any.
 
-    Messages of one role in a row become one. Cache markers (`cache_control`) are dropped: those of old turns add
+    Messages of one role in a row become one, and a user's text begins with the speaker's name. Cache markers (`cache_control`) are dropped: those of old turns add
     up, and the API refuses more than four. A message of which this API can express nothing is left out. Calls must
     be answered already, as in the messages of a `Context`.
 
@@ -108,7 +109,7 @@ def dump(
     say as `system` follows. `model` is the model that is asked: thinking of other models is left out.
     """
     known_to = of_model(messages_of(messages), model or model_of(messages))
-    said = [SPELLING.message(message) for message in answering(known_to)]
+    said = [SPELLING.message(message) for message in introduced(answering(known_to))]
     told = [message for message in said if not _beside(message) and not is_whole(message, WIRE.name)]
     alone = [one for message in told for one in (split(message) if message.role == "assistant" else [message])]
     body, moved = _placed(_spoken(map(dump_message, alone)))

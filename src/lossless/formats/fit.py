@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lossless.errors import InvalidInput
 from lossless.formats.wire import Record
-from lossless.model import Context, Message, Opaque, Part, Reasoning, ToolCall, ToolResult
+from lossless.model import Context, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The pictures every provider reads."""
@@ -108,7 +108,30 @@ def is_picture(url: Any) -> bool:
     """Whether a provider would fetch or read the picture at this address."""
     if not isinstance(url, str):
         return False
-    return url.startswith(("https://", "http://", *(f"data:{mime};base64," for mime in PICTURES)))
+    return url.startswith(("https://", "http://")) or any(
+        url.startswith(head) and len(url) > len(head) for head in (f"data:{mime};base64," for mime in PICTURES)
+    )
+
+
+def holds(data: Any) -> bool:
+    """Whether inline data, or a `data:` URL, holds any bytes."""
+    return isinstance(data, str) and data.partition(";base64,")[2 if data.startswith("data:") else 0] != ""
+
+
+def introduced(messages: Iterable[Message]) -> list[Message]:
+    """The messages with the names of their speakers in the text, for formats that have no other place for them."""
+    return [_introduced(message) if message.name and message.role == "user" else message for message in messages]
+
+
+def _introduced(message: Message) -> Message:
+    name = " ".join((message.name or "").split())
+    for at, part in enumerate(message.parts):
+        if isinstance(part, ToolResult):
+            return message
+        if isinstance(part, Text):
+            said = part if part.text.startswith(f"{name}:") else replace(part, text=f"{name}: {part.text}")
+            return replace(message, parts=(*message.parts[:at], said, *message.parts[at + 1 :]))
+    return replace(message, parts=(Text(f"{name}:"), *message.parts)) if message.parts else message
 
 
 def blocks_in(content: Any, kind: str) -> list[Record]:

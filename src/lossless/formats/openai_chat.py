@@ -24,6 +24,7 @@ from lossless.formats.fit import (
     System,
     answering,
     blocks_in,
+    holds,
     is_picture,
     is_whole,
     joined,
@@ -116,7 +117,7 @@ def dump(
     known_to = of_model(messages_of(messages), model or model_of(messages))
     said = [SPELLING.message(message) for message in answering(known_to)]
     alone = [one for message in said if not is_whole(message, WIRE.name) for one in split(message)]
-    body = [record for message in alone if (record := _fitting(_dump(message))) is not None]
+    body = [_speaking(record, message) for message in alone if (record := _fitting(_dump(message))) is not None]
     return sendable({"messages": _prompted(body if keep_cache_markers else unmarked(body), system_text(system))})
 
 
@@ -127,6 +128,17 @@ def _prompted(body: list[Record], system: str) -> list[Record]:
     leading = list(takewhile(lambda record: record["role"] in ("system", "developer"), body))
     texts = (block["text"] for record in leading for block in blocks_in(record["content"], "text"))
     return [{"role": "system", "content": joined(system, texts)}, *body[len(leading) :]]
+
+
+def _speaking(record: Record, message: Message) -> Record:
+    """The record with the speaker's name as the API takes it: what it refuses in one becomes `_`."""
+    if record["role"] in ("tool", "function") or (name := record.get("name") or message.name) is None:
+        return record
+    spelled = re.sub(r"[\s<|\\/>]+", "_", name)[:64] if isinstance(name, str) else ""
+    if spelled == record.get("name"):
+        return record
+    others = {key: value for key, value in record.items() if key != "name"}
+    return WIRE.arrange(others | {"name": spelled}) if spelled else others
 
 
 def dump_message(message: Message) -> Record:
@@ -246,9 +258,11 @@ def _allowed(part: Record, role: str) -> bool:
             return role == "assistant" and worded(part.get("refusal"))
         case {"type": "image_url", "image_url": {"url": url}}:
             return role == "user" and is_picture(url)
-        case {"type": "input_audio", "input_audio": {"format": "wav" | "mp3"}}:
-            return role == "user"
-        case {"type": "file", "file": {"file_data": str()} | {"file_id": str()}}:
+        case {"type": "input_audio", "input_audio": {"format": "wav" | "mp3", "data": data}}:
+            return role == "user" and holds(data)
+        case {"type": "file", "file": {"file_data": str(data)}}:
+            return role == "user" and holds(data)
+        case {"type": "file", "file": {"file_id": str()}}:
             return role == "user"
         case _:
             return role in ("user", "assistant") and part["type"] not in ("image_url", "input_audio", "file")

@@ -23,6 +23,8 @@ from lossless.formats.fit import (
     Spelling,
     System,
     blocks_in,
+    holds,
+    introduced,
     is_picture,
     joined,
     model_of,
@@ -97,11 +99,12 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
 def dump(messages: Context | Sequence[Message], *, system: System = None, model: str | None = None) -> dict[str, Any]:
     """The `input` of a call, and its `instructions` if there are any.
 
-    What this API can express nothing of is left out. Calls must be answered already, as in the messages of a
+    What this API can express nothing of is left out; a user's text begins with the speaker's name. Calls must be answered already, as in the messages of a
     `Context`. `system` is your own system prompt: it comes first in the instructions. `model` is the model that is
     asked: reasoning of other models is left out.
     """
-    said = [SPELLING.message(message) for message in of_model(messages_of(messages), model or model_of(messages))]
+    known_to = of_model(messages_of(messages), model or model_of(messages))
+    said = [SPELLING.message(message) for message in introduced(known_to)]
     told = list(takewhile(_instructs, said))
     items = [item for message in said[len(told) :] for each in dump_items(message) for item in _fitting(each)]
     instructions = joined(system_text(system), (message.text for message in told))
@@ -287,7 +290,9 @@ def _allowed(block: Record, role: str) -> bool:
         case "input_image":
             return role == "user" and bool(block.get("file_id") or is_picture(block.get("image_url")))
         case "input_file":
-            return role == "user" and any(block.get(key) for key in ("file_data", "file_url", "file_id"))
+            return role == "user" and bool(
+                holds(block.get("file_data")) or block.get("file_url") or block.get("file_id")
+            )
         case "input_audio":
             return False
         case _:

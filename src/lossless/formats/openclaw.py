@@ -20,7 +20,17 @@ from typing import Any, overload
 from msgspec.structs import replace
 
 from lossless.errors import InvalidInput
-from lossless.formats.fit import Spelling, System, answering, having, joined, of_model, sendable, system_text
+from lossless.formats.fit import (
+    Spelling,
+    System,
+    answering,
+    having,
+    introduced,
+    joined,
+    of_model,
+    sendable,
+    system_text,
+)
 from lossless.formats.wire import (
     ABSENT,
     Content,
@@ -98,13 +108,13 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
 def dump(messages: Context | Sequence[Message], *, system: System = None, model: str | None = None) -> dict[str, Any]:
     """The `messages` as pi writes them.
 
-    System text of other formats becomes a user's, as pi has no such message. A message of which pi can
+    System text of other formats becomes a user's, as pi has no such message, and a user's text begins with the speaker's name. A message of which pi can
     express nothing is left out. With `system`, your own system prompt, there is a `systemPrompt`: yours, then the system
     text at the start of the messages. pi itself sees to the thinking of other models, unless you name the `model`.
     """
     given = messages_of(messages)
     known_to = of_model(given, model) if model else given
-    said = [SPELLING.message(message) for message in answering(known_to)]
+    said = [SPELLING.message(message) for message in introduced(answering(known_to))]
     leading = [] if system is None else list(takewhile(lambda message: message.role in ("system", "developer"), said))
     alone = [one for message in said[len(leading) :] for one in split(message)]
     body = {"messages": [_dump(message) for message in having(alone, _takes) if _says_something(message)]}
@@ -188,8 +198,10 @@ def _timestamp(message: Message) -> Any:
 
 def _takes(message: Message, part: Part) -> bool:
     """Whether pi expects such a part there: pictures are a user's or a tool's, thoughts and calls the model's."""
+    if isinstance(part, File):
+        return message.role != "assistant" and part.data != ""
     if message.role == "assistant":
-        return not isinstance(part, File)
+        return True
     return not isinstance(part, (Reasoning, ToolCall))
 
 

@@ -2,7 +2,8 @@
 
 Chinese, Japanese and Korean are written without spaces, so each of their characters becomes a word of
 its own, in the index and in the question alike: a term of one or two characters is then found, and a
-longer one is a phrase. A name in camelCase is followed by its parts, so that it is found by them too.
+longer one is a phrase. A name in camelCase is followed by its parts, so that it is found by them too, and a word that
+JSON wrote with escapes, as in the arguments of a call, by the word itself.
 Everything else is left to the database's own tokenizer.
 """
 
@@ -16,6 +17,10 @@ _CHARACTER = re.compile(f"([{_CJK}])")
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])[a-z][a-z])")
 _REST = re.compile(r"[A-Za-z0-9]*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ESCAPED = re.compile(r"\w*(?:\\(?:[nrtbf]|u[0-9a-fA-F]{4})\w*)+")
+_SPACE = re.compile(r"\\[nrtbf]")
+_SIGN = re.compile(r"\\u([0-9a-fA-F]{4})")
+_PAIR = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _LONGEST_NAME = 40
 """What is longer is no name but data; its parts would only swell the index."""
 _KINDS = bytes(97 if 97 <= byte <= 122 else 65 if 65 <= byte <= 90 else 32 for byte in range(256))
@@ -25,9 +30,23 @@ _KINDS_HUMP = re.compile(rb"A(?:(?<=aA)|(?<=AA)aa)")
 
 def segment(text: str) -> str:
     """The text with its CJK characters set apart and its camelCase names followed by their parts, ready for an index."""
+    if "\\" in text:
+        text = _ESCAPED.sub(_with_unescaped, text)
     if has_camel(text):
         text = _with_parts(text)
     return text if text.isascii() else cjk_apart(text)
+
+
+def _with_unescaped(found: re.Match[str]) -> str:
+    """A word with JSON's escapes in it, followed by the words they stand for."""
+    spaced = _SPACE.sub(" ", found[0])
+    plain = _SIGN.sub(lambda sign: chr(int(sign[1], 16)), _PAIR.sub(_joined, spaced))
+    return f"{found[0]} {plain.encode('utf-8', 'ignore').decode()}"
+
+
+def _joined(pair: re.Match[str]) -> str:
+    """The character that two escaped halves make."""
+    return chr(0x10000 + ((int(pair[1], 16) - 0xD800) << 10) + int(pair[2], 16) - 0xDC00)
 
 
 def has_camel(text: str) -> bool:

@@ -1,19 +1,20 @@
 """How a message lies in a row.
 
 Its words are stored once, in `text`, where searches read them. `parts` is NULL for one plain text; else
-it is JSON in which each piece says where its words stand (`span`: start and length in characters).
-Words that a text column cannot hold (NUL, lone surrogates) are written whole into `parts` instead,
+it is JSON in which each piece says where its words stand (`span`: start and length in characters). Behind them stand,
+for searches only, the words that are sent beside the texts: who speaks, the names of tools and files, what a format keeps
+in `extra` (`lossless.sent`). Words that a text column cannot hold (NUL, lone surrogates) are written whole into `parts` instead,
 escaped, and `text` gets a cleaned copy.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
-from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless import sent
+from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.store import jsontext
 from lossless.store.base import MessageRow
 
@@ -76,19 +77,26 @@ def encode(message: Message, key: str | None = None) -> Words:
     if told or not (message.role in _COMMON_ROLES or jsontext.is_clean(message.role)):
         meta = jsontext.dumps(_meta(message, key))
     parts = message.parts
-    if len(parts) == 1:
+    beside = _beside(message) if told else []
+    if len(parts) == 1 and not beside:
         only = parts[0]
         if type(only) is Text and not only.extra and jsontext.is_clean(only.text):
             return Words(only.text, None, meta)
     writer = _Writer()
     pieces = [writer.piece(part) for part in parts]
-    text = "\n".join(writer.words)
+    text = "\n".join([*writer.words, *writer.beside, *beside])
     if not jsontext.is_clean(text):
         writer = _Writer(whole=True)
         pieces = [writer.piece(part) for part in parts]
         text = jsontext.cleaned(text)
     dumps = jsontext.dumps if writer.free else jsontext.dumps_plain
     return Words(text, dumps(pieces), meta)
+
+
+def _beside(message: Message) -> list[str]:
+    """What a message says beside its parts, for searches."""
+    named = [message.name] if message.name else []
+    return [*named, *sent.words(sent.noted(message.extra))] if message.extra else named
 
 
 def _meta(message: Message, key: str | None) -> dict[str, Any]:
@@ -113,6 +121,7 @@ class _Writer:
 
     def __init__(self, *, whole: bool = False) -> None:
         self.words: list[str] = []
+        self.beside: list[str] = []
         self.free = whole
         self._whole = whole
         self._at = 0
@@ -122,6 +131,7 @@ class _Writer:
         if part.extra:
             self.free = True
             piece["extra"] = part.extra
+            self.beside += sent.words(sent.noted(part.extra, thought=isinstance(part, Reasoning)))
         return piece
 
     def _bare(self, part: Text | Reasoning | ToolCall | File | Opaque) -> dict[str, Any]:
@@ -129,14 +139,17 @@ class _Writer:
             case Text(text):
                 return self._span({"type": "text"}, "text", text)
             case ToolCall(call_id, name, arguments):
+                self.beside += [name] if name else []
                 return self._span({"type": "tool_call", "call_id": call_id, "name": name}, "arguments", arguments)
             case Reasoning(text, signature):
                 return {"type": "reasoning", "text": text, "signature": signature}
             case File(mime, name, data, url):
+                self.beside += [name] if name else []
+                self.beside += [url] if url and not url.startswith("data:") else []
                 return {"type": "file", "mime": mime, "name": name, "data": data, "url": url}
             case Opaque(kind, data):
                 self.free = True
-                self._add(plain_text(data))
+                self._add("\n".join(sent.words(sent.strings(data))))
                 return {"type": "opaque", "kind": kind, "data": data}
 
     def _result(self, part: ToolResult) -> dict[str, Any]:
@@ -192,22 +205,22 @@ def message_of(row: MessageRow) -> Message:
     return decode(row.role, row.text, row.parts, row.meta, row.at, row.event_id)
 
 
-def spoken_by(row: MessageRow) -> tuple[str, str | None]:
-    """The role and the name of whoever said what is in a row."""
+def spoken_by(row: MessageRow) -> tuple[str, str | None, Extra]:
+    """Return the role, the name and the `extra` of the message in a row."""
     if row.meta is None:
-        return row.role, None
+        return row.role, None, {}
     more = jsontext.stored(row.meta)
-    return more.get("role", row.role), more.get("name")
+    return more.get("role", row.role), more.get("name"), more.get("extra", {})
 
 
 def said_in(row: MessageRow) -> list[str | Part]:
-    """The parts of a row's message, the texts among them as their bare words."""
+    """The parts of a row's message, plain texts among them as their bare words."""
     if row.parts is None:
         return [row.text]
     said: list[str | Part] = []
     text = row.text
     for piece in jsontext.stored(row.parts):
-        if piece["type"] != "text":
+        if piece["type"] != "text" or "extra" in piece:
             said.append(_part(piece, text))
         elif span := piece.get("span"):
             said.append(text[span[0] : span[0] + span[1]])
@@ -253,28 +266,3 @@ def _words(piece: dict[str, Any], name: str, text: str) -> str:
         )
     start, length = span
     return text[start : start + length]
-
-
-_FIRST = ("text", "transcript", "transcription", "message", "summary")
-_LISTS = ("segments", "utterances", "paragraphs", "alternatives", "words", "items", "results")
-_NESTED = ("content", "output", "result", "payload", "data", "value")
-_DEPTH = 6
-
-
-def plain_text(data: Any, depth: int = _DEPTH) -> str:
-    """The human text inside a value of unknown shape, so that a search can find it; "" if there is none."""
-    match data:
-        case str():
-            return data
-        case list() if depth:
-            return "\n".join(filter(None, (plain_text(each, depth - 1) for each in data)))
-        case {"command": str(command), **rest} if "content" not in rest:
-            return f"$ {command}\n{plain_text(rest.get('output'), depth - 1)}"
-        case dict() if depth:
-            return _first(data, _FIRST, depth) or _first(data, _LISTS, depth) or _first(data, _NESTED, depth)
-        case _:
-            return ""
-
-
-def _first(data: dict[str, Any], keys: Sequence[str], depth: int) -> str:
-    return next(filter(None, (plain_text(data[key], depth - 1) for key in keys if key in data)), "")

@@ -20,7 +20,7 @@ from msgspec import structs
 from lossless.client import Conversation
 from lossless.engine import reading
 from lossless.engine.asked import check
-from lossless.engine.describe import Lines, describe
+from lossless.engine.describe import Wanted, describe
 from lossless.engine.expand import expand
 from lossless.engine.grants import Charge, Delegate
 from lossless.engine.grep import SECONDS
@@ -165,11 +165,19 @@ class Tools:
         reader = self._reader(arguments)
         least, most = _FILE_BYTES
         size = min(max(arguments.expand_file_max_bytes, least), most)
-        lines = Lines(arguments.start_line, arguments.end_line, size)
         cap, source = self._cap(arguments.token_cap)
 
-        def described(_: int | None) -> ToolOutcome:
-            found = describe(reader, arguments.id, lines, cap=cap, inline=arguments.expand_file)
+        def described(most: int | None) -> ToolOutcome:
+            wanted = Wanted(
+                arguments.start_line,
+                arguments.end_line,
+                arguments.offset,
+                most_bytes=size,
+                most_tokens=arguments.token_cap,
+                most_characters=outcomes.MOST_CHARACTERS,
+                all_tokens=most,
+            )
+            found = describe(reader, arguments.id, wanted, cap=cap, inline=arguments.expand_file)
             return outcomes.described(found, source)
 
         return self._metered("lcm_describe", arguments.id[:80], described)

@@ -52,21 +52,31 @@ class Grep(Arguments, frozen=True, kw_only=True):
 
 
 class Describe(Arguments, frozen=True, kw_only=True):
-    """Show one summary, message or file in full: its text, what it was made from, and what it would cost to read what lies below it. Cheap."""
+    """Show one summary, message or file: its text, what it was made from, and what it would cost to read what lies below it. A long text comes in pages; the line "shown" says which part this is and how to continue. Cheap."""
 
     id: Annotated[str, Meta(description='"sum_...", "file_..." or "msg#...", or a reference copied from a message.')]
     token_cap: Annotated[
         int | None,
-        Meta(description="What you could spend: branches are marked as in or over it.", extra_json_schema=_AtLeast1),
+        Meta(
+            description="What you could spend: no more of the text is shown, and branches are marked as in or over it.",
+            extra_json_schema=_AtLeast1,
+        ),
     ] = None
     expand_file: Annotated[bool, Meta(description="Show the content of a file.")] = True
     expand_file_max_bytes: Annotated[
         int, Meta(description="How much of it.", extra_json_schema={"minimum": 1_024, "maximum": 512_000})
     ] = 32_768
     start_line: Annotated[
-        int | None, Meta(description="First line of a file to show.", extra_json_schema=_AtLeast1)
+        int | None, Meta(description="First line of the text to show.", extra_json_schema=_AtLeast1)
     ] = None
     end_line: Annotated[int | None, Meta(description="Last line of it.", extra_json_schema=_AtLeast1)] = None
+    offset: Annotated[
+        int | None,
+        Meta(
+            description="Show the text from this byte on: the offset of a hit in a file, or of the page before.",
+            extra_json_schema={"minimum": 0},
+        ),
+    ] = None
 
 
 class ExpandQuery(Arguments, frozen=True, kw_only=True):

@@ -11,15 +11,15 @@ from xml.sax.saxutils import escape
 from msgspec import Struct
 
 from lossless.engine.asked import order
+from lossless.engine.describe import MOST_HEAD
 from lossless.engine.reading import shown, stamp
 from lossless.engine.routing import Route
 from lossless.errors import LosslessError
-from lossless.model import Answer, Branch, Description, Expansion, Hit, Hits, Share
+from lossless.model import Answer, Branch, Description, Expansion, Hit, Hits, Share, TextPage
 from lossless.tokens import estimate, truncate
 from lossless.tools.arguments import Grep
 
 MOST_CHARACTERS = 40_000
-_MOST_HEAD = 24_000
 _SNIPPET = 200
 _ID_NAMES = {"sum_": "summaryId", "file": "fileId"}
 _CUT = "(truncated, more available)"
@@ -150,14 +150,11 @@ def described(found: Description, budget_source: str) -> ToolOutcome:
 
 
 def _description_text(found: Description) -> str:
-    head, content, ending = found.head, escape(found.content), ""
-    if len(head) > _MOST_HEAD:
-        head = f"{head[: head.rindex(chr(10), 0, _MOST_HEAD)]}\n(the manifest goes on)\ncontent"
-    room = MOST_CHARACTERS - len(head) - 200
-    if len(content) > room:
-        ending = f"\n[Truncated: {room:,} of {len(content):,} characters are shown]"
-        content = content[:room]
-    return f'{head}\n<content trust="untrusted">\n{content}\n</content>{ending}'
+    head = found.head
+    if len(head) > MOST_HEAD + 200:
+        *_, shown, last = head.rsplit("\n", 2)
+        head = f"{head[: head.rindex(chr(10), 0, MOST_HEAD)]}\n(the manifest goes on)\n{shown}\n{last}"
+    return f'{head}\n<content trust="untrusted">\n{escape(found.content)}\n</content>'
 
 
 def _description(found: Description, budget_source: str) -> dict[str, Any]:
@@ -166,6 +163,8 @@ def _description(found: Description, budget_source: str) -> dict[str, Any]:
         "type": found.kind,
         "conversationId": found.conversation,
         "createdAt": _when(found.created_at),
+        "contentTruncated": found.truncated,
+        **_page(found.page),
     }
     if found.summary:
         summary = found.summary
@@ -209,8 +208,15 @@ def _description(found: Description, budget_source: str) -> dict[str, Any]:
         "byteSize": file.bytes,
         "lineCount": file.lines,
         "sha256": file.sha256,
-        "contentTruncated": found.truncated,
     }
+
+
+def _page(page: TextPage | None) -> dict[str, Any]:
+    """Which part of a text is shown, and what to ask for next."""
+    if page is None:
+        return {}
+    part = {"startByte": page.start, "endByte": page.end, "totalBytes": page.size, "totalLines": page.lines}
+    return part | {"nextStartLine": page.next_line, "nextOffset": page.next_offset}
 
 
 def _node(branch: Branch, cap: int) -> dict[str, Any]:

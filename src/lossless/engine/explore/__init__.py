@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from lossless.engine.explore.binary import describe_binary
+from lossless.engine.explore.binary import describe_binary, medium
 from lossless.engine.explore.code import describe_code
 from lossless.engine.explore.configs import describe_toml, describe_yaml
 from lossless.engine.explore.diffs import describe_diff
@@ -18,8 +18,9 @@ from lossless.engine.explore.prose import describe_markdown, describe_text
 from lossless.engine.explore.records import describe_json, describe_jsonl
 from lossless.engine.explore.sql import describe_sql
 from lossless.engine.explore.tables import describe_table
+from lossless.sent import text_in
 
-__all__ = ["Explore", "Kind", "describe_bytes", "explore", "extension", "guess_kind"]
+__all__ = ["Explore", "Kind", "describe_bytes", "explore", "extension", "guess_kind", "medium"]
 
 Explore: TypeAlias = Callable[[str, str | None, str | None], str]
 """What tells of a text, given its name and its media type."""
@@ -38,19 +39,14 @@ def explore(text: str, name: str | None = None, mime: str | None = None) -> str:
 
 def describe_bytes(data: bytes, *, name: str | None = None, mime: str | None = None, explore: Explore = explore) -> str:
     """A summary of a file's bytes: text is explored, anything else is told by its header."""
-    text = _decoded(data)
+    text = _decoded(data, mime)
     return explore(text, name, mime) if text else compose(describe_binary(data, name, mime))
 
 
-def _decoded(data: bytes) -> str:
+def _decoded(data: bytes, mime: str | None) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
-    if data.startswith(b"%PDF-") or b"\0" in data[:8_192]:
-        return ""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return ""
+    return text_in(data, mime) or ""
 
 
 def _facts(text: str, kind: Kind, name: str | None, mime: str | None) -> list[Fact]:

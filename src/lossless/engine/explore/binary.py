@@ -63,6 +63,17 @@ def describe_binary(data: bytes, name: str | None, mime: str | None) -> list[Fac
     return [f"{kind}, {plural(len(data), 'byte')}.", *detail(data)]
 
 
+def medium(data: bytes, mime: str | None) -> str:
+    """Return `image`, `audio`, `video` or `file`, by the first bytes, or else by the media type."""
+    found = _kind(data)
+    word = "image" if found == "icon" else found.rpartition(" ")[2]
+    if word not in ("image", "audio", "video"):
+        word = (
+            (mime or "").partition("/")[0].lower() if found in ("", "Ogg media", "RIFF media", "MP4 media") else "file"
+        )
+    return word if word in ("image", "audio", "video") else "file"
+
+
 def _kind(data: bytes) -> str:
     if data[:4] == b"RIFF":
         return _RIFF.get(data[8:12], "RIFF media")
