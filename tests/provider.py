@@ -17,7 +17,7 @@ import select
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -121,6 +121,8 @@ class Provider:
 
     def __init__(self) -> None:
         self.requests: list[Call] = []
+        self.objects: Callable[[dict[str, Any]], str] = lambda body: ""
+        """What it does not take about a request; empty if nothing. For the faults that only a provider can know of."""
         self._script: list[Play] = [PLAYS["ok"]]
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -200,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         wire = next((wire for suffix, wire in _WIRES.items() if call.path.endswith(suffix)), None)
         if wire is None:
             self.send(404, _openai_error(404, "no such path"))
-        elif wrong := wire.wrong(body):
+        elif wrong := wire.wrong(body) or self.server.provider.objects(body):
             self.send(400, wire.error(400, wrong))
         elif play.status != 200:
             self.send(

@@ -6,7 +6,7 @@ ids, and sending them again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -62,6 +62,7 @@ from lossless.model import (
     Pin,
     Proof,
     Pruning,
+    Rejection,
     Renewed,
     Restored,
     Revision,
@@ -465,6 +466,10 @@ class AsyncConversation:
     async def assemble(self, window: int | None = None, **options: Any) -> Context:
         """As `Conversation.assemble`, with the same options."""
         return await _run(self._chat.assemble, window, **options)
+
+    async def report_rejection(self, error: object, *, request: Mapping[str, Any] | None = None) -> Rejection:
+        """As `Conversation.report_rejection`."""
+        return await _run(self._chat.report_rejection, error, request=request)
 
     async def context(self, at: datetime | str | int | None = None) -> Context:
         return await _run(self._chat.context, at)

@@ -245,7 +245,7 @@ class LeftOut(Struct, frozen=True):
     """`msg#...` or `sum_...`; `older` for whatever lies before the oldest that was looked at."""
     reason: str
     """`budget`: the oldest leave first. `tool result`: a reference stands for it. `tail over budget`: a turn that left.
-    `no call`, `empty`: what no provider would take."""
+    `no call`, `empty`: what no provider would take. `rejected`: what a provider refused (`report_rejection`)."""
     tokens: int
 
 
@@ -264,6 +264,19 @@ class Context(Struct, frozen=True):
     """Where it comes from: `stored`, or `live: ...` and why the host's own messages had to serve."""
     model: str | None = None
     """The model it was assembled for, if the host named it: thinking of others is not sent to it."""
+
+
+class Rejection(Struct, frozen=True):
+    """What is left out of a conversation's requests since a provider refused one."""
+
+    kind: Literal["thinking", "picture", "file", "call", "message"] | None
+    """What the error is about; None if it names nothing that could be left out."""
+    ids: tuple[str, ...]
+    """The messages concerned: `msg#...`, or `live message` for one that is not stored yet. Empty: nothing was changed."""
+    located: bool
+    """False: the error did not say which one, so that all parts of the kind are left out."""
+    text: str
+    """What was done, in a sentence."""
 
 
 class Detached(Struct, frozen=True):

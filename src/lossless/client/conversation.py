@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from lossless import transcripts
 from lossless.client.explorer import explorer
@@ -22,9 +22,9 @@ from lossless.config import Settings
 from lossless.engine import describe as describing
 from lossless.engine import expand as expanding
 from lossless.engine import forget as forgetting
-from lossless.engine import grants, payloads, plan, reading, sessions, view
+from lossless.engine import grants, payloads, plan, reading, rejections, sessions, view
 from lossless.engine import grep as grepping
-from lossless.engine.align import Canonicalize, same_event, without_tags
+from lossless.engine.align import Canonicalize, digest, same_event, without_tags
 from lossless.engine.asked import Mode, Scope, Sort, check
 from lossless.engine.bootstrap import UNREACHABLE, bootstrap
 from lossless.engine.compact import compact
@@ -35,12 +35,12 @@ from lossless.engine.guards import Guards
 from lossless.engine.heartbeats import outside, prune
 from lossless.engine.ingest import Along, Intake, Skip, ingest
 from lossless.engine.listing import stored_file
-from lossless.engine.live import bounded, once
+from lossless.engine.live import INSTRUCTIONS, bounded, once
 from lossless.engine.marks import newest_path
 from lossless.engine.reading import Reader
 from lossless.engine.remake import remake
 from lossless.engine.render import as_pin, may_stand, stands_for
-from lossless.engine.show import Guidance, Showing, show
+from lossless.engine.show import Guidance, Showing, acceptable, show
 from lossless.engine.surgery import dissolve as dissolving
 from lossless.engine.surgery import past
 from lossless.engine.surgery.marks import KINDS, known_kinds
@@ -65,6 +65,7 @@ from lossless.model import (
     Message,
     Operation,
     Pin,
+    Rejection,
     Renewed,
     StoredFile,
     StoredMessage,
@@ -119,6 +120,7 @@ class Conversation:
             redact=lcm._redact,
         )
         self._notes = lcm._notes.setdefault(key, [])
+        self._shown: Context | None = None
 
     def __repr__(self) -> str:
         return f"Conversation({self.key!r})"
@@ -542,16 +544,18 @@ class Conversation:
             row = None if self._hidden else self._row()
             if row is None:
                 why = self._closed_to or "nothing is stored"
-                return bounded(live or (), room, why, prompt_follows=prompt_follows)
+                taken = self._rejections() if live and not self._hidden else rejections.Rejections()
+                held = acceptable(live or (), taken, self._intake.canonicalize)
+                self._shown = bounded(held, room, why, prompt_follows=prompt_follows)
+                return self._shown
             context, note = show(
                 self._store, row, self._showing(row, limits, room, guidance, live, prompt_follows), self._intake.now
             )
-        except Exception as error:
+        except Exception as error:  # whatever failed on our side, a host that holds its messages gets a request
             if live is None:
                 raise
-            why = (
-                "the database does not answer" if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-            )
+            why = f"{type(error).__name__}: {error}"
+            why = "the database does not answer" if isinstance(error, StoreError) else why
             facts = {"conversation": self.key, "error": type(error).__name__}
             self._intake.on_event(Event("assemble.live", str(error) or type(error).__name__, "error", facts))
             return bounded(live, room, why, prompt_follows=prompt_follows)
@@ -560,7 +564,66 @@ class Conversation:
         if len(self._notes) >= _MOST_NOTES:
             with suppress(StoreError):  # they are written along with the next ingest
                 self._remember()
-        return context if model is None else structs.replace(context, model=model)
+        self._shown = context if model is None else structs.replace(context, model=model)
+        return self._shown
+
+    def report_rejection(self, error: object, *, request: Mapping[str, Any] | None = None) -> Rejection:
+        """Leave what a provider refused (an error 400) out of the next requests; the store still holds it.
+
+        `error` is the SDK's exception, the body of the provider's answer, or its text. What it names is found in the request
+        that the exception carries, in `request` (what you sent), or in the last context of this object. If it does not say
+        where the thinking, picture or file is that it refuses, all of that kind are left out.
+        """
+        self._refuse_if_closed()
+        complaint = rejections.read(error, request)
+        context = self._shown or self.assemble(self._last_window())
+        found = rejections.locate(complaint, self._sent(context), context.messages)
+        with self._store.transaction():
+            known = self._rejections(hold=True)
+            new = rejections.added(known, found)
+            if new == known and found.located:
+                # It is left out already and refused all the same: then the whole message is.
+                found = structs.replace(
+                    found, parts=tuple((name, "message") for name, _ in found.parts), kind="message"
+                )
+                new = rejections.added(known, found)
+            changed = new != known
+            if changed:
+                self._store.set_guard(self._rejected, to_builtins(new), self._intake.now())
+        done = rejections.reported(found, changed=changed)
+        self._intake.on_event(
+            Event("context.rejected", done.text, "warning", {"conversation": self.key, "kind": done.kind})
+        )
+        return done
+
+    @property
+    def _rejected(self) -> str:
+        return f"rejected:{self.key}"
+
+    def _rejections(self, *, hold: bool = False) -> rejections.Rejections:
+        return rejections.stored(self._store.guard(self._rejected, hold=hold))
+
+    def _last_window(self) -> int | None:
+        row = self._row()
+        found = [] if row is None else self._store.manifests(row.id, until=None, turn=None, limit=1)
+        return found[0].window_tokens if found else None
+
+    def _sent(self, context: Context) -> list[rejections.Sent]:
+        """The messages of a context: those that are not stored yet, then those that are."""
+        items = [item for item in context.items if isinstance(item, StoredMessage)]
+        known = {id(item.message) for item in items}
+        live = [
+            rejections.Sent("live message", digest(message, self._intake.canonicalize).hex(), (message,))
+            for message in context.messages
+            if id(message) not in known and message.role not in INSTRUCTIONS and stands_for(message) is None
+        ]
+        stored = [
+            rejections.Sent(
+                f"msg#{item.id}", item.digest.hex(), (item.message, self._whole(item.id // SPAN, item.message))
+            )
+            for item in items
+        ]
+        return list({each.digest: each for each in (*live, *stored)}.values())
 
     def _heard(self, live: Sequence[Message] | None) -> Sequence[Message] | None:
         """Return the messages a host holds, each once, less those it skips, as they will be stored."""
@@ -592,6 +655,7 @@ class Conversation:
             live,
             prompt_follows,
             self._intake.session,
+            self._rejections(),
         )
 
     def _remember(self) -> None:

@@ -24,6 +24,7 @@ _DETACHED = {
     "import": "it came in with older history",
 }
 _LEFT = {
+    "rejected": "a provider refused it or a part of it, which is left out",
     "budget": "it did not fit into the budget, and the oldest leave first",
     "tool result": "a reference stands in its place, since the fresh tail alone exceeds the budget",
     "no call": "it is a tool's result whose call is not there, which no provider takes",

@@ -20,6 +20,7 @@ from lossless.engine.copied import own_after
 from lossless.engine.guidance import guidance
 from lossless.engine.ingest import list_start
 from lossless.engine.plan import Limits
+from lossless.engine.rejections import Rejections, applied
 from lossless.engine.render import stands_for
 from lossless.model import Context, LeftOut, Message, StoredMessage, Summary
 from lossless.store.base import ConversationRow, NewManifest, Store
@@ -42,6 +43,8 @@ class Showing(Struct, frozen=True):
     live: Sequence[Message] | None = None
     prompt_follows: bool = False
     session: str | None = None
+    rejections: Rejections = Rejections()
+    """What a provider refused: it is left out."""
 
 
 def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int]) -> tuple[Context, NewManifest]:
@@ -50,16 +53,22 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
     head = [*_guidance(how.guidance), *view.pin_entries(store, row.key)]
     unsaved = [] if how.live is None else _unsaved(store, row, how.live, how.canonicalize, how.session)
     if how.live is not None and (why := _must_be_live(row, found.entries, unsaved, how.live)):
-        context = lives.bounded(how.live, how.room, why, prompt_follows=how.prompt_follows)
+        context = lives.bounded(
+            acceptable(how.live, how.rejections, how.canonicalize), how.room, why, prompt_follows=how.prompt_follows
+        )
         made = Assembly(context, [], 0)
     else:
         body = [*_dressed(_running(found.entries, how), how), *lives.as_entries(unsaved)]
+        refused = _withhold(body, how)
         made = assemble(head, body, fresh=found.fresh, budget=how.room)
         if found.older:
             older = LeftOut("older", "budget", found.older)
             made = structs.replace(
                 made, context=structs.replace(made.context, left_out=(older, *made.context.left_out))
             )
+        if refused:
+            left = (*made.context.left_out, *refused)
+            made = structs.replace(made, context=structs.replace(made.context, left_out=left))
     note = view.manifest(
         made.kept,
         made.fresh,
@@ -106,6 +115,34 @@ def _dressed(entries: list[Entry], how: Showing) -> list[Entry]:
                 entries[at] = structs.replace(entries[at], message=message, tokens=tokens)
             break
     return entries
+
+
+def _withhold(entries: list[Entry], how: Showing) -> list[LeftOut]:
+    """Take what a provider refused out of the entries; what was left out."""
+    if how.rejections == Rejections():
+        return []
+    left: list[LeftOut] = []
+    for at, entry in enumerate(entries):
+        if entry.summary is not None:
+            continue
+        item = entry.item
+        mark = item.digest if isinstance(item, StoredMessage) else digest(entry.message, how.canonicalize)
+        shown = applied(how.rejections, mark.hex(), entry.message)
+        if shown is not entry.message:
+            # Without parts a message says nothing, and is not sent: those behind it keep their places.
+            message = shown or structs.replace(entry.message, parts=(), extra={})
+            tokens = message_tokens(message) if shown else 0
+            entries[at] = structs.replace(entry, message=message, tokens=tokens)
+            left.append(LeftOut(entry.name, "rejected", max(0, entry.tokens - tokens)))
+    return left
+
+
+def acceptable(live: Sequence[Message], rejections: Rejections, canonicalize: Canonicalize) -> list[Message]:
+    """Return the messages a host holds without what a provider refused of them."""
+    if rejections == Rejections():
+        return list(live)
+    shown = (applied(rejections, digest(message, canonicalize).hex(), message) for message in live)
+    return [message for message in shown if message is not None]
 
 
 def _opens_turn(entry: Entry) -> bool:
