@@ -93,6 +93,8 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "summary_timeout_ms": 60_000,
         "summary_max_overage_factor": 3.0,
         "fallback_providers": (),
+        "max_calls_per_day": 2000,
+        "providers": (),
         "fallback_max_tokens": 512,
         "custom_instructions": "",
         "prompt_dir": None,
@@ -194,6 +196,8 @@ def test_every_setting_can_be_written_in_every_source(toml: Path) -> None:
                 value = "/a" if setting.type == "path" else value
             case tuple() if setting.name == "context_threshold_overrides":
                 value = '[{"model": "a", "context_threshold": 0.5}]'
+            case tuple() if setting.name == "providers":
+                value = '{"a": {"base_url": "http://h", "headers": {"X": "y"}}}'
             case tuple():
                 value = "a/b" if setting.name == "fallback_providers" else "a"
             case bool():
@@ -439,8 +443,9 @@ def test_a_mistake_in_the_environment_is_named(environment: dict[str, str], told
         ("freshTialCount = 1", "lcm.toml: freshTialCount is not a setting. Did you mean fresh_tail_count?"),
         ("[lcm]\nenabled = true", "lcm.toml: lcm is not a setting."),
         (
-            "[providers.anthropic]\napi_key_env = 'X'",
-            "lcm.toml: providers is not a setting yet; the name is kept for a later version.",
+            "[providers.anthropic]\napi_key = 'X'",
+            "lcm.toml: providers.anthropic.api_key is not part of a provider: a key does not belong into a file. "
+            "Name api_key_env or api_key_cmd.",
         ),
         ('fresh_tail_count = "5"', 'lcm.toml: fresh_tail_count: "5" is not a whole number.'),
         ("fresh_tail_count = 5.0", "lcm.toml: fresh_tail_count: 5.0 is not a whole number."),

@@ -44,7 +44,7 @@ def test_the_tables_of_the_settings_say_what_the_settings_are() -> None:
 def test_every_example_of_the_guide_is_a_configuration(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "how-to" / "configure.md").read_text("utf-8")
     examples = re.findall(r"```toml\n(.*?)```", guide, re.S)
-    assert len(examples) == 8
+    assert len(examples) == 9
     for example in examples:
         (tmp_path / "lcm.toml").write_text(example)
         assert config.resolve(environment={}, file=tmp_path / "lcm.toml").warnings == ()

@@ -22,10 +22,11 @@ from urllib.parse import unquote
 
 from msgspec import Meta, Struct, field, inspect, json
 from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, Metadata, StrType, UnionType, VarTupleType
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
-from lossless import rules
+from lossless import providers, rules
 from lossless.errors import ConfigError, SettingNotFound
+from lossless.providers import Provider
 from lossless.rules import ThresholdRule as ThresholdRule
 
 AtLeast1: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -141,6 +142,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     summary_base_url: Annotated[
         Address | None, "The address of the summary model's API; when not set, the provider's own."
     ] = None
+    providers: Annotated[
+        tuple[Provider, ...],
+        "Tables `[providers.NAME]` in `lcm.toml`: the address of a provider and where its key comes from (`base_url`, "
+        "`api_key_env`, `api_key_cmd` or `api_key_openclaw`, `headers`, `api`); in a variable, a JSON object.",
+    ] = ()
     summary_timeout_ms: Annotated[AtLeast1, "How long one call for a summary may take, in milliseconds."] = 60_000
     summary_max_overage_factor: Annotated[
         Annotated[float, Meta(ge=1)], "How many times its target a summary may measure before it is cut."
@@ -221,6 +227,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         path = Path(self.database)
         return path.with_name(f"{path.stem}-files")
 
+    def provider(self, name: str) -> Provider | None:
+        """Return the table of a provider, if there is one."""
+        return next((each for each in self.providers if each.name == name), None)
+
     @property
     def bootstrap_budget(self) -> int:
         """How many tokens of an earlier history a new conversation begins with."""
@@ -251,6 +261,8 @@ class Setting(Struct, frozen=True):
             return "path"
         if self.name == "context_threshold_overrides":
             return "list of rules"
+        if self.name == "providers":
+            return "tables"
         names = {BoolType: "true or false", IntType: "whole number", FloatType: "number", LiteralType: "choice"}
         return (names | {VarTupleType: "list"}).get(type(_base(self.schema)), "text")
 
@@ -260,6 +272,8 @@ class Setting(Struct, frozen=True):
 
     def accept(self, value: object, *, base: str = "") -> Any:
         """The value as `Settings` keeps it, a relative path taken from `base`; a ValueError tells why it is none."""
+        if self.name == "providers":
+            return providers.read(value, _accept)
         value = _accept(self.schema, _listed(value) if self.name == "redact" else value)
         if isinstance(value, str) and self.name in _PATHS and is_file(value):
             return os.path.join(base, os.path.expanduser(value))
@@ -568,8 +582,6 @@ class _Found(Struct):
         label = f"{where}: {_printable(written)}"
         if _ELSEWHERE.match(name):
             self.warnings.append(f"{label} is known from other versions of LCM and has no effect here.")
-        elif name == "providers":
-            self.problems.append(f"{label} is not a setting yet; the name is kept for a later version.")
         else:
             meant = _spellings().get(_nearest(name, _spellings()), "")
             if meant and where == "environment":
@@ -772,9 +784,20 @@ def hidden(value: object) -> object:
         case list() | tuple():
             return type(value)(map(hidden, value))
         case dict():
-            return {name: hidden(each) for name, each in value.items()}
+            # A header may well hold a key.
+            return {
+                name: dict.fromkeys(each, "***") if _is_headers(name, each) else hidden(each)
+                for name, each in value.items()
+            }
+        case Provider():
+            command = None if value.api_key_cmd is None else redact_url(value.api_key_cmd)
+            return replace(value, headers=dict.fromkeys(value.headers, "***"), api_key_cmd=command)
         case _:
             return value
+
+
+def _is_headers(name: object, value: object) -> bool:
+    return name == "headers" and isinstance(value, dict)
 
 
 def _shown(value: object) -> str:

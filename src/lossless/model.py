@@ -227,6 +227,8 @@ class SummaryRequest(Struct, frozen=True):
     max_tokens: int
     previous: str | None = None
     aggressive: bool = False
+    temperature: float | None = None
+    """The temperature to ask with; None for the model's own."""
     timeout: float | None = None
     """How many seconds there are for a reply, if fewer than the summariser would wait."""
 

@@ -102,8 +102,22 @@ def explain(name: str) -> None:
         "line": f"{setting.name} = {_example(setting, told['effective'])}",
         **told,
     }
+    if setting.name in _MODELS:
+        data["credentials"] = list(_credentials(setting.name, loaded.settings))
     _remark(loaded.problems)
     answer(data, _explanation(setting, data))
+
+
+_MODELS = ("summary_model", "fallback_providers", "expansion_model", "large_file_summary_model", "providers")
+
+
+def _credentials(name: str, given: Settings) -> Iterator[dict[str, str]]:
+    """Where the key of each model comes from and where it is sent; never the key."""
+    from lossless.client.checking import credentials
+
+    for setting, model, source, address in credentials(given):
+        if name in (setting, "providers"):
+            yield {"model": model, "key": source, "address": address}
 
 
 class _Set(Plain):
@@ -195,6 +209,9 @@ def _explanation(setting: Setting, data: dict[str, Any]) -> Iterator[Line]:
     )
     yield f"  default  {_shown(setting.default)}"
     yield f"  values   {setting.range if setting.type == 'choice' else ', '.join(filter(None, (setting.type, setting.range)))}"
+    for each in data.get("credentials", ()):
+        to = f", sent to {each['address']} only" if each["address"] else ""
+        yield f"  key      {each['model']}: {each['key']}{to}"
     yield f"  set it   {data['line']}"
     yield f"           in {settings.config_path()}; `lcm config set {setting.name} VALUE` does it."
     yield f"           {setting.environment} in the environment goes before the file, an argument before both."

@@ -178,6 +178,8 @@ class Lossless(Looking, Tracing):
         moving.refuse_half(store)
         opened = cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
         opened._loaded = loaded
+        if settings.enabled and not read_only:
+            opened._report_keys()
         return opened
 
     def conversation(
@@ -215,7 +217,15 @@ class Lossless(Looking, Tracing):
         """
         from lossless.engine.status import Looking, status
 
-        look = Looking(self._store, self.settings, self._files.root, self._clock(), self._is_closed, self._has_model())
+        look = Looking(
+            self._store,
+            self.settings,
+            self._files.root,
+            self._clock(),
+            self._is_closed,
+            self._has_model(),
+            self._missing_keys(),
+        )
         with self._store.snapshot():
             return status(look, None if conversation is None else self.conversation(conversation)._known())
 
@@ -395,12 +405,38 @@ class Lossless(Looking, Tracing):
             self._on_event(Event("window.assumed", told, "warning"))
         return WINDOW if window is None else window
 
+    def _report_keys(self) -> None:
+        """Report the models that cannot be asked as things are: no key, no address, no package."""
+        try:
+            summarizer = self._summarizer()
+        except InvalidInput as error:
+            report = f"{error} Summaries are written without a model until then."
+            self._on_event(Event("summarizer.unusable", report, "warning"))
+            return
+        found = summarizers.accesses(summarizer)
+        missing = [(name, access) for name, access in found if access.missing]
+        rest = "It is passed over" if len(missing) < len(found) else "Summaries are written without a model"
+        for name, access in missing:
+            report = f"{name}: {access.missing} {access.hint} {rest} until then."
+            self._on_event(Event("summarizer.no_key", report, "warning", {"model": name}))
+        if found and not missing:
+            Guards(self._store, self.settings, "", summarizer.name, self._clock).found_key()
+
+    def _missing_keys(self) -> tuple[str, ...]:
+        if self._store.read_only:  # somebody who only looks need not have the keys of those who write
+            return ()
+        try:
+            found = summarizers.accesses(self._summarizer())
+        except InvalidInput as error:
+            return (str(error),)
+        return tuple(access.missing for _, access in found if access.missing)
+
     def _note_writer(self, key: str, done: Compaction) -> None:
         """Report that summaries are written without the model, and that it is back: once each."""
         if not done.summaries or done.without_model == self._without_model:
             return
         self._without_model, facts = done.without_model, {"conversation": key, "reason": done.without_model}
-        model = self._summarizer().name
+        model = "The model" if self._asked is None else self._asked.name
         if done.without_model:
             report = f"{key}: {model} did not write the summaries ({done.without_model}); the embedded summariser did. "
             report += "They are re-made once the model answers."
@@ -409,7 +445,10 @@ class Lossless(Looking, Tracing):
             self._on_event(Event("summarizer.back", f"{model} writes summaries again.", "info", facts))
 
     def _tries(self) -> int:
-        return 0 if self._summarizer().name == "extractive" else MOST_TRIES
+        try:
+            return 0 if self._summarizer().name == "extractive" else MOST_TRIES
+        except InvalidInput:  # told when the database was opened
+            return 0
 
     def _has_model(self) -> bool:
         """Return whether a model is configured, as far as the settings can be read."""

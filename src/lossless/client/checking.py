@@ -8,9 +8,9 @@ from msgspec import structs
 
 from lossless import summarizers
 from lossless.client.explorer import full_name
-from lossless.config import Settings
+from lossless.config import Settings, redact_url
 from lossless.engine.prompts import Templates
-from lossless.errors import InvalidInput
+from lossless.errors import InvalidInput, SummarizerAuth
 
 _INSTALL = "pip install"
 """How the hint of a model begins whose package is missing: that is no mistake of a setting."""
@@ -44,6 +44,21 @@ def _models(settings: Settings) -> Iterator[tuple[str, str]]:
         except InvalidInput as error:
             if not error.hint.startswith(_INSTALL):
                 yield setting, str(error)
+
+
+def credentials(settings: Settings) -> Iterator[tuple[str, str, str, str]]:
+    """Yield setting, model, where its key comes from and where it goes, for each model that the settings name."""
+    for setting, name in _named(settings):
+        within = settings if settings.summary_model else structs.replace(settings, summary_base_url=None)
+        try:
+            found = summarizers.accesses(summarizers.resolve(name, within, on_event=lambda event: None))
+        except InvalidInput:
+            continue
+        for model, access in found:
+            try:
+                yield setting, model, access.source, redact_url(access.address)
+            except SummarizerAuth as error:  # a file of another program's that cannot be read
+                yield setting, model, error.message, ""
 
 
 def _named(settings: Settings) -> Iterator[tuple[str, str]]:

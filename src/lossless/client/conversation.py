@@ -76,6 +76,7 @@ from lossless.store import jsontext
 from lossless.store.base import SPAN, ConversationRow, DebtRow, FileRow, MessageRow, PinRow, SummaryRow
 from lossless.store.rows import message_of, micros, moment
 from lossless.summarizers import Summarizer
+from lossless.summarizers.base import Unusable
 from lossless.tokens import message_tokens
 
 if TYPE_CHECKING:
@@ -404,7 +405,7 @@ class Conversation:
         if not force and target is None and not self._may_be_due(row, window, observed, model):
             # Most turns end here: what the row says is enough, and nothing else is read for it.
             return Compaction((), tokens, tokens, "below threshold")
-        summarizer, guards = self._asks()
+        summarizer, guards = self._asks(in_background=pause is not None)
         if force:
             guards.lift()
         elif target is None and guards.is_exhausted(row.next_seq, window):
@@ -425,9 +426,15 @@ class Conversation:
         )
         return Job(flow, summarizer, guards, row, window, self._intake.on_event, lcm._note_writer)
 
-    def _asks(self) -> tuple[Summarizer, Guards]:
+    def _asks(self, *, in_background: bool = False) -> tuple[Summarizer, Guards]:
         lcm = self._lcm
-        summarizer = lcm._summarizer()
+        try:
+            summarizer = lcm._summarizer()
+        except InvalidInput as error:
+            if not in_background:
+                raise
+            # Nobody is there to mend the settings, and what is old must not be hidden until somebody is.
+            summarizer = Unusable(str(error))
         return summarizer, Guards(self._store, lcm.settings, self.key, summarizer.name, lcm._clock)
 
     def _pay(self, debt: DebtRow, pause: Callable[[], bool]) -> Compaction:

@@ -198,6 +198,12 @@ class Guards:
             self._write(self._breaker, Breaker())
             self._known = Breaker()
 
+    def found_key(self) -> None:
+        """There is a key, where there was none: forget that."""
+        known = self._read(self._breaker, Breaker)
+        if known.missing:
+            self._write(self._breaker, structs.replace(known, missing=""))
+
     def lift(self) -> None:
         """Forget what holds calls back, as somebody asks for it now; the daily limit stays."""
         for name, state in ((self._spend, Spend()), (self._breaker, Breaker()), (self._stop, Stop())):

@@ -52,6 +52,8 @@ class Looking(Struct, frozen=True):
     """Whether nothing is taken in under a key."""
     has_model: bool = False
     """Whether a model is configured."""
+    missing: tuple[str, ...] = ()
+    """Why models cannot be asked by this process: keys that are not set."""
 
 
 def status(look: Looking, named: ConversationRow | None = None) -> Status:
@@ -202,6 +204,8 @@ def _calls(look: Looking) -> Calls:
             holds.append(Hold("breaker", model, breaker.failures, _moment(breaker.until) if is_open else None))
         elif breaker.missing:
             holds.append(Hold("no key", model, why=breaker.missing))
+    if not any(hold.kind == "no key" for hold in holds):
+        holds += [Hold("no key", "", why=each) for each in look.missing]
     today = daily(look.store)
     if full := today.full_until(now, settings.max_calls_per_day):
         holds.append(Hold("daily limit", f"{settings.max_calls_per_day:,}", until=_moment(full)))

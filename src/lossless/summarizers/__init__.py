@@ -1,7 +1,7 @@
 """Summarisers: a request goes in, a text comes out.
 
 A summariser is named `anthropic/MODEL`, `openai/MODEL`, `provider/model` (any server that speaks OpenAI's
-chat completions, with `summary_base_url`), `command:PROGRAM ARGUMENTS` or `extractive`, or it is a function
+chat completions, at its address in `[providers.NAME]` or `summary_base_url`), `command:PROGRAM ARGUMENTS` or `extractive`, or it is a function
 of one's own. No SDK is imported before its first use.
 """
 
@@ -18,13 +18,15 @@ from msgspec import structs
 
 from lossless.errors import InvalidInput
 from lossless.events import Event, Hook, log
+from lossless.providers import KNOWN
 from lossless.summarizers.base import Awaited, Foreign, Function, Own, Reply, Summarizer
+from lossless.summarizers.credentials import Access
 from lossless.summarizers.fallback import Chain
 
 if TYPE_CHECKING:
     from lossless.config import Settings
 
-__all__ = ["Awaited", "Chain", "Function", "Reply", "Summarizer", "chain", "configured", "resolve"]
+__all__ = ["Awaited", "Chain", "Function", "Reply", "Summarizer", "accesses", "chain", "configured", "resolve"]
 
 
 def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: Hook = log) -> Summarizer:
@@ -122,21 +124,30 @@ def _guess(model: str, settings: Settings) -> str:
 
 def _hosted(name: str, settings: Settings) -> Summarizer:
     provider, _, model = _tidy(name).partition("/")
-    address = _address(provider, settings)
+    address, table = _address(provider, settings), settings.provider(provider)
     timeout = settings.summary_timeout_ms / 1000
     if not (provider and model):
         raise InvalidInput(f'"{name}" is not of the form provider/model.')
-    if provider == "anthropic":
+    access = Access(provider, address, table)
+    if not (address or (table and (table.base_url or table.api_key_openclaw)) or provider in KNOWN):
+        hint = f"Set summary_base_url to that of its API, or base_url under [providers.{provider}]."
+        raise InvalidInput(f"{name} has no address.", hint=hint)
+    if access.api == "anthropic":
         _needs("anthropic")
         from lossless.summarizers.anthropic import Anthropic
 
-        return Anthropic(model, address, timeout)
-    if provider != "openai" and address is None:
-        raise InvalidInput(f"{name} has no address.", hint="Set summary_base_url to that of its API.")
+        return Anthropic(model, address, timeout, provider, table)
     _needs("openai")
     from lossless.summarizers.openai import OpenAI
 
-    return OpenAI(model, provider, address, timeout)
+    return OpenAI(model, provider, address, timeout, table)
+
+
+def accesses(summarizer: Summarizer) -> list[tuple[str, Access]]:
+    """Return the models that a summariser may ask, each with how its provider is reached."""
+    found = [each for part in getattr(summarizer, "candidates", ()) for each in accesses(part)]
+    access = getattr(summarizer, "access", None)
+    return [(summarizer.name, access), *found] if isinstance(access, Access) else found
 
 
 def _address(provider: str, settings: Settings) -> str | None:

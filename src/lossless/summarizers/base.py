@@ -97,6 +97,17 @@ class Foreign(Struct, frozen=True):
         return self.summarizer.ask(request)
 
 
+class Unusable(Struct, frozen=True):
+    """A summariser that the settings name and that cannot be had: every request says why."""
+
+    why: str
+    name: str = "none"
+    counts: ClassVar[bool] = True
+
+    def ask(self, request: SummaryRequest) -> Reply:
+        raise SummarizerAuth(self.why, missing=True)
+
+
 class Awaited(Struct, frozen=True):
     """An async function as a summariser: awaited where there is an event loop, asked through it from any other thread."""
 

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Any, ClassVar
 
 from msgspec import Struct
 
 from lossless.model import SummaryRequest
+from lossless.providers import Provider
 from lossless.summarizers.base import Reply, sending
+from lossless.summarizers.credentials import Access
 from lossless.summarizers.policy import Answer, complete
 from lossless.summarizers.text import well_formed
 
-VARIABLE = "OPENAI_API_KEY"
-
 
 class OpenAI(Struct, frozen=True):
-    """A model of OpenAI's (`provider="openai"`), or of the server at `base_url`, whatever its name.
+    """A model of OpenAI's (`provider="openai"`), or of another provider, at its own address and with its own key.
 
-    The credentials are the SDK's own affair; a server at an address of its own may need none. Each call has a
-    client of its own: a key that was renewed serves from the next call on, and there is nothing to close.
+    A server at an address of its own may need no key. Each call has a client of its own: a key that was renewed serves
+    from the next call on, and there is nothing to close.
     """
 
     model: str
     provider: str = "openai"
     base_url: str | None = None
     timeout: float = 60.0
+    table: Provider | None = None
     counts: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
+
+    @property
+    def access(self) -> Access:
+        return Access(self.provider, self.base_url, self.table)
 
     def ask(self, request: SummaryRequest) -> Reply:
         return complete(self.model, request, partial(self._send, request))
@@ -41,32 +45,45 @@ class OpenAI(Struct, frozen=True):
 
         from lossless.summarizers import sdk
 
-        # A key must not be missing for the SDK; a server that wants a real one answers 401.
-        key = None if self.base_url is None or os.environ.get(VARIABLE) else "none"
+        access = self.access
+        key = access.key()
         with (
-            sdk.translated(self.name, openai, openai.OpenAIError, VARIABLE),
-            sdk.patient(openai, seconds := request.within(self.timeout)) as http,
+            sdk.translated(self.name, openai, openai.OpenAIError, access),
+            sdk.patient(openai, self.timeout, access, key) as http,
             openai.OpenAI(
-                api_key=key, base_url=self.base_url, timeout=seconds, max_retries=0, http_client=http
+                # A key must not be missing for the SDK; where there is none, the header is taken out again.
+                api_key=key.value or "none",
+                base_url=key.address,
+                timeout=self.timeout,
+                max_retries=0,
+                http_client=http,
             ) as client,
         ):
-            reply = self._create(client, _messages(request), limit)
-        return sdk.read(self.name, VARIABLE, reply, _finish)
+            reply = self._create(client, request, limit)
+        return sdk.read(self.name, access, reply, _finish)
 
-    def _create(self, client: Any, messages: list[dict[str, str]], limit: int) -> Any:
-        """One completion. OpenAI's own models take one name for the limit only, older servers the other only."""
+    def _create(self, client: Any, request: SummaryRequest, limit: int) -> Any:
+        """One completion. OpenAI's own models take one name for the limit only, older servers the other only.
+
+        Some take no temperature: then it is left out.
+        """
         import openai
 
         new, old = "max_completion_tokens", "max_tokens"
         first, second = (new, old) if self.provider == "openai" else (old, new)
-        sending()
-        try:
-            return client.chat.completions.create(model=self.model, messages=messages, **{first: limit})
-        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            if error.param != first:
-                raise
-        sending()
-        return client.chat.completions.create(model=self.model, messages=messages, **{second: limit})
+        options: dict[str, Any] = {first: limit}
+        if request.temperature is not None:
+            options["temperature"] = request.temperature
+        while True:
+            sending()
+            try:
+                return client.chat.completions.create(model=self.model, messages=_messages(request), **options)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if error.param not in options or error.param == second:
+                    raise
+                del options[error.param]
+                if error.param == first:
+                    options[second] = limit
 
 
 def _messages(request: SummaryRequest) -> list[dict[str, str]]:
