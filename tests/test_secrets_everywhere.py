@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import re
 import subprocess
@@ -13,10 +15,11 @@ from zipfile import ZipFile, is_zipfile
 import pytest
 from msgspec import structs
 
-from lossless import Conversation, Lossless, Message
+from lossless import Conversation, Lossless, Message, Text, ToolCall
 from lossless.engine.promise import broken
 from lossless.events import Event, log
-from lossless.model import SummaryRequest
+from lossless.model import Opaque, SummaryRequest, ToolResult
+from lossless.tools import tools
 from tests.secrets import GITHUB, GOOGLE, JWT, OPENAI, PASSWORD, PRIVATE_KEY, SLACK
 from tests.test_compaction import SMALL, WINDOW, assert_promise
 from tests.test_forget import DEEP, LARGE, RAW, WORDS, named, raw_bytes
@@ -97,6 +100,9 @@ def lived_in(lcm: Lossless, outside: Path) -> Conversation:
         outside / "session.jsonl", pi_session(), pi("a", None, f"Use {GITHUB}"), pi("b", "a", f"{JWT}", "assistant")
     )
     assert lcm.conversation("transcript").bootstrap(transcript).imported == 2
+    in_names(lcm)
+    session = put(outside / "other.jsonl", {**pi_session(), "id": f"session-{GITHUB}"}, pi("a", None, "hello"))
+    assert lcm.import_(session, apply=True).errors == ()
     with Lossless.open(outside / "open.db", settings=SMALL, summarizer=lambda request: f"It says {GOOGLE}.") as other:
         theirs = other.conversation("imported")
         theirs.ingest([*with_secrets(), *(Message.user(f"{n} " + "some words " * 20) for n in range(60))])
@@ -106,6 +112,34 @@ def lived_in(lcm: Lossless, outside: Path) -> Conversation:
     report = lcm.import_(outside / "archive.zip", apply=True)
     assert (report.errors, report.messages) == ((), 66)
     return chat
+
+
+def in_names(lcm: Lossless) -> None:
+    """Secrets where nobody expects words: in keys, sessions, ids, escapes, base64, and in what a delegate asks for."""
+    chat = lcm.conversation(f"agent:main:{GITHUB}", session=f"session-{OPENAI}")
+    log = base64.b64encode(f"a log\n{SLACK}\n{'nothing ' * 50}".encode()).decode()
+    chat.ingest(
+        [
+            Message("assistant", (ToolCall(f"call-{GOOGLE}", "send", escaped(JWT)),), event_id=f"event-{GITHUB}"),
+            Message("tool", (ToolResult(f"call-{GOOGLE}", (Text(f"data:text/plain;base64,{log}"),)),)),
+            Message("assistant", (Opaque("x", {"stdout": escaped(f"key:\n{GITHUB}")}),), stop=f"refused {OPENAI}"),
+        ]
+    )
+    again = lcm.conversation(f"agent:main:{GITHUB}", session=f"session-{OPENAI}")
+    assert again.ingest([Message.assistant("x", event_id=f"event-{GITHUB}")]).copies <= 1
+    assert len(again.messages()) in (3, 4)
+    assert lcm.show_conversation(f"agent:main:{GITHUB}").conversation.messages == len(again.messages())
+    kit = tools(chat, chat.grant(max_tokens=10_000))
+    kit.call("lcm_grep", {"pattern": f"{'x' * 70} {GITHUB}", "mode": "full_text"})
+    kit.call("lcm_describe", {"id": GITHUB})
+    odd = (Text(5), Text(f"and {GITHUB}"))  # type: ignore[arg-type]  # no text, and stored all the same
+    chat.ingest([Message("user", odd, event_id=GITHUB)])
+    lcm.conversation("agent:helper", parent=f"agent:main:{GITHUB}").ingest([Message.user("hello")])
+    assert len(again._family()) == 2
+
+
+def escaped(text: str) -> str:
+    return json.dumps({"said": text}).replace("-", "\\u002d").replace("_", "\\u005f").replace(".", "\\u002e")
 
 
 def everything(ours: Path, database: str) -> Iterator[tuple[str, bytes]]:
@@ -130,4 +164,12 @@ def _plain(data: bytes) -> bytes:
 
 
 def is_in(secret: str, data: bytes) -> bool:
-    return secret.encode() in data or secret.lower().encode() in data
+    return any(
+        each in data
+        for each in (
+            secret.encode(),
+            secret.lower().encode(),
+            escaped(secret)[10:-2].encode(),
+            *(base64.b64encode(b" " * pad + secret.encode())[4:-4] for pad in range(3)),
+        )
+    )

@@ -8,6 +8,8 @@ import re
 import time
 import uuid
 from hashlib import sha1, sha256
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
@@ -242,8 +244,113 @@ def test_every_text_of_a_message_is_looked_at() -> None:
 
 def test_ids_and_signatures_that_are_no_secrets_stay() -> None:
     parts = (ToolCall("toolu_01A09q90qw90lq917835lq9", "bash", '{"command": "ls"}'), Reasoning("hm", made(300)))
-    message = Message("assistant", parts, event_id=GITHUB)
+    message = Message("assistant", parts, event_id="msg_01A09q90qw90lq917835lq9")
     assert redact(message) == (message, 0)
+
+
+def escaped(text: str, times: int = 1) -> str:
+    """A text inside JSON, inside JSON ..., every sign that may be an escape written as one."""
+    for _ in range(times):
+        text = json.dumps(text)[1:-1].replace("/", "\\/").replace("-", "\\u002d")
+    return text
+
+
+@pytest.mark.parametrize("secret", [ANTHROPIC, GITHUB, WEBHOOK, PRIVATE_KEY, JWT])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_secret_behind_escapes_of_json_has_the_same_placeholder(secret: str, times: int) -> None:
+    plain = PLACEHOLDER.findall(redact.text(f"the key:\n{secret}\n"))
+    assert len(plain) == 1
+    found = redact.text(f'{{"said": "{escaped(f"the key:{chr(10)}{secret}{chr(10)}", times)}"}}')
+    assert PLACEHOLDER.findall(found) == plain
+    json.loads(found)
+    assert redact.text(found) == found
+
+
+def test_only_the_secret_goes_from_between_escapes() -> None:
+    arguments = json.dumps({"command": f'curl "https://x"\n\t# {GITHUB}\nls C:\\new\\users', "count": 3})
+    found = json.loads(redact.text(arguments))
+    assert PLACEHOLDER.sub("*", found["command"]) == 'curl "https://x"\n\t# *\nls C:\\new\\users'
+    for harmless in (r"C:\new\table\users", r"a \u00e9 and \n", "\\" * 99, r"\ud800\udc00"):
+        assert redact.text(harmless) == harmless
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
+def test_a_secret_in_base64_of_a_text_goes_from_the_text(encode: Any) -> None:
+    log = f"a log with ümläuts ?>? and then {GITHUB}\n" + "nothing to see here\n" * 5
+    encoded = encode(log.encode()).decode().strip()
+    for around in ("{}", "see data:text/plain;base64,{} and more", '{{"body": "{}"}}', "base64\n{}\nend"):
+        found = redact.text(around.format(encoded))
+        assert encoded not in found
+        held = [redact_decode(each) for each in re.findall(r"[\w+/=-]{40,}", found)]
+        assert any("[REDACTED:github-token:" in each and "nothing to see here" in each for each in held), found
+        assert redact.text(found) == found
+    assert redact.text(encode(b"nothing to see here, at all, whoever looks").decode()) == (
+        encode(b"nothing to see here, at all, whoever looks").decode()
+    )
+
+
+def redact_decode(text: str) -> str:
+    data = text.translate(str.maketrans("-_", "+/")).rstrip("=")
+    return base64.b64decode(data + "=" * (-len(data) % 4)).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16", "utf-8-sig"])
+def test_a_file_of_words_in_any_encoding_holds_no_secret(encoding: str) -> None:
+    data = f"Größe: {GITHUB} und mehr\n".encode(encoding)
+    kept = redact.data(data)
+    assert PLACEHOLDER.sub("*", kept.decode(encoding)) == "Größe: * und mehr\n"
+    assert redact.data(kept) == kept
+    picture = b"\x89PNG\r\n\0" + GITHUB.encode()
+    assert redact.data(picture) == picture
+
+
+def test_addresses_that_hold_a_text_hold_no_secret() -> None:
+    encoded = base64.b64encode(f"key {GITHUB}".encode()).decode()
+    for url in (f"data:text/plain;base64,{encoded}", f"data:text/plain,key%20{GITHUB.replace('_', '%5F')}"):
+        (part,) = redact(Message("user", (File("text/plain", None, None, url),)))[0].parts
+        assert isinstance(part, File)
+        assert part.url is not None
+        assert part.url != url
+        assert GITHUB not in unquote(part.url)
+        assert encoded not in part.url
+
+
+def test_ids_without_their_secrets_stay_unique_and_pairs_stay_pairs() -> None:
+    def sent(secret: str) -> tuple[Message, Message]:
+        call = Message("assistant", (ToolCall(f"call-{secret}", "ls", "{}"),), event_id=f"{secret}-1")
+        result = Message("tool", (ToolResult(f"call-{secret}", (Text("x"),)),), event_id=f"{secret}-2")
+        return redact(call)[0], redact(result)[0]
+
+    ids, calls = set(), set()
+    for secret in (GITHUB, OAUTH):
+        call, result = sent(secret)
+        assert isinstance(call.parts[0], ToolCall)
+        assert isinstance(result.parts[0], ToolResult)
+        assert call.parts[0].call_id == result.parts[0].call_id
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call.parts[0].call_id)
+        calls.add(call.parts[0].call_id)
+        ids |= {call.event_id, result.event_id}
+        assert secret not in json.dumps(to_builtins([call, result]))
+        assert redact(call) == (call, 0)
+        assert sent(secret) == (call, result)
+    assert (len(ids), len(calls)) == (4, 2)
+
+
+def test_every_field_of_a_message_is_looked_at() -> None:
+    deep: Any = {"key": GITHUB}
+    for _ in range(80):
+        deep = [deep]
+    message = Message(
+        f"role {GITHUB}",
+        (Opaque(f"kind {GITHUB}", {GITHUB: [deep], "password": 4711_2222}), File(f"text/{GITHUB}", None, "aGk=")),
+        stop=f"error: {GITHUB} is not valid",
+        name=GITHUB,
+        event_id=GITHUB,
+    )
+    kept, count = redact(message)
+    assert count >= 7
+    assert GITHUB not in json.dumps(to_builtins(kept))
+    assert "47112222" not in json.dumps(to_builtins(kept))
 
 
 def test_a_secret_over_two_parts_goes_from_both() -> None:

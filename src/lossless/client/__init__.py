@@ -22,7 +22,7 @@ from lossless.engine import describe as describing
 from lossless.engine import expand as expanding
 from lossless.engine import forget as forgetting
 from lossless.engine import gc as collecting
-from lossless.engine import grants, importing, moving, reading
+from lossless.engine import grants, importing, listing, moving, reading
 from lossless.engine import grep as grepping
 from lossless.engine import prune as pruning
 from lossless.engine import summaries as viewing
@@ -199,7 +199,12 @@ class Lossless(Looking, Tracing):
         `canonicalize(role, text)` gives the text as it counts for identity; `skip(message)` keeps what is no message at
         all (a host's own leaks) from being stored.
         """
-        return Conversation(self, checked("key", key), session, canonicalize, skip, parent)
+        if session is not None and self._redact:
+            session = self._redact.identifier(checked("session", session))
+        return Conversation(self, self._stored_key(checked("key", key)), session, canonicalize, skip, parent)
+
+    def _stored_key(self, key: str) -> str:
+        return listing.stored_key(self._store, key, self._redact)
 
     def conversations(self) -> list[ConversationStatus]:
         """All conversations, the newest activity first."""
@@ -593,7 +598,7 @@ class Lossless(Looking, Tracing):
             [checked_path(each) for each in given],
             apply=apply,
             now=int(self._clock() * 1_000_000),
-            key=None if key is None else checked("key", key),
+            key=None if key is None else self._stored_key(checked("key", key)),
             since=read_time("since", since, self.settings.zone),
             limit=limit,
             progress=progress or (lambda path, done, total: None),
@@ -673,6 +678,8 @@ class Lossless(Looking, Tracing):
         """
         from lossless.engine import transplant as grafting
 
+        source = self._stored_key(source) if isinstance(source, str) else source
+        target = self._stored_key(target) if isinstance(target, str) else target
         if not apply:
             return grafting.plan(self._store, source, target, dedupe=dedupe)
         self._refuse_if_closed(target)
@@ -682,7 +689,11 @@ class Lossless(Looking, Tracing):
         return bool(self.conversation(key)._closed_to)
 
     def _refuse_if_closed(self, target: str | int) -> None:
-        row = self._store.conversation_by_id(target) if isinstance(target, int) else self._store.conversation(target)
+        row = (
+            self._store.conversation_by_id(target)
+            if isinstance(target, int)
+            else self._store.conversation(self._stored_key(target))
+        )
         if row is not None:
             self.conversation(row.key)._refuse_if_closed()
 
@@ -710,8 +721,8 @@ class Lossless(Looking, Tracing):
         What stands against it is in `plan.review`, and then nothing is done. Deliberate resets are never merged.
         """
         if not apply:
-            return Applied(merging.plan(self._store, checked("key", key)), "planned")
-        return merging.merge(self._store, checked("key", key), int(self._clock() * 1_000_000))
+            return Applied(merging.plan(self._store, self._stored_key(checked("key", key))), "planned")
+        return merging.merge(self._store, self._stored_key(checked("key", key)), int(self._clock() * 1_000_000))
 
     def history(self, conversation: str | None = None, limit: int = 50) -> list[Operation]:
         """What was done to old data, of all conversations or of the one under a key, the newest first."""
@@ -905,7 +916,7 @@ class Lossless(Looking, Tracing):
         if isinstance(conversation, int):
             found = [self._store.conversation_by_id(conversation)]
         else:
-            found = list(self._store.members(conversation))
+            found = list(self._store.members(self._stored_key(conversation)))
         rows = [row for row in found if row is not None]
         if not rows:
             raise NotFound("conversation", conversation, hint="`lcm conversations list` tells which there are.")

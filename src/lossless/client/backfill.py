@@ -40,7 +40,7 @@ def backfill(lcm: Lossless, paths: Iterable[str | Path], wanted: Wanted) -> tupl
     given = [Path(path) for path in paths]
     if not given and not (wanted.recompact and wanted.key):
         raise InvalidInput("There is nothing to backfill.", hint="Name a transcript, or recompact and a key.")
-    if wanted.transplant_to is not None and lcm._store.conversation(wanted.transplant_to) is None:
+    if wanted.transplant_to is not None and lcm._store.conversation(lcm._stored_key(wanted.transplant_to)) is None:
         raise NotFound("conversation", wanted.transplant_to, hint="Name the key of one that is active.")
     sources = _sources(lcm, given, wanted)
     keys = list(dict.fromkeys(each.key for each in sources if each.key)) or [wanted.key or ""]
@@ -96,7 +96,7 @@ def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, wanted: Want
     store, settings, summarizer = lcm._store, engine.unhurried(lcm.settings), lcm._summarizer()
     if wanted.title is not None:
         with store.transaction():
-            store.set_title(row.id, wanted.title)
+            store.set_title(row.id, lcm._redact.text(wanted.title) if lcm._redact else wanted.title)
     guards = Guards(store, settings, row.key, summarizer.name, lcm._clock)
     guards.lift()
     work = engine.begin(store, row, settings, templates=lcm._templates(), now=lcm._clock, tail=wanted.tail)

@@ -108,7 +108,7 @@ class Conversation:
         self._files = lcm._files
         self._hidden = _hidden(settings, key)
         self._closed_to = self._hidden or _stateless(settings, key)
-        self._parent = _parent(key, parent)
+        self._parent = _parent(key, lcm._stored_key(checked("key", parent)) if isinstance(parent, str) else parent)
         self._intake = Intake(
             key,
             None if session is None else checked("session", session),

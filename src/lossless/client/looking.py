@@ -10,6 +10,7 @@ from lossless.engine import inspecting, listing, plan
 from lossless.engine.files import Files
 from lossless.engine.plan import Limits
 from lossless.engine.reading import Reader
+from lossless.engine.redact import Redactor
 from lossless.model import (
     ListedConversation,
     ListedMessage,
@@ -34,6 +35,7 @@ class Looking:
 
     settings: Settings
     _store: Store
+    _redact: Redactor | None
     _files: Files
     _clock: Callable[[], float]
 
@@ -50,7 +52,7 @@ class Looking:
     def show_conversation(self, conversation: str | int) -> ShownConversation:
         """All there is to know about a conversation, but its words."""
         with self._store.snapshot():
-            row = listing.named(self._store, conversation)
+            row = listing.named(self._store, conversation, self._redact)
             return inspecting.conversation(self._store, row, self._tail_limits(row), int(self._clock() * 1_000_000))
 
     def list_messages(
@@ -73,7 +75,7 @@ class Looking:
         wanted = listing.wanted(roles, after, before, recency, oldest_first, self.settings.zone)
         now = int(self._clock() * 1_000_000)
         with self._store.snapshot():
-            row = listing.named(self._store, conversation)
+            row = listing.named(self._store, conversation, self._redact)
             return listing.messages(
                 self._store, row, wanted, now=now, limit=limit, cursor=cursor, content=include_content
             )
@@ -95,7 +97,7 @@ class Looking:
         `fresh_tail_max_tokens` of the settings bounds either, and the newest message is always there.
         """
         with self._store.snapshot():
-            row = listing.named(self._store, conversation)
+            row = listing.named(self._store, conversation, self._redact)
             return inspecting.tail(self._store, row, self._tail_limits(row), count)
 
     def messages_around(
@@ -108,7 +110,9 @@ class Looking:
     def list_files(self, conversation: str | int, *, limit: int = 50, cursor: str | None = None) -> Listing[StoredFile]:
         """The large contents of a conversation, the newest first."""
         with self._store.snapshot():
-            return listing.files(self._store, listing.named(self._store, conversation), limit=limit, cursor=cursor)
+            return listing.files(
+                self._store, listing.named(self._store, conversation, self._redact), limit=limit, cursor=cursor
+            )
 
     def show_file(self, id: str, conversation: str | int | None = None) -> ShownFile:
         """What is known of a file, which conversations have it, and which messages refer to it."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from lossless.config import Settings
 from lossless.engine import listing, summaries
 from lossless.engine.nearest import nearest
+from lossless.engine.redact import Redactor
 from lossless.engine.summaries import Kind
 from lossless.engine.tree import LINES, tree
 from lossless.errors import NotFound
@@ -20,6 +21,7 @@ class Tracing:
 
     settings: Settings
     _store: Store
+    _redact: Redactor | None
     _clock: Callable[[], float]
 
     def list_summaries(
@@ -39,7 +41,7 @@ class Tracing:
 
         Times are those of the newest message below: from `after` on, or of the last `recency`, and before `before`.
         """
-        row = listing.named(self._store, conversation)
+        row = listing.named(self._store, conversation, self._redact)
         return summaries.page(
             self._store,
             row,
@@ -70,7 +72,7 @@ class Tracing:
         `depth` is how many levels below are told, `limit` about how many entries; `hidden` of an entry is how many summaries
         below it are not. With `everything`, what left the context is told as well.
         """
-        row = None if conversation is None else listing.named(self._store, conversation)
+        row = None if conversation is None else listing.named(self._store, conversation, self._redact)
         if root is not None:
             home, summary = summaries.named(self._store, root)
             if row is not None and row.id != home.id:

@@ -163,7 +163,7 @@ def _bootstrap(
         return Bootstrapped(_EMPTY)
     mark = found[1] if found else Mark()
     goes = goes_on(mark, path, stat.st_size)
-    header = header_of(mark, intake.key) if goes else header or recognise(path, format)
+    header = header_of(mark, intake.key) if goes else intake.without_secrets(header or recognise(path, format))
     job = _Job(
         store,
         files,

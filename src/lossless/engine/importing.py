@@ -184,6 +184,7 @@ def transcript(
     if closed := door.closed(key):
         return ImportedSource(str(path), "skipped", header.format, key, reason=closed)
     intake = door.intake(key, None)
+    key, header = intake.key, intake.without_secrets(header)
     if not apply:
         done = foresee(door.store, intake, Transcript(path, header), found.stat, door.budget)
         return _told(path, header, key, done, "would-import")

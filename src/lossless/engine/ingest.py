@@ -31,10 +31,11 @@ from lossless.tokens import estimate_bytes, message_tokens
 
 if TYPE_CHECKING:
     from lossless.engine.explore import Explore
+    from lossless.engine.redact import Redactor
+    from lossless.transcripts.base import Header
 
 Skip: TypeAlias = Callable[[Message], bool]
 Along: TypeAlias = Callable[[ConversationRow], None]
-Redact: TypeAlias = Callable[[Message], tuple[Message, int]]
 """A message without its secrets, and how many there were."""
 
 SHOWN = frozenset({"user", "assistant", "system", "developer", "tool"})
@@ -67,7 +68,14 @@ class Intake(Struct, frozen=True):
     """Whether nothing may be stored under a key."""
     followed: bool = False
     """Whether a transcript is there that tells what is delivered as well."""
-    redact: Redact | None = None
+    redact: Redactor | None = None
+
+    def without_secrets(self, header: Header) -> Header:
+        """What a transcript says about itself, as it is stored."""
+        if self.redact is None:
+            return header
+        named = {name: getattr(header, name) for name in ("session", "key", "parent_session", "parent_key")}
+        return structs.replace(header, **{name: self.redact.identifier(it) for name, it in named.items() if it})
 
     def cleaned(self, message: Message) -> Message:
         """The message as it is stored, and as it counts for identity."""

@@ -12,6 +12,7 @@ from msgspec.structs import astuple
 from lossless.engine import cursor as cursors
 from lossless.engine.cursor import Number
 from lossless.engine.reading import words
+from lossless.engine.redact import Redactor
 from lossless.engine.reference import message_id
 from lossless.engine.source import file_ids
 from lossless.engine.times import read_time
@@ -70,9 +71,17 @@ def wanted(
     )
 
 
-def named(store: Store, conversation: str | int) -> ConversationRow:
+def stored_key(store: Store, key: str, redact: Redactor | None) -> str:
+    """Return the key as it is stored: without secrets, unless it was there before somebody asked for that."""
+    hidden = key if redact is None else redact.identifier(key)
+    return key if hidden == key or store.members(key) else hidden
+
+
+def named(store: Store, conversation: str | int, redact: Redactor | None = None) -> ConversationRow:
     """The conversation of a key (the active one, else the newest under it) or of an id, written as 12 or "#12"."""
     row = None
+    if isinstance(conversation, str) and jsontext.is_clean(conversation):
+        conversation = stored_key(store, conversation, redact)
     if isinstance(conversation, str) and jsontext.is_clean(conversation):
         row = next(iter(store.members(conversation)), None)
         number = conversation.removeprefix("#")

@@ -2,7 +2,8 @@
 
 A placeholder is `[REDACTED:<kind>:<8 hex>]`. Its digits are a keyed hash of the secret: the same secret has the same
 placeholder wherever it is met under one key, and whoever lacks the key cannot try candidates against it. What was redacted is
-left as it is when it is redacted again, so that a message which is sent twice is the same message twice.
+left as it is when it is redacted again, so that a message which is sent twice is the same message twice. Secrets are also
+found behind the escapes of JSON and in base64 of text. An id that holds a secret becomes another that is as unique.
 
 Everything is found in time linear in the text (RE2, or one walk by hand).
 """
@@ -10,7 +11,6 @@ Everything is found in time linear in the text (RE2, or one walk by hand).
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import re
 from bisect import bisect_right
@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote, unquote
 
 from msgspec import structs
 
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.search import regex
+from lossless.store import jsontext
 
 if TYPE_CHECKING:
     import re2
@@ -32,11 +34,12 @@ ON = "on"
 OWN = "custom"
 """The kind of what a pattern of one's own finds."""
 _DIGITS = 8
+_ROLES = frozenset({"user", "assistant", "system", "tool"})
 _PLACEHOLDER = "[REDACTED:"
 _REDACTED = re.compile(r"\[REDACTED:[a-z-]+:[0-9a-f]{8}\]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DEPTH = 64
-"""Deeper values are left as they are: no wire format nests so deep."""
+"""Deeper values are looked at as JSON text: no wire format nests so deep."""
 
 P = TypeVar("P", bound=Part)
 Accept: TypeAlias = Callable[[str], bool]
@@ -50,6 +53,8 @@ class Span(NamedTuple):
     kind: str
     quote: str = ""
     """What has to stand around a placeholder, for JSON to stay JSON."""
+    text: str = ""
+    """What stands in its place, if not a placeholder: base64 of a text without its secrets."""
 
 
 # What any secret has somewhere: most texts hold none of it, and are looked at once.
@@ -115,6 +120,17 @@ _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{32}")
 _BESIDE = 300
 """How far from an AWS id its secret may stand."""
 _RUN = re.compile(r"[A-Za-z0-9/+]+")
+_ESCAPE = re.compile(r"""\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])""")
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HIDING = r"\\(?:u00[2-7]|/)"
+"""Escapes that stand for what a secret is made of."""
+_SPACES = re.compile(r"\\[bfnrt]")
+_MOST_ESCAPES = 3
+"""So often JSON may stand in JSON."""
+_LONG = r"[\w+/-]{24}"
+_BASE64 = re.compile(r"[\w+/-]{24,}(?:\r?\n[\w+/-]+)*={0,2}", re.ASCII)
+_BINARY_SIGN = 8_192
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @cache
@@ -147,20 +163,108 @@ class Redactor:
         """The text without its secrets."""
         return _Walk(self).text(text)
 
+    def identifier(self, name: str) -> str:
+        """A key, a session or an event id without its secrets, as unique as it was."""
+        redacted = self.text(name)
+        return name if redacted == name else f"{redacted}~{self._digest(name)[:16]}"
+
+    def call_id(self, call_id: str) -> str:
+        """The id of a tool call without its secrets, in letters that every provider takes: the same for call and result."""
+        return f"redacted-{self._digest(call_id)[:24]}" if self.spans(call_id) else call_id
+
     def data(self, data: bytes) -> bytes:
         """The bytes without their secrets, if they are text."""
         return _Walk(self).data(data)
 
     def placeholder(self, secret: str, span: Span) -> str:
-        digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
-        return f"{span.quote}{_PLACEHOLDER}{span.kind}:{digest.hex()[:_DIGITS]}]{span.quote}"
+        for _ in range(_MOST_ESCAPES):
+            secret = _ESCAPE.sub(_resolved, secret)
+        return f"{span.quote}{_PLACEHOLDER}{span.kind}:{self._digest(secret)[:_DIGITS]}]{span.quote}"
+
+    def _digest(self, text: str) -> str:
+        return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
 
     def spans(self, text: str) -> list[Span]:
         """Where secrets stand in a text, in order, none over another."""
         text = _SURROGATE.sub("\ufffd", text) if not text.isascii() else text  # RE2 cannot read half a character
+        found = self._plain(text)
+        if "\\" in text:
+            if self._own or _compiled(_HIDING).search(text):
+                found += self._behind_escapes(text, _MOST_ESCAPES)
+            elif _compiled(_SIGNS).search(text):
+                # Words that only follow an escape: as far apart as they were, nothing has to be placed again.
+                found += _built_in(_SPACES.sub("  ", text))
+        return _apart(_beyond_placeholders(text, found)) if found else []
+
+    def _plain(self, text: str) -> list[Span]:
         found = list(_built_in(text)) if _compiled(_SIGNS).search(text) else []
         found += [Span(start, end, OWN) for pattern in self._own for start, end in pattern.spans(text) if end > start]
-        return _apart(_beyond_placeholders(text, found)) if found else []
+        return [*found, *self._in_base64(text)] if _compiled(_LONG).search(text) else found
+
+    def _behind_escapes(self, text: str, levels: int) -> list[Span]:
+        """What is a secret once the escapes of JSON are resolved."""
+        if not levels:
+            return []
+        plain = _SURROGATE.sub("\ufffd", _ESCAPE.sub(_resolved, text))
+        if plain == text:
+            return []
+        found = [*self._plain(plain), *self._behind_escapes(plain, levels - 1)]
+        place = _places(text) if found else int
+        return [span._replace(start=place(span.start), end=place(span.end), quote="") for span in found]
+
+    def _in_base64(self, text: str) -> Iterator[Span]:
+        """Base64 of texts that hold secrets."""
+        for run in _BASE64.finditer(text):
+            whole = self._recoded(run[0])
+            if whole is not None:
+                yield Span(*run.span(), "base64", text=whole)
+            elif "\n" in run[0]:
+                for line in re.finditer(r"[^\r\n]{24,}", run[0]):
+                    if (recoded := self._recoded(line[0])) is not None:
+                        yield Span(run.start() + line.start(), run.start() + line.end(), "base64", text=recoded)
+
+    def _recoded(self, encoded: str) -> str | None:
+        """Base64 of a text without its secrets; None if it is no text, or holds none."""
+        held = _decoded(encoded)
+        kept = held if held is None else self.data(held)
+        if held is None or kept is None or kept == held:
+            return None
+        is_safe = "-" in encoded or "_" in encoded
+        return (base64.urlsafe_b64encode(kept) if is_safe else base64.b64encode(kept)).decode()
+
+
+def _resolved(escape: re.Match[str]) -> str:
+    """The character that an escape of JSON stands for."""
+    sign = escape[0][1:]
+    return chr(int(sign[1:], 16)) if len(sign) > 1 else _ESCAPED.get(sign, sign)
+
+
+def _places(text: str) -> Callable[[int], int]:
+    """Where in a text each character stands once its escapes are resolved."""
+    resolved, written = [0], [0]
+    for escape in _ESCAPE.finditer(text):
+        at = resolved[-1] + escape.start() - written[-1]
+        resolved += (at, at + 1)
+        written += escape.span()
+
+    def place(at: int) -> int:
+        nth = bisect_right(resolved, at) - 1
+        return written[nth] + at - resolved[nth]
+
+    return place
+
+
+def _decoded(encoded: str) -> bytes | None:
+    """The bytes of base64 of either alphabet, over lines or not, with or without its padding."""
+    joined = "".join(encoded.split()).rstrip("=")
+    try:
+        standard = joined.encode("ascii").translate(_STANDARD)
+        return base64.b64decode(standard + b"=" * (-len(standard) % 4), validate=True)
+    except ValueError:  # binascii.Error is one
+        return None
+
+
+_STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 def _built_in(text: str) -> Iterator[Span]:
@@ -243,7 +347,11 @@ def _apart(found: list[Span]) -> list[Span]:
     kept: list[Span] = []
     for span in sorted(found, key=lambda each: (each.start, -each.end)):
         if kept and span.start < kept[-1].end:
-            kept[-1] = kept[-1]._replace(end=max(kept[-1].end, span.end))
+            last = kept[-1]
+            is_longer = span.end > last.end
+            kept[-1] = last._replace(
+                end=max(last.end, span.end), quote=last.quote or span.quote, text="" if is_longer else last.text
+            )
         else:
             kept.append(span)
     return kept
@@ -257,20 +365,39 @@ class _Walk:
         self.count = 0
 
     def message(self, message: Message) -> Message:
-        parts = self._parts(message.parts)
-        name = self._maybe(message.name)
-        extra = self._value(message.extra) if message.extra else message.extra
-        return structs.replace(message, parts=parts, name=name, extra=extra) if self.count else message
+        told: dict[str, Any] = {
+            "role": message.role if message.role in _ROLES else self.text(message.role),
+            "parts": self._parts(message.parts),
+            "name": self._maybe(message.name),
+            "event_id": self._id(message.event_id, self._redactor.identifier),
+            "stop": self._maybe(message.stop),
+            "extra": self._value(message.extra) if message.extra else message.extra,
+        }
+        return structs.replace(message, **told) if self.count else message
+
+    def _id(self, name: str | None, redacted: Callable[[str], str]) -> str | None:
+        if not name:
+            return name
+        other = redacted(name)
+        self.count += other != name
+        return other
 
     def text(self, text: str) -> str:
         return self._texts([text])[0] if text else text
 
     def data(self, data: bytes) -> bytes:
+        if data.startswith(_UTF_16):
+            encoding, errors = "utf-16", "surrogatepass"
+        elif b"\0" in data[:_BINARY_SIGN]:
+            return data
+        else:
+            encoding, errors = "utf-8", "surrogateescape"  # words in another encoding are found all the same
         try:
-            words = data.decode()
+            words = data.decode(encoding, errors)
         except UnicodeDecodeError:
             return data
-        return self.text(words).encode()
+        kept = self.text(words)
+        return data if kept == words else kept.encode(encoding, errors)
 
     def _maybe(self, text: str | None) -> str | None:
         return self.text(text) if text else text
@@ -294,7 +421,8 @@ class _Walk:
             for span in spans:
                 if span.start < end and span.end > start:
                     pieces.append(whole[at : max(at, span.start)])
-                    pieces.append(self._redactor.placeholder(whole[span.start : span.end], span))
+                    secret = whole[span.start : span.end]
+                    pieces.append(span.text or self._redactor.placeholder(secret, span))
                     at = min(span.end, end)
             yield "".join([*pieces, whole[at:end]])
             start = end
@@ -321,14 +449,27 @@ class _Walk:
                 said = self.text(text)
                 # A signature is for the very words, and a provider refuses it for others.
                 told = {"text": said, "signature": signature if said == text else None}
-            case ToolCall(_, name, arguments):
-                told = {"name": self.text(name), "arguments": self.text(arguments)}
-            case ToolResult(_, inner, name):
-                told = {"parts": self._parts(inner), "name": self._maybe(name)}
-            case File(_, name, data, url):
-                told = {"name": self._maybe(name), "data": self._encoded(data), "url": self._maybe(url)}
-            case Opaque(_, data):
-                told = {"data": self._value(data)}
+            case ToolCall(call_id, name, arguments):
+                told = {
+                    "call_id": self._id(call_id, self._redactor.call_id),
+                    "name": self.text(name),
+                    "arguments": self.text(arguments),
+                }
+            case ToolResult(call_id, inner, name):
+                told = {
+                    "call_id": self._id(call_id, self._redactor.call_id),
+                    "parts": self._parts(inner),
+                    "name": self._maybe(name),
+                }
+            case File(mime, name, data, url):
+                told = {
+                    "mime": self._maybe(mime),
+                    "name": self._maybe(name),
+                    "data": self._encoded(data),
+                    "url": self._url(url),
+                }
+            case Opaque(kind, data):
+                told = {"kind": self.text(kind), "data": self._value(data)}
         return structs.replace(part, **told, extra=self._extra(part))
 
     def _extra(self, part: Part) -> dict[str, Any]:
@@ -337,12 +478,20 @@ class _Walk:
 
     def _encoded(self, data: str | None) -> str | None:
         """Base64 of a text, without the secrets in the text."""
-        try:
-            held = base64.b64decode(data or "", validate=True)
-        except (binascii.Error, ValueError):
+        held = _decoded(data) if data else None
+        if held is None:
             return self._maybe(data)
         kept = self.data(held)
         return data if kept == held else base64.b64encode(kept).decode()
+
+    def _url(self, url: str | None) -> str | None:
+        """An address; a text that it holds itself may be percent-encoded."""
+        head, comma, held = (url or "").partition(",")
+        if not comma or not head.lower().startswith("data:") or head.lower().endswith(";base64"):
+            return self._maybe(url)
+        words = unquote(held, errors="surrogateescape")
+        kept = self.text(words)
+        return url if kept == words else f"{head},{quote(kept, errors='surrogateescape')}"
 
     def _value(self, value: Any, depth: int = _DEPTH) -> Any:
         """A JSON value; what stands under the name of a secret is one, whatever it looks like."""
@@ -353,6 +502,8 @@ class _Walk:
                 return {self._key(key): self._entry(key, each, depth - 1) for key, each in value.items()}
             case list() if depth:
                 return [self._value(each, depth - 1) for each in value]
+            case dict() | list():
+                return jsontext.loads(self.text(jsontext.dumps(value)))
             case _:
                 return value
 
@@ -362,7 +513,8 @@ class _Walk:
     def _entry(self, key: Any, value: Any, depth: int) -> Any:
         told = self._value(value, depth)
         is_named = isinstance(key, str) and _SECRET_NAME.fullmatch(key) is not None
-        if is_named and isinstance(value, str) and told == value and _is_password(key, value):
+        is_one = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if is_named and is_one and told == value and _is_password(key, str(value)):
             self.count += 1
-            return self._redactor.placeholder(value, Span(0, len(value), "password"))
+            return self._redactor.placeholder(str(value), Span(0, 0, "password"))
         return told

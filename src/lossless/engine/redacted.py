@@ -35,7 +35,15 @@ class RedactedSource:
 
     def _history(self, history: History) -> History:
         pins = tuple(structs.replace(pin, text=self._redact.text(pin.text)) for pin in history.pins)
-        return structs.replace(history, title=self._maybe(history.title), pins=pins)
+        sessions = tuple(structs.replace(each, id=self._redact.identifier(each.id)) for each in history.sessions)
+        return structs.replace(
+            history,
+            key=self._redact.identifier(history.key),
+            session=None if history.session is None else self._redact.identifier(history.session),
+            sessions=sessions,
+            title=self._maybe(history.title),
+            pins=pins,
+        )
 
     def _maybe(self, text: str | None) -> str | None:
         return self._redact.text(text) if text else text
@@ -46,7 +54,11 @@ class RedactedSource:
             contents = {file.ref: file.data for file in self._source.files(history)}
         for past in self._source.messages(history, after=after):
             copies = tuple(structs.replace(each, **self._told(each, contents)) for each in past.copies)
-            yield structs.replace(past, **self._told(past, contents), copies=copies)
+            told = self._told(past, contents)
+            aliases = tuple(map(self._redact.identifier, past.aliases))
+            is_renamed = told["message"].event_id != past.message.event_id
+            event_key = None if is_renamed or past.event_key is None else self._redact.identifier(past.event_key)
+            yield structs.replace(past, **told, copies=copies, aliases=aliases, event_key=event_key)
 
     def _told(self, past: PastMessage | PastCopy, contents: Mapping[str, bytes | None]) -> dict[str, Any]:
         """The message, and the digest by which it will be known again: that of all its words, as they are stored now."""

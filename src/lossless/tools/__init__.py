@@ -112,6 +112,11 @@ class Tools:
             )
         return scope
 
+    def _ledger(self, asked: str) -> str:
+        """The beginning of what was asked for, as it stands in a ledger."""
+        redact = self._lcm._redact
+        return (asked if redact is None else redact.text(asked))[:80]
+
     def _metered(self, verb: str, what: str, work: Callable[[int | None], ToolOutcome]) -> ToolOutcome:
         """The outcome, in as many tokens as a grant has left, if there is one."""
         if self._delegate is None:
@@ -128,7 +133,7 @@ class Tools:
 
     def _grep(self, arguments: Grep) -> ToolOutcome:
         scope = self._scope(arguments)
-        what = f"grep {arguments.pattern[:80]}"
+        what = f"grep {self._ledger(arguments.pattern)}"
         return self._metered("lcm_grep", what, lambda most: self._found(arguments, scope, most))
 
     def _found(self, arguments: Grep, scope: tuple[int, ...], most: int | None) -> ToolOutcome:
@@ -180,7 +185,7 @@ class Tools:
             found = describe(reader, arguments.id, wanted, cap=cap, inline=arguments.expand_file)
             return outcomes.described(found, source)
 
-        return self._metered("lcm_describe", arguments.id[:80], described)
+        return self._metered("lcm_describe", self._ledger(arguments.id), described)
 
     def _cap(self, asked: int | None) -> tuple[int, str]:
         if self._delegate:
