@@ -296,6 +296,30 @@ def test_the_index_is_checked_against_the_messages_and_made_anew(store: SQLStore
     assert found(store, "beta") == [2]
 
 
+def test_the_index_is_checked_while_somebody_writes(open_store: OpenStore) -> None:
+    store, other = open_store(), open_store()
+    conversation = fill(store, "k", row("alpha"), row("beta"))
+    with other.transaction():
+        other.append(other.lock_conversation("k", None, NOW), [row("gamma")], NOW)
+        assert store.check_search() == []
+        assert store.integrity() == []
+        assert other.check_search() == []  # with what it has written itself
+    assert len(store.messages(conversation)) == 3
+    assert store.check_search() == []
+
+
+def test_words_under_a_wrong_message_are_found(store: SQLStore) -> None:
+    """The index has as many words as it should, at other places."""
+    fill(store, "k", row("alpha"), row("beta"))
+    with store.transaction():
+        store.run("DELETE FROM search_message")
+        store.index([(SPAN + 1, "beta"), (SPAN + 2, "alpha")])
+    assert store.check_search() == [
+        "Words of 2 messages are missing from the index.",
+        "Words of 2 messages are left over in the index.",
+    ]
+
+
 def test_reading_only_never_writes(open_store: OpenStore) -> None:
     conversation = fill(open_store(), "k", row("kept"))
     reader = open_store(read_only=True)

@@ -155,6 +155,14 @@ def test_a_second_name_of_an_open_database_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "again.db-wal").exists()
 
 
+def test_a_database_that_others_write_to_is_not_called_damaged(tmp_path: Path) -> None:
+    """FTS5 checks its index by what the connection remembers of it."""
+    with Lossless.open(tmp_path / "lcm.db") as lcm, Lossless.open(tmp_path / "lcm.db") as other:
+        for n in range(40):
+            other.conversation("k").ingest([Message.user(f"word{n} " * 50, event_id=str(n))])
+            assert lcm._store.integrity() == []
+
+
 def test_an_empty_file_is_not_changed_by_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "lcm.db"
     path.touch(0o644)

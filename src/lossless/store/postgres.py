@@ -398,7 +398,10 @@ class PostgresStore(SQLStore):
     def check_search(self) -> list[str]:
         """Compares the whole index, word by word, with one made anew from the messages."""
         problems = []
+        is_apart = self._current() is None
         with self.transaction():
+            if is_apart:  # of one moment, or what others write meanwhile would be missing
+                self.script("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             for index, source, what in _INDEXES:
                 self.script(f"CREATE TEMP TABLE fresh (LIKE {index}) ON COMMIT DROP")
                 self._fill("fresh", source)

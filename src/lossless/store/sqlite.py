@@ -637,34 +637,14 @@ class SQLiteStore(SQLStore):
         )
 
     def check_search(self) -> list[str]:
-        """Compares the whole index, word by word, with one made anew from the messages."""
-        with self.transaction(), self._translated():
+        """Compare the whole index, word by word, with one made from the messages. Writers do not wait for it."""
+        with self._translated(), self._apart() as connection:
+            connection.execute("PRAGMA query_only = OFF").fetchall()  # what is written is temporary
             try:
-                return [problem for index in _INDEXES for problem in self._compare(*index)]
+                return [problem for index in _INDEXES for problem in _compare(connection, *index)]
             finally:
-                for table in ("fresh_words", "stored_words", "fresh"):
-                    self._writer.execute(f"DROP TABLE IF EXISTS temp.{table}")
-
-    def _compare(self, index: str, source: str, what: str) -> Iterator[str]:
-        db = self._writer
-        try:
-            db.execute(f"INSERT INTO {index} ({index}) VALUES ('integrity-check')")  # noqa: S608 - our names
-        except apsw.CorruptError:
-            yield f"The index of {what} is damaged."
-            return
-        db.execute("CREATE VIRTUAL TABLE temp.fresh USING fts5 (text, content = '', tokenize = 'porter unicode61')")
-        db.executemany("INSERT INTO temp.fresh (rowid, text) VALUES (?, ?)", _words(db, source))
-        db.execute("CREATE VIRTUAL TABLE temp.fresh_words USING fts5vocab (temp, fresh, instance)")
-        db.execute(f"CREATE VIRTUAL TABLE temp.stored_words USING fts5vocab (main, {index}, instance)")
-        for few, many, problem in (("fresh", "stored", "missing from"), ("stored", "fresh", "left over in")):
-            count = db.execute(
-                f"SELECT count(DISTINCT doc) FROM (SELECT doc, term, offset FROM temp.{few}_words"  # noqa: S608 - our names
-                f" EXCEPT SELECT doc, term, offset FROM temp.{many}_words)"
-            ).fetchall()[0][0]
-            if count:
-                yield f"Words of {count} {what} are {problem} the index."
-        for table in ("fresh_words", "stored_words", "fresh"):
-            db.execute(f"DROP TABLE temp.{table}")
+                for table in _COMPARED:
+                    connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
 
     def rebuild_search(self) -> int:
         with self.transaction(), self._translated():
@@ -824,9 +804,9 @@ class SQLiteStore(SQLStore):
         FTS5 checks an index by what its connection remembers of it, which is out of date once others have written.
         """
         self._check_open()
-        if self._memory:
+        if self._memory or getattr(self._writing, "now", False):
             with self._mutex:
-                yield self._writer
+                yield self._writer  # in a transaction of ours, what it has changed counts
             return
         with self._used():
             connection = self._reader()
@@ -879,6 +859,37 @@ class SQLiteStore(SQLStore):
             if not own:
                 raise
             raise StoreCorrupt(f"{self.location} is damaged (a text in it is no UTF-8).", hint=_RESTORE) from error
+
+
+_COMPARED = ("fresh_words", "stored_words", "fresh", "differing")
+_SPOT = "((doc % 2147483629) * 1000003 + offset) % 2147483629"
+"""One number for the place of a word: its square is at most 62 bits."""
+_PER_TERM = f"SELECT term, count(*), sum(({_SPOT}) * ({_SPOT}) % 2147483629) FROM temp.{{}}_words GROUP BY term"  # noqa: S608 - our names
+
+
+def _compare(db: apsw.Connection, index: str, source: str, what: str) -> Iterator[str]:
+    """What is wrong with an index. Its terms are compared by sums over their places, and only those that differ by place."""
+    if [row for row in db.execute(f"PRAGMA integrity_check({index})") if row != ("ok",)]:
+        yield f"The index of {what} is damaged."
+        return
+    db.execute("CREATE VIRTUAL TABLE temp.fresh USING fts5 (text, content = '', tokenize = 'porter unicode61')")
+    db.executemany("INSERT INTO temp.fresh (rowid, text) VALUES (?, ?)", _words(db, source))
+    db.execute("CREATE VIRTUAL TABLE temp.fresh_words USING fts5vocab (temp, fresh, instance)")
+    db.execute(f"CREATE VIRTUAL TABLE temp.stored_words USING fts5vocab (main, {index}, instance)")
+    fresh, stored = _PER_TERM.format("fresh"), _PER_TERM.format("stored")
+    db.execute(
+        "CREATE TEMP TABLE differing AS SELECT DISTINCT term FROM"  # noqa: S608 - our names
+        f" (SELECT * FROM ({fresh} EXCEPT {stored}) UNION ALL SELECT * FROM ({stored} EXCEPT {fresh}))"
+    )
+    for few, many, problem in (("fresh", "stored", "missing from"), ("stored", "fresh", "left over in")):
+        places = "SELECT w.doc, w.term, w.offset FROM temp.differing d CROSS JOIN temp.{}_words w ON w.term = d.term"
+        count = db.execute(
+            f"SELECT count(DISTINCT doc) FROM ({places.format(few)} EXCEPT {places.format(many)})"  # noqa: S608 - our names
+        ).fetchall()[0][0]
+        if count:
+            yield f"Words of {count} {what} are {problem} the index."
+    for table in _COMPARED:
+        db.execute(f"DROP TABLE temp.{table}")
 
 
 def _identity(path: str) -> tuple[int, int]:
