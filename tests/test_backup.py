@@ -66,7 +66,8 @@ def texts(lcm: Lossless, key: str = "k") -> list[str]:
 
 
 def restored(backup: str | Path, database: str | Path, tmp_path: Path, **more: Any) -> Any:
-    return Lossless.restore(backup, database, settings=kept_in(database, tmp_path), clock=lambda: LATER, **more)
+    how = {"settings": kept_in(database, tmp_path), "clock": lambda: LATER, **more}
+    return Lossless.restore(backup, database, **how)
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +153,34 @@ def test_a_restored_transcript_is_read_on_and_nothing_twice(tmp_path: Path) -> N
         chat.bootstrap(session.path)
         chat.bootstrap(session.path)
         assert texts(lcm) == session.texts() == ["One.", "Two.", "Three.", "Four."]
+        assert broken(lcm._store, chat.status().id) == []
+
+
+def test_a_restore_says_what_transcripts_will_bring_back_and_leaves_it_out_when_told(
+    database: str, tmp_path: Path
+) -> None:
+    session = Session(tmp_path / "s.jsonl")
+    session.says(user("One."), user("Two."))
+    with opened(database, tmp_path) as lcm:
+        lcm.conversation("k").bootstrap(session.path)
+        done = lcm.backup(tmp_path / "b")
+        session.says(user("Three."), user(LARGE))
+        lcm.conversation("k").bootstrap(session.path)
+    planned = restored(done.path, database, tmp_path, replace=True)
+    put = restored(done.path, database, tmp_path, replace=True, apply=True)
+    for each in (planned, put) if done.form == "sqlite" else (put,):
+        ((path, key, state),) = [(found.path, found.key, found.state) for found in each.transcripts]
+        assert (path, key, state) == (str(session.path), "k", "behind")
+        assert each.transcripts[0].bytes > len(LARGE)
+    again = {"replace": True, "apply": True, "reimport": False, "clock": lambda: LATER + 60}
+    put = restored(done.path, database, tmp_path, **again)
+    assert (put.left_out, put.transcripts) == (2, ())
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        session.says(user("Four."))
+        chat.bootstrap(session.path)
+        assert [text for text in texts(lcm) if text] == ["One.", "Two.", "Four."]
+        assert chat.files() == []
         assert broken(lcm._store, chat.status().id) == []
 
 

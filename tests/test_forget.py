@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -624,3 +625,62 @@ def test_the_ledger_of_grants_forgets_what_was_searched_for(database: str, tmp_p
         assert reads[1].what.endswith(str(chat.messages()[1].id))
         assert done.elsewhere == ()
     assert_nowhere(tmp_path, database, RAW)
+
+
+def test_hosts_write_while_summaries_are_rewritten(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lossless.summarizers import extractive
+
+    rewritten, summarize = 0, extractive.summarize
+    with opened(database, tmp_path) as lcm, opened(database, tmp_path) as host:
+        chat = grown(lcm)
+        if isinstance(host._store, SQLiteStore):
+            host._store._writer.set_busy_timeout(0)  # whoever held the database now would be refused
+
+        def meanwhile(request: SummaryRequest) -> str:
+            nonlocal rewritten
+            rewritten += 1
+            host.conversation("k").ingest([Message.user(f"Meanwhile {rewritten}", event_id=f"m{rewritten}")])
+            return summarize(request)
+
+        monkeypatch.setattr(extractive, "summarize", meanwhile)
+        done = chat.forget(named(chat, "deep").id, apply=True)
+        assert done.complete
+        assert rewritten >= 2
+        assert len([each for each in chat.messages() if each.text.startswith("Meanwhile")]) == rewritten
+        assert broken(lcm._store, chat.status().id) == []
+        assert_promise(chat)
+    assert_nowhere(tmp_path, database, DEEP)
+
+
+def test_a_backup_and_a_forget_at_once_keep_no_host_waiting(emptied: Callable[[], str], tmp_path: Path) -> None:
+    database, waited = emptied(), list[float]()
+    with opened(database, tmp_path) as lcm, opened(database, tmp_path) as host:
+        chat = grown(lcm)
+        with psycopg.connect(database) as backup, ThreadPoolExecutor() as pool:
+            backup.execute("LOCK TABLE lossless.message IN ACCESS SHARE MODE")  # as pg_dump does, until it is through
+            forgetting = pool.submit(chat.forget, named(chat, "raw").id, apply=True)
+            while not forgetting.done():
+                started = time.perf_counter()
+                host.conversation("other").ingest([Message.user(f"Turn {len(waited)}", event_id=f"t{len(waited)}")])
+                waited.append(time.perf_counter() - started)
+            assert not forgetting.result().complete
+        assert max(waited) < 5  # not the 30 seconds of a lock's timeout
+        assert chat.forget(named(chat, "raw").id, apply=True).complete
+    assert_nowhere(tmp_path, database, RAW)
+
+
+def test_a_file_too_large_to_be_written_anew_while_others_wait_is_overwritten_piece_by_piece(tmp_path: Path) -> None:
+    database = str(tmp_path / "lcm.db")
+    with opened(database, tmp_path) as lcm:
+        assert isinstance(lcm._store, SQLiteStore)
+        lcm._store.most_held = 0
+        chat = grown(lcm)
+        done = forget_all(chat)
+        assert all(each.complete == (not each.left) for each in done)
+        assert lcm._store.integrity() == []
+        assert lcm._store.check_search() == []
+        lcm._store.most_held = 60
+        assert chat.forget(named(chat, "raw").id, apply=True).complete
+    assert_nowhere(tmp_path, database, *WORDS)

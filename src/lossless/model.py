@@ -1178,6 +1178,10 @@ class Restored(Struct, frozen=True):
     aside: tuple[str, ...] = ()
     """Where it was put."""
     applied: bool = False
+    transcripts: tuple[Lagging, ...] = ()
+    """Transcripts that were written to since: hosts read on in them, which brings back what they hold."""
+    left_out: int = 0
+    """How many of their messages were left out, if that was wanted."""
 
 
 class Transplant(Struct, frozen=True):

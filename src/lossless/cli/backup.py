@@ -64,15 +64,16 @@ def _lost(done: Backup) -> Iterator[Line]:
 @click.argument("backup", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True, help="Take the place of a database that is there; it is kept aside.")
 @click.option("--apply", is_flag=True, help="Do it. Without it, --replace only shows what would be replaced.")
-def restore(backup: Path, replace: bool, apply: bool) -> None:
+@click.option("--no-reimport", is_flag=True, help="Leave out what transcripts hold since the backup, for good.")
+def restore(backup: Path, replace: bool, apply: bool, no_reimport: bool) -> None:
     """Put the database that the file BACKUP holds, and its files, where --db or the settings say.
 
     The backup is read to its end first, and nothing is taken from one that is not whole. Where a database is already,
     --replace shows what would happen and --replace --apply does it, unless somebody has it open; the old one is kept
     aside, under a name that is told. Hosts go on from there: what a transcript holds since the backup is read again,
-    and nothing twice.
+    and nothing twice. Such transcripts are listed; --no-reimport leaves out what they hold by now.
     """
-    done = Lossless.restore(backup, named_database(), replace=replace, apply=apply)
+    done = Lossless.restore(backup, named_database(), replace=replace, apply=apply, reimport=not no_reimport)
     noted_place(done.database)
     answer(done, _placed(done))
 
@@ -80,6 +81,10 @@ def restore(backup: Path, replace: bool, apply: bool) -> None:
 def _placed(done: Restored) -> Iterator[Line]:
     yield f"{_counts(done.backup)}, as of {moment(done.backup.created_at)} UTC"
     yield from _lost(done.backup)
+    for each in done.transcripts:
+        yield f"{each.path}: {size(each.bytes)} since the backup will be read into {each.key} (--no-reimport leaves it out)"
+    if done.left_out:
+        yield f"left out: {many(done.left_out, 'message')} that transcripts hold since the backup"
     if not done.applied:
         yield Paint(f"would replace {done.database}, which would be kept aside", "yellow")
         yield "Nothing was changed. --apply does it."

@@ -63,6 +63,8 @@ def _lines(done: Forgotten) -> Iterator[Line]:
     yield from (Paint(f"a transcript still holds it: {name}", "yellow") for name in done.transcripts)
     yield from done.beyond
     if not done.complete:
-        yield "Somebody is still reading an older state, which keeps the deleted bytes. Run it again when that is over."
+        yield (
+            "Deleted bytes may be left: others are using the database, and were not kept waiting. Run it again when they rest."
+        )
     if not done.applied:
         yield "Nothing was changed. --apply does it, and cannot be undone."

@@ -55,7 +55,7 @@ def _lines(done: Garbage) -> Iterator[str]:
     if done.doubtful:
         yield f"{many(done.doubtful, 'payload')} may be another database's; --unshared says that there is none."
     if not done.complete:
-        yield "Somebody is still reading an older state: the log of writes could not be emptied."
+        yield "Not all could be written anew: others are using the database, and were not kept waiting."
     yield (
         f"{size(done.bytes)} freed."
         if done.applied

@@ -537,16 +537,18 @@ class Lossless(Looking, Tracing):
         *,
         replace: bool = False,
         apply: bool = False,
+        reimport: bool = True,
         settings: Settings | None = None,
         on_event: Hook = log,
         clock: Clock = time.time,
     ) -> Restored:
         """Put a backup where a database is, or is to be; checked first, whole or not at all.
 
-        A database that is there already is only replaced with `replace` and `apply` (without `apply` it is told what
-        would be), only if nobody has it open, and it is kept aside.
+        A database that is there already is only replaced with `replace` and `apply` (without `apply` the report says what
+        would be), only if nobody has it open, and it is kept aside. Transcripts that were written to since the backup are
+        listed: hosts read on in them. With `reimport=False` what they hold by now is passed over, and stays away.
         """
-        from lossless.client.keeping import restore
+        from lossless.client.keeping import leave_out, restore
 
         given = {} if database is None else {"database_path": str(database)}
         settings = config.resolve(given).settings if settings is None else structs.replace(settings, **given)
@@ -554,7 +556,8 @@ class Lossless(Looking, Tracing):
         def open_store(name: str, read_only: bool) -> Store:
             return _open_store(name, "default", read_only, guarded(on_event))
 
-        return restore(backup, settings, replace, apply, moment(int(clock() * 1_000_000)), open_store)
+        done = restore(backup, settings, replace, apply, moment(int(clock() * 1_000_000)), open_store)
+        return done if reimport or not done.applied else leave_out(cls, done, settings, clock(), open_store)
 
     def export(
         self, path: str | Path, *, conversations: Sequence[str] | None = None, replace: bool = False

@@ -9,10 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from lossless.config import Settings, is_file, make_directory
 from lossless.engine import backup as engine
 from lossless.engine import gc
 from lossless.engine import restore as restoring
+from lossless.engine.behind import unread
 from lossless.engine.bundle import Bundle
 from lossless.engine.files import Files
 from lossless.errors import InvalidInput, StoreError
@@ -101,7 +104,7 @@ def _sentence(proof: Proof) -> str:
 
 
 def restore(
-    path: str | Path, settings: Settings, replace: bool, apply: bool, now: datetime, open_store: OpenStore
+    path: str | Path, settings: Settings, replaces: bool, apply: bool, now: datetime, open_store: OpenStore
 ) -> Restored:
     """See `Lossless.restore`."""
     database = settings.database
@@ -122,7 +125,31 @@ def restore(
         now=now,
     )
     with Bundle(Path(path)) as bundle:
-        return restoring.restore(means, bundle, replaces=replace, apply=apply)
+        return restoring.restore(means, bundle, replaces=replaces, apply=apply)
+
+
+def leave_out(
+    lossless: type[Lossless], done: Restored, settings: Settings, now: float, open_store: OpenStore
+) -> Restored:
+    """Read what transcripts say since a backup and keep nothing of it but its places: it does not come back."""
+    with closing(open_store(settings.database, True)) as store:
+        waiting = unread(store, now)
+    count = 0
+    for owner in dict.fromkeys(owner for owner, _ in waiting):
+        with lossless.open(settings.database, owner=owner, settings=settings, clock=lambda: now) as lcm:
+            before = {row.id: (row.next_seq, _file_ids(lcm, row.id)) for row in lcm._store.conversations()}
+            for _, each in (each for each in waiting if each[0] == owner):
+                lcm.conversation(each.key).bootstrap(each.path)
+            for row in lcm._store.conversations():
+                first, files = before.get(row.id, (1, set[str]()))
+                with lcm._store.transaction():
+                    count += len(lcm._store.bury(row.id, range(first, row.next_seq), "forgotten", int(now * 1_000_000)))
+                    lcm._store.remove_files(row.id, sorted(_file_ids(lcm, row.id) - files))
+    return replace(done, transcripts=(), left_out=count)
+
+
+def _file_ids(lcm: Lossless, conversation_id: int) -> set[str]:
+    return {file.id for file in lcm._store.files(conversation_id)}
 
 
 def _files(site: Site, settings: Settings, open_store: OpenStore) -> tuple[Files, bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from lossless.engine.marks import PREFIX, Mark, goes_on, mark_of
 from lossless.model import Following, Lagging, instant
+from lossless.store import jsontext
 from lossless.store.base import Store
 from lossless.store.rows import moment
 
@@ -59,6 +61,31 @@ def following(
     closed = {source for _, source, _ in newest} - looked
     told = _told(found.values(), total - len(closed), len(looked))
     return told, moment(int(read_whole * 1_000_000)) if read_whole else None
+
+
+def unread(store: Store, now: float) -> list[tuple[str, Lagging]]:
+    """The transcripts, of all owners, that hold what was not read, and whose they are."""
+    names = store.shape("conversation").columns
+    id_, owner, key = (names.index(name) for name in ("id", "owner", "key"))
+    with closing(store.rows(store.shape("conversation"))) as rows:
+        whose = {row[id_]: (row[owner], row[key]) for row in rows}
+    names = store.shape("cursor").columns
+    of, source, state, at = (names.index(name) for name in ("conversation_id", "source", "state", "updated_at"))
+    newest: dict[tuple[str, str, str], tuple[int, Mark]] = {}
+    with closing(store.rows(store.shape("cursor"))) as rows:
+        for row in rows:
+            if row[source].startswith(PREFIX) and row[of] in whose:
+                place = (*whose[row[of]], row[source])
+                newest[place] = max(
+                    newest.get(place, (-1, Mark())),
+                    (row[at], mark_of(jsontext.stored(row[state]))),
+                    key=lambda each: each[0],
+                )
+    found = [
+        (owner, looked_at(mark, mark.path or source.removeprefix(PREFIX), key, now))
+        for (owner, key, source), (_, mark) in newest.items()
+    ]
+    return [(owner, each) for owner, each in found if each is not None and each.state == "behind"]
 
 
 class _Found(Struct, frozen=True):

@@ -168,7 +168,7 @@ def forget(means: Means, targets: Sequence[Target], *, apply: bool, backups: boo
     _remove_files(means)
     words = list(dict.fromkeys(chain.from_iterable(each.needles for each in said.values())))
     done = replace(report, applied=True, backups=_copies(means), beyond=_beyond(means, going, done=True))
-    return done if pending is None else _receipt(means, done, words, _finish(means))
+    return done if pending is None else _receipt(means, done, words)
 
 
 def _round(means: Means, targets: Sequence[Target], said: dict[int, _Said]) -> tuple[list[_Going], Forgotten]:
@@ -572,16 +572,6 @@ def _without_model(told: Told, means: Means) -> Draft:
     return draft if draft.text else Draft(told.text or CUT, "extractive", "cut", None)
 
 
-def _finish(means: Means) -> bool:
-    """Remove the bytes that nothing refers to any more; False if somebody's reading keeps some of them alive."""
-    store = means.store
-    if not store.scrub():
-        return False
-    with store.transaction():
-        store.set_guard(_MARK, None, _micros(means))
-    return True
-
-
 def _remove_files(means: Means) -> None:
     """Files that nothing refers to any more; where another database may, they are noted for whoever knows better."""
     store = means.store
@@ -598,18 +588,25 @@ def _remove_files(means: Means) -> None:
             store.set_guard(_LEFT, left, _micros(means))
 
 
-def _receipt(means: Means, report: Forgotten, words: Sequence[str], is_clean: bool) -> Forgotten:
-    """What a search for the words finds: in rows, among the bytes of the database where they can be read, in files."""
+def _receipt(means: Means, report: Forgotten, words: Sequence[str]) -> Forgotten:
+    """Overwrite what was deleted, and search for the words: in rows, among the bytes where these can be read, in files."""
     store, sought = means.store, Sought(words)
+    reason = store.scrub()
     kept = store.holding(words)
+    left = store.remains([word for word in words if word not in kept])
+    # A file that is too large to be written anew while others wait is clean if none of the words is found in it.
+    complete = not reason or (reason == "held" and left == [])
+    if complete and not _pending(store).rewriting:
+        with store.transaction():
+            store.set_guard(_MARK, None, _micros(means))
     names = [name for each in list(kept.values())[:_MOST_NAMED] for name in each.names]
     names += [path.name for path in _payloads(means.files.root) if sought.found(_pieces(path))]
     return replace(
         report,
         sought=len(words),
-        left=len(store.remains([word for word in words if word not in kept])),
+        left=len(left or ()),
         elsewhere=tuple(dict.fromkeys(names)),
-        complete=is_clean,
+        complete=complete,
     )
 
 

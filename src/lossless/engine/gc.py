@@ -177,7 +177,7 @@ def collect(store: Store, files: Files, found: Found, now: int, *, vacuum: bool 
     for copy in found.copies:
         store.drop_copy(copy.name)
     over = store.clear_over(now)
-    emptied = store.scrub() if vacuum else store.give_back()
+    emptied = not store.scrub() if vacuum else store.give_back()
     return Garbage(
         len(payloads),
         len(drafts),

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from lossless.config import make_directory
 from lossless.engine import moving
 from lossless.engine.backup import Open, check, refuse_difference
+from lossless.engine.behind import unread
 from lossless.engine.bundle import DATABASE, Bundle, drafting, refuse_if_full, telling
 from lossless.engine.files import Files
 from lossless.errors import InvalidInput
-from lossless.model import Restored
+from lossless.model import Lagging, Restored
 from lossless.store.base import Site, Store
 
 
@@ -52,8 +53,6 @@ def restore(means: Means, bundle: Bundle, *, replaces: bool, apply: bool) -> Res
         raise InvalidInput(
             f"There is a database at {means.location}.", hint="Name another place, or --replace it: it is kept aside."
         )
-    if told.replaces and not apply:
-        return told
     with telling(site.beside):
         make_directory(site.beside.parent)
     with drafting(site.beside) as draft:
@@ -63,12 +62,22 @@ def restore(means: Means, bundle: Bundle, *, replaces: bool, apply: bool) -> Res
         if form == "sqlite":
             means.inspect(database, bundle.manifest.schema, str(bundle.path))
             check(means.open, database, bundle.manifest)
-            if site.form == form:
-                # Rows into a schema of ours: whatever else is in the file stays behind.
-                database = _rows_of(means, database, draft / "restored")
+        if told.replaces and not apply:
+            return replace(told, transcripts=_unread(means, database)) if form == "sqlite" else told
+        if form == site.form == "sqlite":
+            # Rows into a schema of ours: whatever else is in the file stays behind.
+            database = _rows_of(means, database, draft / "restored")
         with site.cleared(means.now, replaces=told.replaces) as aside, _files_kept(means, aside) as files:
             _put(means, bundle, database)
-    return replace(told, aside=(*aside, *files), applied=True)
+    with closing(means.open_there(bundle.path, True)) as there:
+        transcripts = tuple(each for _, each in unread(there, means.now.timestamp()))
+    return replace(told, aside=(*aside, *files), applied=True, transcripts=transcripts)
+
+
+def _unread(means: Means, database: Path) -> tuple[Lagging, ...]:
+    """What transcripts say since a backup was made; the copy is brought up to date for it."""
+    with closing(means.open(database, False)) as store:
+        return tuple(each for _, each in unread(store, means.now.timestamp()))
 
 
 @contextmanager

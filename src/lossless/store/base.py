@@ -417,6 +417,8 @@ class ReadRow(Struct, frozen=True):
     at: int
 
 
+Unscrubbed: TypeAlias = Literal["", "read", "held"]
+"""Why deleted bytes may be left: another session reads an older state, or to overwrite all would keep others waiting."""
 Rows: TypeAlias = Generator[tuple[Any, ...], None, None]
 """Rows one by one; close it if not all are wanted."""
 
@@ -749,14 +751,14 @@ class Store(Protocol):
     def remove_files(self, conversation_id: int, ids: Sequence[str]) -> None:
         """In a transaction: rows of files; the bytes are the files directory's."""
 
-    def scrub(self) -> bool:
+    def scrub(self) -> Unscrubbed:
         """Outside a transaction: what was deleted leaves the search index, free pages and logs too, as far as they are ours.
 
-        False if another session still reads an older state, which keeps it there: then it is to be done again.
+        Nobody waits long for it. Unless the answer is empty it is to be done again.
         """
 
-    def remains(self, needles: Sequence[str]) -> list[str]:
-        """Those of these words, which no row holds, that are still among the bytes of the database, if these can be read."""
+    def remains(self, needles: Sequence[str]) -> list[str] | None:
+        """Those of these words, which no row holds, that are still among the bytes of the database; None if these are not ours to read."""
 
     def holding(self, needles: Sequence[str]) -> dict[str, Kept]:
         """Which of these words rows still hold, as text or as JSON writes it, and where."""

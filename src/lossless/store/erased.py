@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from lossless.store import jsontext
-from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, Rows, SummaryRow
+from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, Rows, SummaryRow, Unscrubbed
 from lossless.store.core import Core
 
 # Every column that may hold words of a message, and how its row is called: a condition on an alias `c` tells whose it is.
@@ -45,10 +45,13 @@ class Erased(Core):
     def erasing(self) -> AbstractContextManager[None]: ...
 
     @abstractmethod
-    def scrub(self) -> bool: ...
+    def scrub(self) -> Unscrubbed: ...
 
     @abstractmethod
-    def remains(self, needles: Sequence[str]) -> list[str]: ...
+    def give_back(self) -> bool: ...
+
+    @abstractmethod
+    def remains(self, needles: Sequence[str]) -> list[str] | None: ...
 
     @abstractmethod
     def kept_copies(self) -> list[str]: ...
@@ -182,18 +185,23 @@ class Erased(Core):
         )
 
     def _clear_ledger(self, conversation_id: int) -> None:
-        """What was asked for under grants to read the conversation, where it is more than an id."""
-        rows = self.all(
-            "SELECT DISTINCT r.what FROM grant_read r JOIN grant_conversation g ON g.grant_id = r.grant_id"
-            " WHERE g.conversation_id = :id",
-            id=conversation_id,
+        """What was asked for under grants that reach the conversation, where it is more than an id."""
+        # A grant covers the families of its conversations: whatever was ever under their keys, and sub-agents below.
+        grants = (
+            "SELECT g.grant_id FROM grant_conversation g JOIN conversation c ON c.id = g.conversation_id"
+            " WHERE c.owner = :owner AND c.key IN (WITH RECURSIVE above (key, parent_id) AS ("
+            "SELECT key, parent_id FROM conversation WHERE id = :id"
+            " UNION SELECT o.key, o.parent_id FROM conversation o JOIN above a ON o.owner = :owner"
+            " AND (o.id = a.parent_id OR o.key = a.key)) SELECT key FROM above)"
         )
+        given = {"owner": self.owner, "id": conversation_id}
+        rows = self.all(f"SELECT DISTINCT r.what FROM grant_read r WHERE r.grant_id IN ({grants})", **given)  # noqa: S608 - constants
         if texts := [what for (what,) in rows if what and not _ID.fullmatch(what)]:
             self.run(
-                f"UPDATE grant_read SET what = '' WHERE what IN ({self.each_of('texts', 'text')}) AND grant_id IN"  # noqa: S608 - our names
-                " (SELECT g.grant_id FROM grant_conversation g WHERE g.conversation_id = :id)",
-                id=conversation_id,
+                f"UPDATE grant_read SET what = '' WHERE what IN ({self.each_of('texts', 'text')})"  # noqa: S608 - constants
+                f" AND grant_id IN ({grants})",
                 texts=self.listing(texts),
+                **given,
             )
 
     def holding(self, needles: Sequence[str]) -> dict[str, Kept]:

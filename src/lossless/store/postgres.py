@@ -6,8 +6,9 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from lossless.events import Event, Hook, log
 from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
 from lossless.store import fulltext, kept, migrate, pgtools
-from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind
+from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.core import LAST
 from lossless.store.sql import Row, SQLStore, opened_before_fork
 from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
@@ -33,6 +34,10 @@ CONNECT_SECONDS = 5
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 START_UP_LOCK, _FILES_LOCK = 0x6C636D31, 0x6C636D32
 _POOL = 8
+_LOCK_TIMEOUT = "30s"
+_SHORT_MS, _WATCH = 200, 0.05
+"""How long others may wait behind us in the queue for a lock, and how often it is looked whether anybody does."""
+_PAUSES = (0.1, 0.3, 0.5)
 _TRIGRAM = 3
 _ROWS_AT_A_TIME = 500
 _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
@@ -106,7 +111,7 @@ class PostgresStore(SQLStore):
             f"search_path TO {self.schema}, public",
             "client_encoding TO 'UTF8'",
             "default_transaction_isolation TO 'read committed'",  # rows locked by others are read anew, not refused
-            "lock_timeout TO '30s'",
+            f"lock_timeout TO '{_LOCK_TIMEOUT}'",
             "idle_in_transaction_session_timeout TO '60s'",
         ):
             connection.execute(f"SET {setting}".encode())
@@ -416,11 +421,27 @@ class PostgresStore(SQLStore):
         return problems
 
     def rebuild_search(self) -> int:
+        for index, source, _ in _INDEXES:
+            self._refill(index, source)
+        return int(self.all("SELECT count(*) FROM message")[0][0])
+
+    def _refill(self, index: str, source: str) -> None:
+        """The words of some rows at a time, so that whoever writes waits for a few and not for all."""
+        column, last = f"{source}_id", 0
+        while True:
+            with self.transaction():
+                texts = self.all(
+                    f"SELECT id, text FROM {source} WHERE id > :last ORDER BY id LIMIT 1000 FOR SHARE",  # noqa: S608 - our names
+                    last=last,
+                )
+                ids = [identity for identity, _ in texts]
+                self.run(f"DELETE FROM {index} WHERE {column} = ANY(CAST(:ids AS bigint[]))", ids=ids)  # noqa: S608 - our names
+                self._index(index, [(identity, text) for identity, text in texts])
+            if not texts:
+                break
+            last = ids[-1]
         with self.transaction():
-            for index, source, _ in _INDEXES:
-                self.script(f"TRUNCATE {index}")
-                self._fill(index, source)
-            return int(self.all("SELECT count(*) FROM message")[0][0])
+            self.run(f"DELETE FROM {index} i WHERE NOT EXISTS (SELECT 1 FROM {source} s WHERE s.id = i.{column})")  # noqa: S608 - our names
 
     def _fill(self, index: str, source: str) -> None:
         last = 0
@@ -496,22 +517,64 @@ class PostgresStore(SQLStore):
         with self.transaction():
             yield
 
-    def scrub(self) -> bool:
+    def scrub(self) -> Unscrubbed:
         with self._translated(), self._borrowed() as connection:
             began = connection.execute("SELECT clock_timestamp()").fetchall()[0][0]
-            for table in _WORDY:
-                # A dead row keeps its words until the table is written anew; so do the samples a planner goes by.
-                connection.execute(f"VACUUM (FULL, ANALYZE) lossless.{table}".encode())
-            connection.execute("VACUUM FULL pg_catalog.pg_statistic")
+            # A dead row keeps its words until the table is written anew; so do the samples a planner goes by.
+            tables = [f"{self.schema}.{table}" for table in _WORDY]
+            done = list[bool]()
+            for table, how in (*((table, "FULL, ANALYZE") for table in tables), ("pg_catalog.pg_statistic", "FULL")):
+                done.append(self._rewritten(connection, table, how, _PAUSES if all(done) else _PAUSES[:1]))
             older = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 " AND backend_xmin IS NOT NULL AND xact_start < %s",
                 (began,),
             ).fetchall()
-        return not older[0][0]
+        return "read" if older[0][0] else "" if all(done) else "held"
 
-    def remains(self, needles: Sequence[str]) -> list[str]:
-        return []  # a server's pages are not ours to read
+    def give_back(self) -> bool:
+        return True  # the server's own to do (autovacuum)
+
+    def _rewritten(self, connection: Connection, table: str, how: str, pauses: Sequence[float]) -> bool:
+        """Write a table anew, in a moment in which nobody waits for it; if there is none, its dead rows are cleared as ever."""
+        for pause in pauses:
+            connection.execute(f"SET lock_timeout TO '{_SHORT_MS}ms'".encode())
+            try:
+                with self._giving_way(connection):
+                    connection.execute(f"VACUUM ({how}) {table}".encode())
+                return True
+            except (pg.LockNotAvailable, pg.QueryCanceled, pg.DeadlockDetected):
+                time.sleep(pause)
+            finally:
+                connection.execute(f"SET lock_timeout TO '{_LOCK_TIMEOUT}'".encode())
+        with suppress(pg.LockNotAvailable, pg.InsufficientPrivilege):
+            connection.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {table}".encode())
+        return False
+
+    @contextmanager
+    def _giving_way(self, connection: Connection) -> Iterator[None]:
+        """Whatever a connection does within is cancelled as soon as another session waits for it."""
+        over, pid = threading.Event(), connection.info.backend_pid
+
+        def watch() -> None:
+            with suppress(psycopg.Error), psycopg.connect(self._url, autocommit=True) as watching:
+                while not over.wait(_WATCH):
+                    if watching.execute(
+                        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND %s = ANY (pg_blocking_pids(pid))",
+                        (pid,),
+                    ).fetchall():
+                        watching.execute("SELECT pg_cancel_backend(%s)", (pid,))
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+    def remains(self, needles: Sequence[str]) -> list[str] | None:
+        return None  # a server's pages are not ours to read
 
     def kept_copies(self) -> list[str]:
         rows = self.all("SELECT nspname FROM pg_namespace WHERE nspname ~ '^lossless_before_[a-z0-9_]+$' ORDER BY 1")

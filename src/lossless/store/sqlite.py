@@ -39,7 +39,7 @@ from lossless.search.recall import Limits, recall
 from lossless.search.sought import OVERLAP, Sought
 from lossless.search.words import segment
 from lossless.store import fulltext, header, jsontext, kept, migrate
-from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind
+from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.core import LAST
 from lossless.store.fts5 import FTS5Index, either
 from lossless.store.header import APPLICATION_ID
@@ -52,6 +52,8 @@ _LEAST_TOLD = 2.0
 _MOST_IDLE = 8
 _MOST_TOLD = 3
 _PAGES = 4096
+_MERGED = 500
+_SHORT_MS, _TRIES = 100, 5
 _DERIVED = ("item", "event", "search_message", "search_summary")
 _TABLES = ("conversation", "message", *_DERIVED)
 _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
@@ -728,14 +730,65 @@ class SQLiteStore(SQLStore):
             finally:
                 self._writer.execute("PRAGMA secure_delete = OFF").fetchall()
 
-    def scrub(self) -> bool:
-        with self.erasing():
-            for index, _, _ in _INDEXES:
-                # Deleted words stay in the index until its segments are merged.
-                self._writer.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608 - our names
+    most_held = 0.5
+    """For how many seconds the file may be held against other writers."""
+
+    def scrub(self) -> Unscrubbed:
+        for index, _, _ in _INDEXES:
+            self._merge(index)
+        if not (rewritten := self._rewritten()):
+            self._shrink()
+        if not self._emptied():
+            return "read"
+        return "" if rewritten else "held"
+
+    def _merge(self, index: str) -> None:
+        """Deleted words stay in an index until its segments are merged: a few pages at a time, so that nobody waits long."""
+        pages = -_MERGED
+        while True:
+            with self.erasing():
+                before = self._writer.total_changes()
+                self._writer.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))  # noqa: S608 - our names
+                if self._writer.total_changes() - before < 2:
+                    return
+            pages = _MERGED
+
+    def _rewritten(self) -> bool:
+        """Write the file anew, unless that takes too long."""
         with self._mutex, self._used(), self._translated():
-            self._writer.execute("VACUUM")
-            return self._memory or not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+            deadline = time.monotonic() + self.most_held
+            self._writer.set_progress_handler(lambda: time.monotonic() >= deadline, 1_000)
+            try:
+                self._writer.execute("VACUUM")
+                return True
+            except apsw.InterruptError:
+                return False
+            finally:
+                self._writer.set_progress_handler(None)
+
+    def _shrink(self) -> None:
+        while self.all("PRAGMA freelist_count")[0][0]:
+            with self.erasing():
+                before = self.all("PRAGMA freelist_count")
+                self.all(f"PRAGMA incremental_vacuum({_PAGES})")
+                if self.all("PRAGMA freelist_count") == before:
+                    return
+
+    def _emptied(self) -> bool:
+        """Whether the log of writes could be emptied. Waiting for readers keeps writers out: it is done in short tries."""
+        with self._mutex, self._used(), self._translated():
+            self._writer.set_busy_timeout(_SHORT_MS)
+            try:
+                for _ in range(_TRIES):
+                    if self._memory or not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
+                        return True
+                return False
+            finally:
+                self._writer.set_busy_handler(Patience(self._on_event))
+
+    def give_back(self) -> bool:
+        self._shrink()
+        return self._emptied()
 
     def remains(self, needles: Sequence[str]) -> list[str]:
         if self._memory:

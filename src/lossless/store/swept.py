@@ -176,10 +176,3 @@ class Swept(Erased, Core):
         )
         # What waits in the log of writes takes its place in the file when the log is emptied.
         return max(0, self.size() - (pages - free) * page)
-
-    def give_back(self) -> bool:
-        if self.dialect != "sqlite":
-            return True  # the server's own to keep (autovacuum)
-        with self.transaction():
-            self.all("PRAGMA incremental_vacuum")
-        return not self.all("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
