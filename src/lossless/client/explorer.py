@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -16,8 +18,11 @@ if TYPE_CHECKING:
     from lossless.engine.explore import Explore
 
 
-def explorer(lcm: Lossless, key: str) -> Explore | None:
-    """What tells of large prose: the model that the settings name, if they do."""
+def explorer(lcm: Lossless, key: str) -> Callable[[], Explore] | None:
+    """Return what makes an explorer for one delivery, if the settings name a model for large prose.
+
+    However many large texts it brings, a delivery waits for `summary_timeout_ms` in all.
+    """
     settings = lcm.settings
     provider, model = settings.large_file_summary_provider, settings.large_file_summary_model
     if not (provider and model):
@@ -28,8 +33,9 @@ def explorer(lcm: Lossless, key: str) -> Explore | None:
 
     name, within = f"{provider}/{model}", reach(lcm)
 
-    def ask(request: SummaryRequest) -> str:
-        found = summarizers.resolve(name, within, on_event=lcm._on_event)
+    def ask(request: SummaryRequest, seconds: float) -> str:
+        bounded = structs.replace(within, summary_timeout_ms=max(1, int(seconds * 1000)))
+        found = summarizers.resolve(name, bounded, on_event=lcm._on_event)
         if not isinstance(found, Anthropic | OpenAI):
             return found.ask(request).text
         # Not `ask`, which tries again for an empty or unfinished text: somebody's message is waiting for this one.
@@ -37,7 +43,8 @@ def explorer(lcm: Lossless, key: str) -> Explore | None:
         return "" if answer.cut else answer.reply.text
 
     guards = Guards(lcm._store, settings, f"large-file:{key}", name, lcm._clock)
-    return ModelExplorer(name, ask, guards, settings, lcm._on_event)
+    patience = settings.summary_timeout_ms / 1000
+    return lambda: ModelExplorer(name, ask, guards, settings, lcm._on_event, time.monotonic() + patience)
 
 
 def reach(lcm: Lossless) -> Settings:

@@ -53,8 +53,8 @@ class Intake(Struct, frozen=True):
     skip: Skip | None
     on_event: Hook
     now: Callable[[], int]
-    explore: Explore | None = None
-    """What tells of a large text in place of `lossless.engine.explore`; it may take its time."""
+    explore: Callable[[], Explore] | None = None
+    """Gives what describes large texts in place of `lossless.engine.explore`, once for each delivery."""
     conversation_id: int | None = None
     """Which conversation under the key it is, where it is not simply the active one."""
     stream: Stream = "live"
@@ -268,7 +268,7 @@ def _lighten(
     if conversation is not None and not known_too:
         decision = _decide(store, conversation, intake, arrivals, whole)
     tools = _tools(store, conversation, arrivals)
-    explore = intake.explore and _once(intake.explore, store, conversation)
+    explore = _once(intake.explore(), store, conversation) if intake.explore else None
     for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
         if arrival.row is None:
             view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools, explore)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from lossless.engine.explore.lines import Ruler, line_count, normal
 from lossless.engine.explore.page import MOST_TOKENS, named, plural
 from lossless.engine.explore.prose import encoded
 from lossless.engine.guards import Guards
-from lossless.errors import InvalidInput, SummarizerError
+from lossless.errors import InvalidInput, SummarizerError, SummarizerUnavailable
 from lossless.events import Event, Hook
 from lossless.model import SummaryRequest
 from lossless.summarizers.base import counting
@@ -65,18 +66,20 @@ Wishes of the operator, which you do honour:
 
 The file ends here. Write the description now, without preamble, headings or markdown."""
 
-Ask: TypeAlias = Callable[[SummaryRequest], str]
-"""One call of a model. The text is empty if it gave none; a failure raises `SummarizerError`."""
+Ask: TypeAlias = Callable[[SummaryRequest, float], str]
+"""One call of a model, within so many seconds. The text is empty if it gave none; a failure raises `SummarizerError`."""
 
 
 class ModelExplorer(Struct, frozen=True):
-    """Explores as `explore` does, large prose with one call of a model, as far as the guards let it."""
+    """Explores as `explore` does, large prose with one call of a model, as far as the guards and the time let it."""
 
     model: str
     ask: Ask
     guards: Guards
     settings: Settings
     on_event: Hook
+    until: float
+    """When somebody's message has waited long enough (`time.monotonic`)."""
 
     def __call__(self, text: str, name: str | None = None, mime: str | None = None) -> str:
         outline, text = explore(text, name, mime), normal(text)
@@ -95,10 +98,13 @@ class ModelExplorer(Struct, frozen=True):
         return _quoted(f"{_PROSE[kind]}, {_size(text)}. What {named(self.model)} says of it:", lines)
 
     def _asked(self, question: SummaryRequest) -> str:
+        seconds = self.until - time.monotonic()
+        if seconds <= 0:
+            raise SummarizerUnavailable("The time for this delivery is used up.")
         self.guards.before_call()
         try:
             with counting(self.guards.count):
-                reply = self.ask(question)
+                reply = self.ask(question, seconds)
         except SummarizerError as error:
             raise self.guards.failed(error) from error
         self.guards.answered()
