@@ -21,7 +21,7 @@ import pytest
 from lossless import File, Lossless, Message, Settings, Text
 from lossless.errors import LosslessError, NotOurDatabase, StoreCorrupt, StoreFull, StoreUnavailable
 from lossless.events import Event
-from lossless.store.sqlite import BUSY_MS, Patience, SQLiteStore
+from lossless.store.sqlite import BUSY_MS, Patience, SQLiteStore, journal_mode
 
 BATCH = [
     Message.user("first of the batch", event_id="b1"),
@@ -33,6 +33,33 @@ BATCH = [
 
 def test_the_linked_sqlite_is_past_the_wal_reset_bug() -> None:
     assert apsw.sqlite_lib_version() >= "3.51.3"
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [("3.51.3", "WAL"), ("3.54.1", "WAL"), ("3.100", "WAL"), ("3.51.2", "DELETE"), ("3.9.0", "DELETE")],
+)
+def test_a_log_is_used_where_it_is_safe(version: str, mode: str) -> None:
+    assert journal_mode(version) == mode
+
+
+def test_an_old_sqlite_works_without_a_log_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, told = tmp_path / "lcm.db", list[Event]()
+    with Lossless.open(path) as lcm:
+        lcm.conversation("k").ingest([Message.user("with a log")])
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.46.1")
+    with Lossless.open(path, on_event=told.append) as lcm, Lossless.open(path, on_event=told.append) as other:
+        lcm.conversation("k").ingest([Message.user("without")])
+        other.conversation("k").ingest([Message.user("beside it")])
+        assert [m.text for m in lcm.conversation("k").messages()] == ["with a log", "without", "beside it"]
+        assert not Path(f"{path}-wal").exists()
+        assert [finding.check for finding in lcm.doctor(checks=["D01", "D04"]).findings] == ["D04"]
+        assert lcm.forget("k", apply=True).complete
+    assert {(event.name, event.level) for event in told} == {("store.without_log", "warning")}
+    assert "SQLite 3.46.1" in told[0].message
+    monkeypatch.undo()
+    with Lossless.open(path) as lcm:
+        assert Path(f"{path}-wal").exists()
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022])

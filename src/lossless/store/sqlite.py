@@ -61,6 +61,8 @@ _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
 _MUCH_FREE = 1_000
 _MUCH_LOGGED = 256 * 2**20
 _COMMON = " etaoinsrhldcumfpgwybvkxjqz"
+_WAL_IS_SAFE = (3, 51, 3)
+"""Since this version of SQLite no writer and checkpoint can begin the write-ahead log again at the same time."""
 _stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
 """Every store of this process that may have connections."""
 _stranded: set[tuple[int, int]] = set()
@@ -238,7 +240,7 @@ class SQLiteStore(SQLStore):
                 for pragma in (
                     "page_size = 8192",
                     "auto_vacuum = INCREMENTAL",
-                    "journal_mode = WAL",
+                    f"journal_mode = {journal_mode(apsw.sqlite_lib_version())}",
                     "synchronous = FULL",
                     "foreign_keys = ON",
                     "cache_size = -24576",
@@ -247,12 +249,24 @@ class SQLiteStore(SQLStore):
                     "trusted_schema = OFF",
                 ):
                     self._writer.execute(f"PRAGMA {pragma}").fetchall()
+                if self._without_log():
+                    self._on_event(Event("store.without_log", self._without_log(), "warning"))
                 return
             except apsw.BusyError:
                 # Switching to WAL does not wait for the busy timeout when two processes create the file together.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
+
+    def _without_log(self) -> str:
+        """Why the database is used without a log of writes, if it is."""
+        version = apsw.sqlite_lib_version()
+        if self._memory or journal_mode(version) == "WAL":
+            return ""
+        return (
+            f"SQLite {version} may damage a database with a write-ahead log, so none is used: readers and writers wait"
+            f" for each other. Install apsw with SQLite {'.'.join(map(str, _WAL_IS_SAFE))} or newer."
+        )
 
     def _reader(self) -> apsw.Connection:
         connection = self._connect(apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE)
@@ -697,7 +711,7 @@ class SQLiteStore(SQLStore):
 
     def slack(self) -> list[str]:
         pages, free = (int(self.all(f"PRAGMA {name}")[0][0]) for name in ("page_count", "freelist_count"))
-        told = []
+        told = [why] if (why := self._without_log()) else []
         if free > _MUCH_FREE and 4 * free > pages:
             told.append(f"{free:,} of {pages:,} pages are free; whoever closes the database gives them back.")
         with suppress(FileNotFoundError):
@@ -943,6 +957,11 @@ def _compare(db: apsw.Connection, index: str, source: str, what: str) -> Iterato
             yield f"Words of {count} {what} are {problem} the index."
     for table in _COMPARED:
         db.execute(f"DROP TABLE temp.{table}")
+
+
+def journal_mode(version: str) -> str:
+    """Return the journal mode that is safe with a version of SQLite."""
+    return "WAL" if tuple(int(part) for part in version.split(".")) >= _WAL_IS_SAFE else "DELETE"
 
 
 def _identity(path: str) -> tuple[int, int]:
