@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from lossless import Conversation, Lossless, Message, Settings, Summary, SummaryRequest, Text, ToolCall
+from lossless import Conversation, Lossless, Message, Settings, Summary, SummaryRequest, Text, ToolCall, config
+from lossless.engine import plan
 from lossless.errors import InvalidInput, SummarizerAuth, SummarizerUnavailable
 from lossless.events import Event
 from lossless.formats import openai_chat
 from lossless.model import Compaction, StoredMessage
 from lossless.store.base import Store
-from lossless.tokens import estimate
+from lossless.tokens import estimate, truncate
 
 SMALL = Settings(
     fresh_tail_count=4,
@@ -471,3 +472,86 @@ def test_a_forced_compaction_goes_to_its_target_and_no_further(database: str, wi
         floor.ingest(turns(40))
         assert floor.compact(window, target=1).tokens_after < ends[0]
         assert ends[0] == ends[1]
+
+
+def shortened(request: SummaryRequest) -> str:
+    """As long as it is asked for: the beginning of its source."""
+    return truncate(request.source, request.target_tokens)
+
+
+STUBBORN: dict[str, dict[str, object]] = {
+    "a small chunk": {"leaf_chunk_tokens": 2000},
+    "a large chunk": {"leaf_chunk_tokens": 100_000},
+    "long condensed summaries": {"condensed_target_tokens": 50_000},
+    "a hard fan-out that is none": {"condensed_min_fanout_hard": 50},
+    "wide fan-outs": {"leaf_min_fanout": 200, "condensed_min_fanout": 200},
+    "leaves only, a chunk beyond the window": {"compaction_trigger": "leaf"},
+    "leaves only": {"compaction_trigger": "leaf", "leaf_chunk_tokens": 4000},
+    "both triggers": {"compaction_trigger": "both", "leaf_chunk_tokens": 2000},
+    "a small budget": {"max_assembly_token_budget": 4000},
+}
+
+
+def long_history(changes: Mapping[str, object], rounds: int = 8) -> tuple[Compaction, int, int]:
+    """Return what the last of some compactions did, the most it may leave, and the number of summaries left."""
+    usual = Settings(fresh_tail_count=8, max_sweep_iterations=200, summary_max_calls_per_window=10_000)
+    changed = structs.replace(usual, **changes)
+    with Lossless.open(":memory:", settings=changed, summarizer=shortened, on_event=lambda event: None) as lcm:
+        chat = lcm.conversation("k")
+        for start in range(rounds):
+            chat.ingest([Message.user(f"Question {start}.{n}: " + f"word{n} of it " * 90) for n in range(14)])
+            done = chat.compact(12_000)
+        limits = plan.limits(changed, 12_000)
+        items = lcm._store.items(1)
+        boundary = plan.tail_start(items, limits.tail_count, limits.tail_tokens)
+        assert_promise(chat)
+        tail = sum(item.tokens for item in items[boundary:])
+        return done, max(limits.threshold, tail + limits.threshold // 2), sum(not item.is_message for item in items)
+
+
+@pytest.mark.parametrize("changes", STUBBORN.values(), ids=STUBBORN)
+def test_no_setting_stops_condensation_for_ever(changes: dict[str, object]) -> None:
+    done, most, _ = long_history(changes)
+    assert done.tokens_after <= most, done
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "leaf_chunk_tokens": st.sampled_from([1_000, 3_000, 50_000]),
+            "leaf_target_tokens": st.sampled_from([1, 400, 9_000]),
+            "condensed_target_tokens": st.sampled_from([1, 900, 6_000, 100_000]),
+            "leaf_min_fanout": st.sampled_from([2, 30]),
+            "condensed_min_fanout": st.sampled_from([2, 30]),
+            "condensed_min_fanout_hard": st.sampled_from([2, 30]),
+            "incremental_max_depth": st.sampled_from([-1, 0]),
+            "compaction_trigger": st.sampled_from(["threshold", "leaf", "both"]),
+            "context_threshold": st.sampled_from([0.3, 1.0]),
+            "fresh_tail_max_tokens": st.sampled_from([0, 1_000]),
+        },
+    )
+)
+@settings(max_examples=6, deadline=None)
+def test_whatever_the_settings_a_long_history_gets_under_its_goal_or_it_is_said_why_not(
+    changes: dict[str, object],
+) -> None:
+    done, most, summaries = long_history(changes, rounds=4)
+    assert done.tokens_after <= most or (done.stop == "exhausted" and summaries <= 4), (done, summaries)
+
+
+def test_settings_that_cannot_work_together_are_adapted_and_reported(tmp_path: Path) -> None:
+    told: list[Event] = []
+    changed = Settings(leaf_chunk_tokens=2000, condensed_min_fanout_hard=9, max_assembly_token_budget=4000)
+    Lossless.open(tmp_path / "lcm.db", settings=changed, on_event=told.append).close()
+    assert [(event.name, event.message.partition(":")[0]) for event in told] == [
+        ("config.adapted", "leaf_chunk_tokens"),
+        ("config.adapted", "condensed_min_fanout_hard"),
+        ("config.adapted", "condensed_target_tokens"),
+        ("config.adapted", "large_file_token_threshold"),
+    ]
+    assert "made from up to 12,000 tokens" in told[0].message
+    assert "4 is used" in told[1].message
+    loaded = config.resolve(environment={"LCM_LEAF_CHUNK_TOKENS": "2000"}, file=None)
+    assert loaded.adapted[0].startswith("LCM_LEAF_CHUNK_TOKENS: 2,000 tokens hold too few summaries")
+    assert config.resolve(environment={}).adapted == ()

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
+from math import ceil
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 from urllib.parse import unquote
@@ -237,6 +238,21 @@ class Settings(Struct, frozen=True, kw_only=True):
         return self.bootstrap_max_tokens or max(6000, int(0.3 * self.leaf_chunk_tokens))
 
     @property
+    def least_condensation_tokens(self) -> int:
+        """How many tokens of summaries may go into a condensed one, however small the chunk for leaves is.
+
+        Enough for each fan-out, and for two summaries as long as they may be.
+        """
+        longest = ceil(2 * self.summary_max_overage_factor * self.condensed_target_tokens)
+        return max(min(max(self._fanout_tokens, longest), _USUAL_CHUNK), 2 * self.condensed_target_tokens)
+
+    @property
+    def _fanout_tokens(self) -> int:
+        """How many tokens the summaries come to that a fan-out waits for. A leaf is about a third of its chunk at most."""
+        leaf = min(self.leaf_target_tokens, self.leaf_chunk_tokens * 35 // 100)
+        return max(self.leaf_min_fanout * leaf, self.condensed_min_fanout * self.condensed_target_tokens)
+
+    @property
     def zone(self) -> tzinfo:
         """The zone in which times are shown."""
         return _zone(self.timezone) if self.timezone else _SYSTEM_ZONE
@@ -244,6 +260,44 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 Check: TypeAlias = Callable[[Settings], Iterable[tuple[str, str]]]
 """Tells the names of settings that do not serve, and why."""
+
+
+def adapted(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the settings that cannot work beside others as they are, and what is done instead."""
+    chunk, condensed = settings.leaf_chunk_tokens, settings.condensed_target_tokens
+    least = settings.least_condensation_tokens
+    if chunk < min(settings._fanout_tokens, least):
+        yield (
+            "leaf_chunk_tokens",
+            f"{chunk:,} tokens hold too few summaries for the fan-outs and targets that are set; a condensed summary is"
+            f" made from up to {least:,} tokens.",
+        )
+    fanouts = {name: getattr(settings, name) for name in ("leaf_min_fanout", "condensed_min_fanout")}
+    name, fanout = min(fanouts.items(), key=lambda each: each[1])
+    if settings.condensed_min_fanout_hard > fanout:
+        hard = settings.condensed_min_fanout_hard
+        yield "condensed_min_fanout_hard", f"{hard} is more than {name} ({fanout}); {fanout} is used."
+    budget = settings.max_assembly_token_budget
+    if budget is None:
+        return
+    threshold = int(settings.context_threshold * budget)
+    within = f"within max_assembly_token_budget ({budget:,})"
+    if 4 * condensed > threshold:
+        yield (
+            "condensed_target_tokens",
+            f"summaries of {condensed:,} tokens leave no room for each other {within}; shorter ones are asked for.",
+        )
+    tail = settings.fresh_tail_max_tokens
+    if tail is not None and tail > threshold:
+        yield (
+            "fresh_tail_max_tokens",
+            f"a fresh tail of {tail:,} tokens is over context_threshold {within}; assembly shows less of it.",
+        )
+    if settings.large_file_token_threshold > threshold:
+        yield (
+            "large_file_token_threshold",
+            f"content of {settings.large_file_token_threshold:,} tokens does not fit {within}; set it lower.",
+        )
 
 
 class Setting(Struct, frozen=True):
@@ -308,6 +362,8 @@ class Loaded(Struct, frozen=True):
     sources: Mapping[str, Source]
     warnings: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    adapted: tuple[str, ...] = ()
+    """Settings that cannot work beside others as they are, and what is done instead."""
 
 
 @cache
@@ -393,7 +449,8 @@ def look(
     defaults = {name: Source("default", "default", setting.default) for name, setting in catalogue().items()}
     settings = Settings(**found.values)
     found.checked(settings, check)
-    return Loaded(settings, defaults | found.sources, tuple(found.warnings), tuple(found.problems))
+    notes = (tuple(found.warnings), tuple(found.problems), tuple(found.adapted))
+    return Loaded(settings, defaults | found.sources, *notes)
 
 
 def mistakes(path: Path, table: Mapping[str, object], check: Check | None = None) -> list[str]:
@@ -493,6 +550,8 @@ _WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0":
 _NO_SETTINGS = re.compile(r"LCM_(?:CONFIG|OUTPUT|TRACEBACK|TEST_.*)")
 _NOT_TEXT = re.compile(r"[\0\ud800-\udfff]")
 _LARGEST = 2**31 - 1
+_USUAL_CHUNK = 20_000
+"""No adapted request for a summary is larger than the default one."""
 
 # What other implementations of LCM know and this one does not: whoever moves over from there is told, not stopped.
 _ELSEWHERE = re.compile(
@@ -513,6 +572,7 @@ class _Found(Struct):
     labels: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    adapted: list[str] = field(default_factory=list)
 
     def in_file(self, file: Path | None, environment: Mapping[str, str]) -> None:
         named = environment.get("LCM_CONFIG", "").strip() if file is None else str(file)
@@ -574,6 +634,8 @@ class _Found(Struct):
         for name, other in (pair, pair[::-1]):
             if self.values.get(name) and not self.values.get(other):
                 self.warnings.append(f"{self.sources[name].where}: {name} has no effect without {other}.")
+        for name, why in adapted(Settings(**self.values)):
+            self.adapted.append(f"{self.labels.get(name, name)}: {why}")
 
     def checked(self, settings: Settings, check: Check | None) -> None:
         self.problems += [f"{self.labels.get(name, name)}: {why}" for name, why in (check(settings) if check else ())]

@@ -66,7 +66,7 @@ def show(whole: bool) -> None:
         "exists": path.exists(),
         "settings": {name: _told(name, loaded) for name in shown},
         "environment": [each.where for each in loaded.sources.values() if each.kind == "environment"],
-        "warnings": loaded.warnings,
+        "warnings": (*loaded.warnings, *loaded.adapted),
         "problems": loaded.problems,
     }
     answer(data, _overview(loaded, shown), ok=not loaded.problems)
@@ -188,7 +188,7 @@ def _overview(loaded: Loaded, shown: list[str]) -> Iterator[Line]:
         yield from table(("setting", "from", "value"), [(n, t["where"], _shown(t["effective"])) for n, t in told])
     else:
         yield "Nobody set anything: the defaults hold. --all shows them."
-    yield from (Paint(each, "yellow") for each in loaded.warnings)
+    yield from (Paint(each, "yellow") for each in (*loaded.warnings, *loaded.adapted))
     yield from (Paint(each, "red") for each in loaded.problems)
 
 

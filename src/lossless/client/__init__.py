@@ -173,6 +173,9 @@ class Lossless(Looking, Tracing):
                 guarded(on_event)(Event("config.ignored", warning, "warning"))
         elif given:
             settings = structs.replace(settings, **given)
+        adapted = loaded.adapted if loaded else [f"{name}: {why}" for name, why in config.adapted(settings)]
+        for note in adapted:
+            guarded(on_event)(Event("config.adapted", note, "warning"))
         name = checked("owner", "default" if owner is None else owner)
         store = _open_store(settings.database, name, read_only, guarded(on_event))
         moving.refuse_half(store)

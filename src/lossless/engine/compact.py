@@ -165,6 +165,7 @@ def compact(
     least one run is compacted. The flow ends when it is `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
     """
     limits = plan.limits(settings, window, key=conversation.key, model=model)
+    settings = plan.workable(settings, limits)
     deadline = now() + settings.sweep_deadline_ms / 1000
     work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
     work.look()
@@ -174,7 +175,7 @@ def compact(
         yield from _until_under(work, target, observed, at_least_once=force and not observed)
     elif force or plan.is_due(work.items, limits, settings, observed):
         over = max(before, observed) > limits.threshold
-        leaf_only = not force and (settings.compaction_trigger == "leaf" or not over)
+        leaf_only = not force and not over
         overhead = max(0, observed - before)
         stop_at = max(1, limits.threshold - overhead) if observed > limits.threshold else None
         yield from _incremental(work) if leaf_only else _to_the_end(work, stop_at) if force else _sweep(work, stop_at)

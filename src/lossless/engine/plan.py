@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lossless import patterns
 from lossless.config import Settings, ThresholdRule
-from lossless.engine.targets import LEAST_LEAF
+from lossless.engine.targets import LEAST_CONDENSED, LEAST_LEAF
 from lossless.store.base import ItemRow
 
 
@@ -52,8 +52,22 @@ def limits(settings: Settings, window: int, *, key: str = "", model: str | None 
     chunk = (rule and rule.leaf_chunk_tokens) or settings.leaf_chunk_tokens
     budget = min(window, settings.max_assembly_token_budget or window)
     threshold = math.floor(share * budget)
-    prefix = max(settings.condensed_target_tokens, min(chunk, max(1, threshold) // 2))
+    prefix = max(_condensed_target(settings, threshold), min(chunk, max(1, threshold) // 2))
     return Limits(budget, threshold, tail, settings.fresh_tail_max_tokens, chunk, prefix)
+
+
+def workable(settings: Settings, limits: Limits) -> Settings:
+    """Return the settings as they can work together within these limits: summaries that fit, fan-outs that are reached."""
+    fanout = min(settings.condensed_min_fanout_hard, settings.leaf_min_fanout, settings.condensed_min_fanout)
+    target = _condensed_target(settings, limits.threshold)
+    if (fanout, target) == (settings.condensed_min_fanout_hard, settings.condensed_target_tokens):
+        return settings
+    return structs.replace(settings, condensed_min_fanout_hard=fanout, condensed_target_tokens=target)
+
+
+def _condensed_target(settings: Settings, threshold: int) -> int:
+    """Return the length of a condensed summary, such that several fit below the threshold."""
+    return min(settings.condensed_target_tokens, max(LEAST_CONDENSED, threshold // 4))
 
 
 def matching_rule(settings: Settings, window: int, key: str, model: str | None) -> ThresholdRule | None:
@@ -144,12 +158,13 @@ def condensed_run(
 
     `hard` lowers the number of summaries wanted; `max_depth` is the deepest summary that may be made (-1: any).
     """
-    least = max(settings.condensed_target_tokens, limits.run_tokens // 10)
+    least = max(settings.condensed_target_tokens, 0 if hard else limits.run_tokens // 10)
+    most = max(limits.run_tokens, settings.least_condensation_tokens)
     for depth in sorted({item.depth for item in items[:boundary] if not item.is_message}):
         if max_depth >= 0 and depth + 1 > max_depth:
             break
         fanout = _fanout(depth, settings, hard)
-        for run in _runs(items[:boundary], depth, limits.run_tokens):
+        for run in _runs(items[:boundary], depth, most):
             if len(run) >= fanout and sum(item.tokens for item in run) >= least:
                 return Run(tuple(run))
     return None
@@ -163,13 +178,14 @@ def root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings) -> Ru
     """
     if len(items) < 2 or any(item.is_message for item in items):
         return None
+    most = max(limits.run_tokens, settings.least_condensation_tokens)
     for depth in sorted({item.depth for item in items}):
-        for run in _runs(items, depth, limits.run_tokens):
+        for run in _runs(items, depth, most):
             if len(run) >= settings.condensed_min_fanout_hard:
                 return Run(tuple(run))
     total, chosen = 0, list[ItemRow]()
     for item in items:
-        if len(chosen) >= 2 and total + item.tokens > limits.run_tokens:
+        if len(chosen) >= 2 and total + item.tokens > most:
             break
         chosen.append(item)
         total += item.tokens
@@ -211,12 +227,14 @@ def raw_tokens(items: Sequence[ItemRow], boundary: int) -> int:
 def is_due(items: Sequence[ItemRow], limits: Limits, settings: Settings, observed: int = 0) -> bool:
     """Whether a turn has made compaction worth while, by the trigger in force.
 
-    `threshold`: the context, or the prompt a host observed, is over it. `leaf`: enough raw messages lie outside the tail.
+    `threshold`: the context, or the prompt a host observed, is over it. `leaf`: enough raw messages lie outside the tail, a
+    chunk of them or, for a small window, a quarter of the threshold; few of them suffice once the threshold is passed.
     """
     by_threshold = max(sum(item.tokens for item in items), observed) > limits.threshold
     if settings.compaction_trigger == "threshold":
         return by_threshold
     boundary = tail_start(items, limits.tail_count, limits.tail_tokens)
     waiting = [item for item in items[:boundary] if item.is_message]
-    enough = len(waiting) >= settings.leaf_min_fanout and raw_tokens(items, boundary) >= limits.run_tokens
+    many = len(waiting) >= settings.leaf_min_fanout or by_threshold
+    enough = many and raw_tokens(items, boundary) >= min(limits.run_tokens, max(1, limits.threshold // 4))
     return enough or (settings.compaction_trigger == "both" and by_threshold)
