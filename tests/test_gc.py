@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +17,7 @@ import pytest
 
 from lossless import AsyncLossless, Lossless, Message, Settings
 from lossless.engine import gc as collecting
+from lossless.engine.bundle import drafting
 from lossless.engine.promise import broken
 from lossless.errors import InvalidInput, StoreFull
 from lossless.model import Garbage
@@ -153,11 +158,12 @@ def test_a_directory_named_after_the_database_is_its_own(tmp_path: Path) -> None
             backup.mkdir()
             (backup / "database").write_bytes(b"half")
             os.utime(backup, (NOW - days * DAY, NOW - days * DAY))
-        done = lcm.gc(apply=True)
+        with collecting.draft_held(backups[0]):
+            done = lcm.gc(apply=True)
         assert (done.files, done.drafts, done.doubtful) == (1, 2, 0)
         assert not stray.exists()
         assert not draft.exists()
-        assert [backup.exists() for backup in backups] == [True, False]  # one may still be at it
+        assert [backup.exists() for backup in backups] == [True, False]  # somebody is still at one
 
 
 def test_copies_go_when_somebody_says_how_old_they_may_be(lcm: Lossless) -> None:
@@ -301,3 +307,49 @@ def test_a_database_named_by_a_relative_path_stays_where_it_is(tmp_path: Path, m
         assert lcm.conversation("k").messages()[0].text == LARGE
         assert lcm.location == str(tmp_path / "here" / "lcm.db")
     assert not list((tmp_path / "there").iterdir())
+
+
+KILLED = """
+import os, signal, sys
+from lossless import Lossless, Message
+with Lossless.open(sys.argv[1]) as lcm:
+    lcm.conversation("k").ingest([Message.user("x", event_id="x")])
+    ours = os.replace
+    os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL) if str(names[0]).endswith("backup") else ours(*names)
+    lcm.backup(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("by", ["gc", "backup"])
+def test_the_draft_of_a_killed_backup_is_found_and_removed(tmp_path: Path, by: str) -> None:
+    database, elsewhere = tmp_path / "lcm.db", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    target = tmp_path / "kept.zip" if by == "gc" else elsewhere / "kept.zip"
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(database), str(target)], check=False)
+    assert ran.returncode == -signal.SIGKILL
+    (draft,) = target.parent.glob("kept.zip.*.part")
+    assert {each.name for each in draft.iterdir()} == {"backup", "database"}
+    with Lossless.open(database, clock=lambda: time.time() + 60) as lcm:
+        assert lcm.gc(apply=True).drafts == 0  # it may still be written to, for all we know
+        lcm.backup(elsewhere / "first.zip")
+        assert draft.exists()
+    with Lossless.open(database, clock=lambda: time.time() + 7_200) as lcm:
+        if by == "gc":
+            (found,) = lcm.doctor(checks=["D04"]).findings
+            assert "1 drafts of killed backups" in found.text
+            assert lcm.gc().drafts == 1
+            assert draft.exists()
+            assert lcm.gc(apply=True).drafts == 1
+            assert lcm.doctor(checks=["D04"]).findings == ()
+        else:
+            lcm.backup(elsewhere / "second.zip")
+    assert not draft.exists()
+
+
+def test_the_draft_of_a_backup_that_takes_long_is_left_alone(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db", clock=lambda: time.time() + 30 * 86_400) as lcm:
+        with drafting(tmp_path / "kept.zip") as draft:
+            assert lcm.gc(apply=True).drafts == 0
+            lcm.backup(tmp_path / "other.zip")
+            assert draft.exists()
+        assert not draft.exists()

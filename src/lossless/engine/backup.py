@@ -16,6 +16,7 @@ from lossless.config import is_file, make_directory
 from lossless.engine import moving
 from lossless.engine.bundle import DATABASE, FORMAT, VERSION, Bundle, Manifest, drafting, pack, refuse_if_full, sync
 from lossless.engine.files import Files
+from lossless.engine.gc import remove_drafts
 from lossless.engine.outputs import refuse_ours
 from lossless.errors import InvalidInput, StoreCorrupt
 from lossless.model import Backup
@@ -45,6 +46,7 @@ def backup(means: Means, path: Path, *, again: bool = False, prove: Prove | None
     """Everything, of all owners, in one new file; with `again` in the place of an earlier one, once it is whole."""
     _refuse_to_replace(means, path, again)
     lost = {name for name in _payloads(means.store) if not means.files.exists(name)}
+    remove_drafts(path.parent, means.now.timestamp())
     with drafting(path) as draft:
         manifest, names, held = _copied(means, draft)
         readable = manifest.form == "sqlite"

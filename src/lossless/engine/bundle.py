@@ -22,6 +22,7 @@ from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
 
 from lossless.engine.files import Files
+from lossless.engine.gc import draft_held
 from lossless.errors import (
     FileUnavailable,
     InvalidInput,
@@ -77,7 +78,8 @@ def drafting(path: Path) -> Iterator[Path]:
     with telling(path):
         draft.mkdir(mode=0o700)
         try:
-            yield draft
+            with draft_held(draft):
+                yield draft
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 

@@ -13,8 +13,9 @@ import os
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -27,10 +28,15 @@ from lossless.errors import StoreFull
 from lossless.model import Garbage
 from lossless.store.base import KeptCopy, OverRows, Store
 
+if sys.platform != "win32":
+    import fcntl
+
 _HOUR, _DAY = 3_600, 86_400
 _PAYLOAD = re.compile(r"[0-9a-f]{64}")
 _DRAFT = re.compile(r"\..+\.\d+\.[0-9a-f]{8}|.+\.\d+-[0-9a-f]{8}\.part")
 """How we call what we write beside its place, until it is whole."""
+_BACKUP_DRAFT = re.compile(r".+\.\d+-[0-9a-f]{8}\.part")
+_IN_BACKUP = {"backup", "database", "files"}
 _AT_ONCE = 200
 SHARED = ".shared"
 """A file of this name says of a directory that several databases keep payloads there."""
@@ -62,7 +68,7 @@ def look(store: Store, files: Files, now: int, *, keep_copies: int | None = None
     ours = unshared or is_its_own(store, files)
     return Found(
         payloads if ours else (),
-        tuple(_old(_drafts(store, files), seconds - _HOUR)),
+        drafts_left(store, files, now),
         tuple(_outlived(store, now, keep_copies)),
         store.over(now),
         store.spare(),
@@ -106,13 +112,65 @@ def beside(store: Store, files: Files) -> Path | None:
     return place if place is None or config.is_file(store.location) else files.root.parent / place.name
 
 
+def drafts_left(store: Store, files: Files, now: int) -> tuple[Stray, ...]:
+    """Return what writers of payloads, archives and backups left when they were killed."""
+    return tuple(_old(_drafts(store, files), now / 1_000_000 - _HOUR))
+
+
+def remove_drafts(directory: Path, seconds: float) -> None:
+    """Remove what backups that were killed left in a directory, whatever they were called."""
+    for stray in _old(_backup_drafts(directory), seconds - _HOUR):
+        _is_removed(stray.path)
+
+
+@contextmanager
+def draft_held(draft: Path) -> Iterator[None]:
+    """Hold a directory while it is written to. A process that is killed lets go of it, which shows that it is left."""
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(draft, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks: then its age tells
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_left(draft: Path, at: float, before: float) -> bool:
+    """Whether nobody writes to a directory. What is written in it does not make it younger, and a backup takes its time."""
+    if sys.platform != "win32" and at < before:
+        handle = os.open(draft, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without locks
+        finally:
+            os.close(handle)
+    return at < before - _DAY
+
+
+def _backup_drafts(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.glob("*.part")):
+        if _BACKUP_DRAFT.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+            with suppress(OSError):  # not ours to read
+                names = {each.name.partition("-")[0] for each in path.iterdir()}
+                if names <= _IN_BACKUP:
+                    yield path
+
+
 def _drafts(store: Store, files: Files) -> Iterator[Path]:
     """What is half written by its name: payloads, archives and backups."""
     found = [*files.root.glob("[0-9a-f][0-9a-f]/.*")]
     for place in filter(None, {beside(store, files), store.place()}):
         name = glob.escape(place.name)
         found += [*place.parent.glob(f".{name}.*"), *place.parent.glob(f"{name}.*.part")]
-    return (path for path in sorted(found) if _DRAFT.fullmatch(path.name))
+        found += _backup_drafts(place.parent)
+    return (path for path in sorted(set(found)) if _DRAFT.fullmatch(path.name))
 
 
 def _payloads(root: Path) -> Iterator[Path]:
@@ -126,8 +184,7 @@ def _old(paths: Iterable[Path], before: float) -> Iterator[Stray]:
         with suppress(FileNotFoundError):  # whoever made it was quicker
             found = path.lstat()
             if stat.S_ISDIR(found.st_mode):
-                # What is written in a directory does not make it younger, and a backup takes its time.
-                if found.st_mtime < before - _DAY:
+                if _is_left(path, found.st_mtime, before):
                     yield Stray(path, sum(each.lstat().st_size for each in path.rglob("*")))
             elif found.st_mtime < before:
                 yield Stray(path, found.st_size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lossless.engine.doctor.ward import Fault, Ward
+from lossless.engine.gc import drafts_left
 
 
 def damage(ward: Ward) -> Iterator[Fault]:
@@ -25,3 +26,7 @@ def schema(ward: Ward) -> Iterator[Fault]:
 def room(ward: Ward) -> Iterator[Fault]:
     if ward.everything:
         yield from (Fault("D04", None, "", told=each) for each in ward.store.slack())
+        if left := drafts_left(ward.store, ward.files, ward.now):
+            size = sum(each.bytes for each in left) / 1e6
+            told = f"{len(left):,} drafts of killed backups or other writers take {size:,.1f} MB: lcm gc --apply removes them."
+            yield Fault("D04", None, "", told=told)
