@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
+import anyio
 import pytest
 from msgspec import structs
 
-from lossless import Conversation, File, Lossless, Message, StoredMessage, Summary, Text, ToolCall, ToolResult
-from lossless.engine import reading
+from lossless import (
+    AsyncLossless,
+    Conversation,
+    File,
+    Lossless,
+    Message,
+    StoredMessage,
+    Summary,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from lossless.engine import calibrate, reading
 from lossless.engine.render import stands_for
 from lossless.errors import InvalidInput, NotFound, StoreUnavailable
 from lossless.events import Event
@@ -509,3 +522,70 @@ def test_nothing_is_noted_in_a_database_that_is_only_read(database: str) -> None
         for _ in range(100):
             chat.assemble(WINDOW)
         assert lcm._notes == {"k": []}
+
+
+def _talk(chat: Conversation, ratio: float, turns: int, model: str | None = "m") -> list[int]:
+    """Turns with a model that counts `ratio` tokens for one of ours, and a system prompt of 500; how much each was shown."""
+    shown = []
+    for turn in range(turns):
+        chat.ingest([Message.user(f"turn {turn}: " + "brick " * 150)])
+        context = chat.assemble(100_000, model=model)
+        shown.append(context.tokens)
+        usage = {"input_tokens": 40, "cache_read_input_tokens": round(ratio * context.tokens) + 460}
+        chat.after_turn([Message.assistant(f"answer {turn}")], 100_000, model=model, usage=usage)
+    return shown
+
+
+def test_reported_usage_corrects_the_budgets_of_that_model_and_is_remembered(database: str) -> None:
+    with Lossless.open(database) as lcm:
+        _talk(lcm.conversation("k"), 1.5, 12)
+    with Lossless.open(database) as lcm:
+        chat = lcm.conversation("k")
+        plain, corrected = chat.assemble(1_200), chat.assemble(1_200, model="m")
+        assert corrected.tokens * 1.4 <= 1_200
+        assert plain.tokens > corrected.tokens
+        assert lcm.conversation("other")._factor("m") == pytest.approx(1.5, abs=0.08)
+        assert chat.assemble(1_200, model="n").tokens == plain.tokens
+        assert len(chat.assemble(100_000, model="m").messages) == 24
+
+
+def test_a_correction_changes_the_view_once_and_not_with_every_turn(lcm: Lossless) -> None:
+    chat, factors = lcm.conversation("k"), list[float]()
+    for _ in range(30):
+        _talk(chat, 1.33 if len(factors) % 2 else 1.27, 1)
+        factors.append(chat._factor("m"))
+    assert sum(one != other for one, other in pairwise(factors)) <= 2
+    assert 1.2 <= factors[-1] <= 1.4
+
+
+def test_usage_makes_compaction_due_when_the_model_counts_more(lcm: Lossless) -> None:
+    chat = lcm.conversation("k")
+    _talk(chat, 1.8, 12)
+    row = chat._row()
+    assert row is not None
+    window = round(row.context_tokens * 1.4)
+    assert not chat._may_be_due(row, window, 0, None)
+    assert chat._may_be_due(row, window, 0, "m")
+
+
+def test_usage_that_says_nothing_is_reported_and_the_turn_is_stored(tmp_path: Path) -> None:
+    events: list[Event] = []
+    with Lossless.open(tmp_path / "lcm.db", on_event=events.append) as lcm:
+        chat = lcm.conversation("k")
+        chat.after_turn([Message.user("hi")], 1_000, usage={"tokens": 3})
+        assert [event.name for event in events] == ["usage.unknown"]
+        assert len(chat.messages()) == 1
+
+
+async def _after_turn(database: str) -> None:
+    async with AsyncLossless.open(database) as lcm:
+        chat = lcm.conversation("k")
+        await chat.ingest([Message.user("hi")])
+        await chat.assemble(1_000, model="m")
+        await chat.after_turn([Message.assistant("yes")], 1_000, model="m", usage={"prompt_tokens": 20})
+
+
+def test_usage_is_taken_by_the_asynchronous_verbs_too(tmp_path: Path) -> None:
+    anyio.run(_after_turn, str(tmp_path / "lcm.db"))
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        assert calibrate.read(lcm._store, calibrate.name("m", "k")).calibration.samples == 1

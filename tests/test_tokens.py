@@ -7,13 +7,16 @@ import math
 import random
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from timeit import timeit
 
 import pytest
+from anthropic.types import Usage
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types import CompletionUsage
 
 from lossless.model import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.tokens import (
@@ -24,6 +27,7 @@ from lossless.tokens import (
     estimate,
     estimate_bytes,
     message_tokens,
+    reported,
     truncate,
 )
 
@@ -245,3 +249,48 @@ def test_an_opaque_part_costs_its_json() -> None:
     data = {"diff": "-a\n+b", "files": ["ä.txt", "\ud800"], "n": 3}
     expected = MESSAGE_TOKENS + PART_TOKENS + estimate(json.dumps(data, ensure_ascii=False))
     assert message_tokens(Message("assistant", (Opaque("patch", data),))) == expected
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"input_tokens": 10, "cache_creation_input_tokens": 200, "cache_read_input_tokens": 3_000}, 3_210),
+        ({"input_tokens": 10, "cache_read_input_tokens": None, "output_tokens": 5}, 10),
+        ({"prompt_tokens": 700, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 500}}, 700),
+        ({"input_tokens": 700, "input_tokens_details": {"cached_tokens": 500}, "output_tokens": 9}, 700),
+        ({"input": 5, "output": 1, "cacheRead": 60, "cacheWrite": 700}, 765),
+        (Usage(input_tokens=10, output_tokens=1, cache_read_input_tokens=90), 100),
+        (CompletionUsage(prompt_tokens=33, completion_tokens=1, total_tokens=34), 33),
+        ({"prompt_tokens": -1}, 0),
+        ({"tokens": 5}, 0),
+        ("none", 0),
+    ],
+)
+def test_what_a_provider_reports_is_read_in_every_shape(usage: object, tokens: int) -> None:
+    assert reported(usage) == tokens
+
+
+def test_the_factor_moves_in_steps_and_only_when_prompts_differ() -> None:
+    calibration, factor, seen = Calibration(), 1.0, []
+    for _ in range(8):
+        calibration = calibration.observe(10_000, 13_000)
+        factor = calibration.factor(factor)
+    assert factor == 1.0, "prompts of one length do not say whether it is the ratio or a system prompt"
+    rng = random.Random(5)
+    for turn in range(40):
+        size = 8_000 + 1_000 * turn
+        calibration = calibration.observe(size, round(1.27 * size * rng.uniform(0.99, 1.01)) + 3_000)
+        factor = calibration.factor(factor)
+        seen.append(factor)
+    assert abs(seen[-1] - 1.27) <= 0.11
+    assert sum(one != other for one, other in pairwise(seen)) <= 3
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**7)), min_size=1, max_size=30))
+def test_the_factor_is_bounded_whatever_is_reported(counts: list[tuple[int, int]]) -> None:
+    calibration, factor = Calibration(), 1.0
+    for estimated, count in counts:
+        calibration = calibration.observe(estimated, count)
+        factor = calibration.factor(factor)
+        assert 0.5 <= factor <= 2.0
+        assert factor == round(round(factor / 0.05) * 0.05, 2)

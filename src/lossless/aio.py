@@ -419,9 +419,15 @@ class AsyncConversation:
         return await _run(self._chat.bootstrap, path, format)
 
     async def after_turn(
-        self, messages: Iterable[Message], window: int | None = None, *, observed: int = 0, model: str | None = None
+        self,
+        messages: Iterable[Message],
+        window: int | None = None,
+        *,
+        observed: int = 0,
+        model: str | None = None,
+        usage: object = None,
     ) -> Ingested:
-        return await _run(self._chat.after_turn, messages, window, observed=observed, model=model)
+        return await _run(self._chat.after_turn, messages, window, observed=observed, model=model, usage=usage)
 
     async def compact(
         self,

@@ -22,6 +22,7 @@ Russian, whose everyday prose comes out up to 15 % too low and documentation up 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from zlib import adler32
 
 from msgspec import Struct
@@ -150,6 +151,49 @@ class Calibration(Struct, frozen=True):
     def apply(self, estimated: int) -> int:
         """What the provider would count for a prompt of that estimate."""
         return max(0, round(self.ratio * estimated + self.overhead))
+
+    def factor(self, applied: float = 1.0) -> float:
+        """Return what budgets are divided by: the ratio in steps of 5 %, at least 0.5 and at most 2.
+
+        It stays what was `applied` before until the ratio is more than two steps away from it, so that a view does not
+        change with every turn; and while prompts were of nearly one length, which say little about the ratio.
+        """
+        slopes = [
+            (count - other_count) / (guess - other_guess)
+            for guess, count in self.observed
+            for other_guess, other_count in self.observed
+            if guess >= _APART * other_guess
+        ]
+        if len(slopes) < _ENOUGH or abs((ratio := _median(slopes)) - applied) <= _BAND:
+            return applied
+        return round(min(max(round(ratio / _STEP) * _STEP, _LEAST), _MOST), 2)
+
+
+def reported(usage: object) -> int:
+    """Return the prompt tokens that a provider reports: the `usage` of an Anthropic or OpenAI reply, or of pi, as dict or object.
+
+    What was read from a cache or written to it counts. 0 if it has none of the known fields.
+    """
+
+    def value(name: str) -> int | None:
+        found = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
+        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+
+    if (prompt := value("prompt_tokens")) is not None:
+        return prompt
+    for name, *cached in _COUNTED:
+        if (fresh := value(name)) is not None:
+            return fresh + sum(value(each) or 0 for each in cached)
+    return 0
+
+
+_COUNTED = (
+    ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+    ("input", "cacheRead", "cacheWrite"),
+)
+_ENOUGH, _APART = 6, 1.5
+"""So many pairs of prompts, one so many times as long as the other, tell the ratio."""
+_STEP, _BAND, _LEAST, _MOST = 0.05, 0.1001, 0.5, 2.0
 
 
 _LATEST = 12

@@ -126,6 +126,10 @@ class Lossless(Looking, Tracing):
         self._slots = grants.Slots()
         self._background = Background(self.worker)
         self._notes: dict[str, list[tuple[int, NewManifest]]] = {}
+        self._measured: dict[str, tuple[str | None, int]] = {}
+        """By key: the model and the tokens of what was assembled last."""
+        self._factors: dict[str, float] = {}
+        """By name: how many tokens a model counts for one of ours, as far as it was asked."""
         self._assumed = False
         self._without_model = ""
         self._redact = self._redactor()

@@ -19,10 +19,10 @@ from lossless.client.explorer import explorer
 from lossless.client.jobs import Inquiry, Job
 from lossless.client.surgery import How, Remaking, remaking
 from lossless.config import Settings
+from lossless.engine import calibrate, grants, payloads, plan, reading, rejections, sessions, view
 from lossless.engine import describe as describing
 from lossless.engine import expand as expanding
 from lossless.engine import forget as forgetting
-from lossless.engine import grants, payloads, plan, reading, rejections, sessions, view
 from lossless.engine import grep as grepping
 from lossless.engine.align import Canonicalize, digest, same_event, without_tags
 from lossless.engine.asked import Mode, Scope, Sort, check
@@ -77,7 +77,7 @@ from lossless.store.base import SPAN, ConversationRow, DebtRow, FileRow, Message
 from lossless.store.rows import message_of, micros, moment
 from lossless.summarizers import Summarizer
 from lossless.summarizers.base import Unusable
-from lossless.tokens import message_tokens
+from lossless.tokens import message_tokens, reported
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
@@ -315,30 +315,73 @@ class Conversation:
         return [self._exact(row.id, each) for each in self._store.messages(row.id, after=after, limit=limit)]
 
     def after_turn(
-        self, messages: Iterable[Message], window: int | None = None, *, observed: int = 0, model: str | None = None
+        self,
+        messages: Iterable[Message],
+        window: int | None = None,
+        *,
+        observed: int = 0,
+        model: str | None = None,
+        usage: object = None,
     ) -> Ingested:
         """Ingest what a turn brought; then compact if it is worth while for a model of that window, or have it done.
 
         By default (`proactive_threshold_compaction_mode` = "deferred") it is owed, and done in the background once the
         conversation is idle: no turn waits for a summary. Without a `window` 128,000 tokens are assumed, with one warning.
-        `observed` is the prompt the host measured, `model` the host's model, for rules that name one.
+        `observed` is the prompt the host measured, `model` the host's model, for rules that name one. `usage` is what the
+        provider reported for the request made from the last `assemble` (an SDK's object or a dict, of Anthropic or OpenAI):
+        it serves as `observed`, and corrects the estimates for that model.
         """
         window = self._lcm._window(window)
         _refuse_sizes(window, observed=observed)
+        counted = 0 if usage is None else reported(usage)
+        if usage is not None and not counted:
+            text = "The usage of a turn has no count of prompt tokens; estimates are not corrected by it"
+            self._intake.on_event(Event("usage.unknown", text, "warning", {"conversation": self.key}))
         done = self._take(messages, is_turn=True)
         if self._closed_to:
             return done
+        if counted:
+            self._learn(counted, model)
+        measured, observed = observed or counted, self._estimated(observed or counted, model)
         if self._lcm.settings.proactive_threshold_compaction_mode == "deferred":
             self._owe(window, observed, model)
             return done
         try:
-            self.compact(window, observed=observed, model=model)
+            self.compact(window, observed=measured, model=model)
         except LosslessError as error:
             # The turn is stored, and that is what the caller has to know.
             event = Event("compaction.failed", str(error), "error", {"conversation": self.key})
             self._intake.on_event(event)
             self._owe(window, observed, model)
         return done
+
+    def _learn(self, counted: int, model: str | None) -> None:
+        """Compare what a provider counted with our estimate of the prompt that was assembled last."""
+        shown = self._lcm._measured.pop(self.key, None)
+        if shown is None or shown[0] != model or self._store.read_only:
+            return
+        try:
+            name = calibrate.name(model, self.key)
+            kept = calibrate.observe(self._store, name, shown[1], counted, self._intake.now())
+        except StoreError as error:
+            # The turn is stored, and the next one brings another count.
+            self._intake.on_event(Event("usage.lost", str(error), "warning", {"conversation": self.key}))
+            return
+        self._lcm._factors[name] = kept.factor
+
+    def _factor(self, model: str | None, *, fresh: bool = False) -> float:
+        """Return how many tokens a model counts for one of ours; read once, and again by whoever compacts."""
+        known, name = self._lcm._factors, calibrate.name(model, self.key)
+        if fresh or name not in known:
+            known[name] = calibrate.read(self._store, name).factor
+        return known[name]
+
+    def _estimated(self, counted: int, model: str | None) -> int:
+        """Return what a prompt of so many tokens of a model costs by our estimate."""
+        return round(counted / self._factor(model)) if counted else 0
+
+    def _limits(self, window: int, model: str | None) -> plan.Limits:
+        return plan.limits(self._lcm.settings, window, key=self.key, model=model, factor=self._factor(model))
 
     def _owe(self, window: int, observed: int, model: str | None) -> None:
         lcm, row = self._lcm, self._row()
@@ -357,14 +400,14 @@ class Conversation:
     def _may_be_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
         """Whether a turn may have made compaction worth while, as far as the row tells."""
         settings = self._lcm.settings
-        limits = plan.limits(settings, window, key=self.key, model=model)
+        limits = self._limits(window, model)
         return settings.compaction_trigger != "threshold" or max(row.context_tokens, observed) > limits.threshold
 
     def _is_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
         settings = self._lcm.settings
         if settings.compaction_trigger == "threshold":
             return self._may_be_due(row, window, observed, model)
-        limits = plan.limits(settings, window, key=self.key, model=model)
+        limits = self._limits(window, model)
         return plan.is_due(self._store.items(row.id), limits, settings, observed)
 
     def compact(
@@ -398,6 +441,9 @@ class Conversation:
         """A compaction ready to be driven, or what came of it where there is nothing to do."""
         window = self._lcm._window(window)
         _refuse_sizes(window, target=target, observed=observed)
+        factor = self._factor(model, fresh=True)
+        # What a debt remembers is in tokens of ours already.
+        observed = self._estimated(observed, model) if pause is None else observed
         row = self._row()
         if row is None or not row.active or self._closed_to:
             return Compaction((), 0, 0, self._closed_to or "nothing to compact")
@@ -421,6 +467,7 @@ class Conversation:
             target=target,
             observed=observed,
             model=model,
+            factor=factor,
             wanted_elsewhere=pause or never,
             patient=pause is not None,
         )
@@ -537,16 +584,20 @@ class Conversation:
         """What a model of that window is shown: pins, summaries, then the newest messages, valid for every provider.
 
         `reserve` is what the host keeps for its own prompt and the reply. `live` are the messages the host holds: those not
-        stored yet come last, and all of them, bounded, serve when nothing stored can. `guidance` adds a system message that
+        stored yet come last, and all of them, bounded, serve when nothing stored can. `model` is the model that is asked:
+        what it counted before (`after_turn(usage=...)`) corrects the room there is. `guidance` adds a system message that
         tells the model how to look things up. Nothing is raised for lack of room: see `over_budget` and `left_out`.
         """
         window, lcm = self._lcm._window(window), self._lcm
         _refuse_sizes(window)
         limits = plan.limits(lcm.settings, window, key=self.key, model=model)
-        room = limits.budget - reserve
-        if room < 1:
+        if limits.budget - reserve < 1:
             raise InvalidInput(f"reserve={reserve} leaves nothing of {limits.budget}.", hint="Reserve less.")
+        room = limits.budget - reserve
         try:
+            factor = self._factor(model)
+            room = max(1, int(room / factor))
+            limits = self._limits(window, model)
             live = self._heard(live)
             row = None if self._hidden else self._row()
             if row is None:
@@ -566,6 +617,7 @@ class Conversation:
             facts = {"conversation": self.key, "error": type(error).__name__}
             self._intake.on_event(Event("assemble.live", str(error) or type(error).__name__, "error", facts))
             return bounded(live, room, why, prompt_follows=prompt_follows)
+        lcm._measured[self.key] = (model, context.tokens)
         if not (self._store.read_only or self._closed_to):
             self._notes.append((row.id, note))
         if len(self._notes) >= _MOST_NOTES:

@@ -156,15 +156,17 @@ def compact(
     target: int | None = None,
     observed: int = 0,
     model: str | None = None,
+    factor: float = 1.0,
     wanted_elsewhere: Callable[[], bool] = never,
     patient: bool = False,
 ) -> Flow:
     """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`.
 
     `observed` is the prompt a host has measured; with `force` and without it, the prompt is taken to be too large, and at
-    least one run is compacted. The flow ends when it is `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
+    least one run is compacted. `factor` is how many tokens the model counts for one of ours. The flow ends when it is
+    `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
     """
-    limits = plan.limits(settings, window, key=conversation.key, model=model)
+    limits = plan.limits(settings, window, key=conversation.key, model=model, factor=factor)
     settings = plan.workable(settings, limits)
     deadline = now() + settings.sweep_deadline_ms / 1000
     work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
