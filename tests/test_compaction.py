@@ -550,7 +550,7 @@ def test_settings_that_cannot_work_together_are_adapted_and_reported(tmp_path: P
         ("config.adapted", "condensed_target_tokens"),
         ("config.adapted", "large_file_token_threshold"),
     ]
-    assert "made from up to 12,000 tokens" in told[0].message
+    assert "made from up to 8,000 tokens" in told[0].message
     assert "4 is used" in told[1].message
     loaded = config.resolve(environment={"LCM_LEAF_CHUNK_TOKENS": "2000"}, file=None)
     assert loaded.adapted[0].startswith("LCM_LEAF_CHUNK_TOKENS: 2,000 tokens hold too few summaries")

@@ -16,7 +16,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
-from math import ceil
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 from urllib.parse import unquote
@@ -241,10 +240,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     def least_condensation_tokens(self) -> int:
         """How many tokens of summaries may go into a condensed one, however small the chunk for leaves is.
 
-        Enough for each fan-out, and for two summaries as long as they may be.
+        Enough for each fan-out that is set, and for two summaries.
         """
-        longest = ceil(2 * self.summary_max_overage_factor * self.condensed_target_tokens)
-        return max(min(max(self._fanout_tokens, longest), _USUAL_CHUNK), 2 * self.condensed_target_tokens)
+        return max(min(self._fanout_tokens, _USUAL_CHUNK), 2 * self.condensed_target_tokens)
 
     @property
     def _fanout_tokens(self) -> int:
