@@ -207,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif play.status != 200:
             self.send(
                 play.status,
-                wire.error(play.status, play.text if play.text != SUMMARY else f"scripted {play.status}"),
+                play.body or wire.error(play.status, play.text if play.text != SUMMARY else f"scripted {play.status}"),
                 play.headers,
             )
         elif play.pause:

@@ -247,6 +247,26 @@ def test_one_failure_of_a_model_does_not_stop_the_next_request_two_in_a_row_do(d
         assert next(script, "nothing more was asked") == "nothing more was asked"
 
 
+def test_a_summary_much_longer_than_asked_for_is_reported(database: str) -> None:
+    events: list[Event] = []
+
+    def wordy(request: SummaryRequest) -> str:
+        lines = [line for line in request.source.splitlines() if line.strip() and not line.startswith("[")]
+        return "\n".join(lines[:5]) + "\nExpand for details about: the rest"
+
+    with Lossless.open(database, settings=SMALL, summarizer=wordy, on_event=events.append) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(20))
+        chat.compact(WINDOW)
+        long = [summary for summary in chat.summaries() if summary.tokens > 120]
+    told = [event for event in events if event.name == "summary.too_long"]
+    assert [event.facts["summary"] for event in told if event.facts["target"] == 80] == [
+        summary.id for summary in long if summary.depth == 0
+    ]
+    assert told
+    assert {event.level for event in told} == {"warning"}
+
+
 def test_a_sweep_by_hand_goes_to_its_end(database: str) -> None:
     now = 1000.0
 

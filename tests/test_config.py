@@ -94,6 +94,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "summary_max_overage_factor": 3.0,
         "fallback_providers": (),
         "max_calls_per_day": 2000,
+        "summary_temperature": None,
         "providers": (),
         "fallback_max_tokens": 512,
         "custom_instructions": "",
@@ -192,7 +193,9 @@ def test_every_setting_can_be_written_in_every_source(toml: Path) -> None:
     for setting in catalogue().values():
         match setting.default:
             case None:
-                value = {"timezone": "UTC", "summary_base_url": "http://h"}.get(setting.name, "7000")
+                value = {"timezone": "UTC", "summary_base_url": "http://h", "summary_temperature": "0.5"}.get(
+                    setting.name, "7000"
+                )
                 value = "/a" if setting.type == "path" else value
             case tuple() if setting.name == "context_threshold_overrides":
                 value = '[{"model": "a", "context_threshold": 0.5}]'

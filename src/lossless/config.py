@@ -151,6 +151,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     summary_max_overage_factor: Annotated[
         Annotated[float, Meta(ge=1)], "How many times its target a summary may measure before it is cut."
     ] = 3.0
+    summary_temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=2)] | None,
+        "The temperature sent with requests for summaries, half of it with the stricter second one; none is sent when "
+        "not set, as some models refuse it.",
+    ] = None
     fallback_providers: Annotated[
         tuple[ProviderModel, ...], "Models to try in turn, as `provider/model`, when the summary model fails."
     ] = ()

@@ -41,6 +41,10 @@ def guarded(hook: Hook) -> Hook:
     return tell
 
 
+def ignore(event: Event) -> None:
+    """Report an event to nobody."""
+
+
 def log(event: Event) -> None:
     """The default hook: the standard logger `lossless`, the facts in the record's `lossless` attribute."""
     import logging

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 import pytest
+from msgspec import structs
 
 from lossless.errors import SummarizerAuth, SummarizerError, SummarizerUnavailable
 from lossless.summarizers.anthropic import Anthropic
@@ -201,3 +203,17 @@ def test_a_server_of_ones_own_needs_no_key(provider: Provider, monkeypatch: pyte
 def test_the_limit_has_the_name_the_server_takes(provider: Provider, name: str, named: str, limits: list[str]) -> None:
     assert OpenAI(named, name, provider.url).ask(asking()).text == SUMMARY
     assert [key for call in provider.requests for key in call.body if key.startswith("max_")] == limits
+
+
+def test_a_temperature_is_sent_if_there_is_one(provider: Provider, model: Model) -> None:
+    warm = structs.replace(asking(), temperature=0.2)
+    model().ask(warm)
+    assert provider.requests[-1].body["temperature"] == 0.2
+
+
+def test_a_model_that_takes_no_temperature_is_asked_without_it(provider: Provider) -> None:
+    error = {"error": {"message": "Unsupported value", "param": "temperature", "type": "invalid_request_error"}}
+    provider.script(Play(status=400, body=json.dumps(error).encode()), "ok")
+    warm = structs.replace(asking(), temperature=0.2)
+    assert OpenAI("gpt-5-mini", "openai", provider.url).ask(warm).text == SUMMARY
+    assert ["temperature" in call.body for call in provider.requests] == [True, False]

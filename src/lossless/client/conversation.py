@@ -470,6 +470,7 @@ class Conversation:
             factor=factor,
             wanted_elsewhere=pause or never,
             patient=pause is not None,
+            on_event=self._intake.on_event,
         )
         return Job(flow, summarizer, guards, row, window, self._intake.on_event, lcm._note_writer)
 
@@ -496,7 +497,13 @@ class Conversation:
             return Compaction((), 0, 0, self._closed_to or "nothing to compact")
         summarizer, guards = self._asks()
         anew = remake(
-            self._store, row, lcm.settings, templates=lcm._templates(), now=lcm._clock, wanted_elsewhere=pause
+            self._store,
+            row,
+            lcm.settings,
+            templates=lcm._templates(),
+            now=lcm._clock,
+            wanted_elsewhere=pause,
+            on_event=self._intake.on_event,
         )
         return Job(anew, summarizer, guards, row, 0, self._intake.on_event, lcm._note_writer).run()
 

@@ -119,7 +119,7 @@ def remaking(
             "There is no model to write summaries.",
             hint="Name one (--model), or set it: `lcm config set summary_model NAME`.",
         )
-    making = Making(lcm._store, row, plan, settings, templates, lcm._clock, how.timestamps, operation)
+    making = Making(lcm._store, row, plan, settings, templates, lcm._clock, how.timestamps, operation, lcm._on_event)
     if how.apply and operation is None:
         making.begin(how.options())
     if how.started is not None:

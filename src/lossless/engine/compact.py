@@ -15,12 +15,13 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from lossless.config import Settings
-from lossless.engine import plan
+from lossless.engine import plan, targets
 from lossless.engine.draft import Draft, Told, as_row, drafted, of_messages, of_summaries, without_model
 from lossless.engine.flow import Questioning, never
 from lossless.engine.plan import Limits, Run
 from lossless.engine.prompts import Templates
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
+from lossless.events import Event, Hook, ignore
 from lossless.model import Compaction, SummaryRequest
 from lossless.store.base import ConversationRow, ItemRow, NewSummary, Store, SummaryRow, TextAt
 from lossless.store.rows import moment
@@ -47,6 +48,7 @@ class Work(Struct):
     patient: bool = False
     overhead: int = 0
     """What a host's prompt holds besides the context."""
+    on_event: Hook = ignore
     items: list[ItemRow] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     passes: int = 0
@@ -127,6 +129,17 @@ class Work(Struct):
         return bool(pause and self.patient and self.tokens + self.overhead <= self.limits.budget)
 
 
+def report_length(
+    conversation: ConversationRow, summary_id: str, summary: NewSummary, settings: Settings, on_event: Hook
+) -> None:
+    """Report a summary that came out much longer than it was asked for."""
+    wanted = targets.configured(summary.depth, settings)
+    if summary.tokens > targets.warn_above(wanted):
+        report = f"{conversation.key}: {summary_id} has {summary.tokens:,} tokens, more than 1.5 times the {wanted:,} asked for."
+        facts = {"conversation": conversation.key, "summary": summary_id, "tokens": summary.tokens, "target": wanted}
+        on_event(Event("summary.too_long", report, "warning", facts))
+
+
 def why(error: SummarizerError) -> str:
     """Name what kept a model from being asked."""
     if isinstance(error, SummarizerBlocked):
@@ -159,6 +172,7 @@ def compact(
     factor: float = 1.0,
     wanted_elsewhere: Callable[[], bool] = never,
     patient: bool = False,
+    on_event: Hook = ignore,
 ) -> Flow:
     """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`.
 
@@ -172,7 +186,7 @@ def compact(
     work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
     work.look()
     before = work.tokens
-    work.overhead = max(0, observed - before)
+    work.overhead, work.on_event = max(0, observed - before), on_event
     if target is not None:
         yield from _until_under(work, target, observed, at_least_once=force and not observed)
     elif force or plan.is_due(work.items, limits, settings, observed):
@@ -305,6 +319,7 @@ def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bo
         work.stop = "moved"
         return False
     work.made.append(row.public_id)
+    report_length(work.conversation, row.public_id, row, work.settings, work.on_event)
     work.put(run, item, row)
     return True
 

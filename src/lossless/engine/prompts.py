@@ -43,6 +43,7 @@ _MOST_BYTES = 256 * 1024
 _MOST_FLAWS = 100
 FOOTER = "Expand for details about:"
 _TRIAL = "the segment of a trial"
+_TRIAL_WISH = "\x00a wish of a trial\x00"
 _SAMPLE_SEGMENT = """\
 [2026-02-17 15:37 UTC | user]
 Where does the deploy script read its key from? It failed again tonight.
@@ -62,6 +63,11 @@ _SAMPLE_PREVIOUS = """\
 The move to the new runner was decided on 2026-02-16, for its speed.
 Files: none
 Expand for details about: the runners compared"""
+_WISHES = """\
+Wishes of the operator, which you do honour:
+<operator_instructions>
+{}
+</operator_instructions>"""
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(targetTokens|previousContext|conversationSegment)\}(?!\})")
 _PLACEHOLDERS = {
     "targetTokens": "{{ target_tokens }}",
@@ -100,9 +106,17 @@ def request(
         "aggressive": aggressive,
     }
     history: Values = {"previous_context": _contained(earlier), "conversation_segment": _contained(source)}
+    name = template_name(depth, aggressive=aggressive)
     system = templates.render("system", values)
-    prompt = templates.render(template_name(depth, aggressive=aggressive), values | history)
-    return SummaryRequest(system, prompt, source, depth, target_tokens, max_tokens, earlier or None, aggressive)
+    prompt = templates.render(name, values | history)
+    if not templates.honours(name, values | history):
+        prompt = f"{prompt.rstrip()}\n\n{_WISHES.format(settings.custom_instructions.strip())}"
+    temperature = settings.summary_temperature
+    if temperature is not None and aggressive:
+        temperature /= 2
+    return SummaryRequest(
+        system, prompt, source, depth, target_tokens, max_tokens, earlier or None, aggressive, temperature
+    )
 
 
 def template_name(depth: int, *, aggressive: bool = False) -> str:
@@ -225,6 +239,15 @@ class Templates(Struct, frozen=True):
         path = str(_file(self.directory, name))
         refusals = (problem for problem in self.problems if problem.startswith(path))
         return next(refusals, f"There is no file {path}.")
+
+    def honours(self, name: str, values: Values) -> bool:
+        """Whether a request by that template, or the system prompt with it, says the operator's wishes, if there are any."""
+        if not str(values["custom_instructions"]).strip() or name not in self.overrides:
+            return True
+        # Not the wishes themselves: history may well hold the same words.
+        marked = values | {"custom_instructions": _TRIAL_WISH}
+        own = {key: value for key, value in marked.items() if key not in _HISTORY}
+        return _TRIAL_WISH in self.render(name, marked) or _TRIAL_WISH in self.render("system", own)
 
     def render(self, name: str, values: Values) -> str:
         """The template with the values in it; the built-in one where an override turns out to fail on them."""

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from lossless.config import Settings
 from lossless.engine import plan
-from lossless.engine.compact import Flow, Work, retry_at, why
+from lossless.engine.compact import Flow, Work, report_length, retry_at, why
 from lossless.engine.draft import PROVISIONAL, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.prompts import Templates
 from lossless.errors import SummarizerError
+from lossless.events import Hook, ignore
 from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow, TextAt
 
 MOST_TRIES = 3
@@ -28,6 +29,7 @@ def remake(
     templates: Templates,
     now: Callable[[], float],
     wanted_elsewhere: Callable[[], bool],
+    on_event: Hook = ignore,
 ) -> Flow:
     """Make the unsettled summaries of a conversation anew, as far as one sweep goes."""
     limits = plan.limits(settings, max(1, conversation.context_tokens))
@@ -54,8 +56,11 @@ def remake(
         unanswered, work.misses = set(), 0
         if draft.level in PROVISIONAL:
             tried |= _noted(store, conversation.id, {row.id})
-        elif _put(store, conversation.id, row, as_row(told, draft, templates, now()), sources, told):
-            work.made.append(row.public_id)
+        else:
+            new = as_row(told, draft, templates, now())
+            if _put(store, conversation.id, row, new, sources, told):
+                work.made.append(row.public_id)
+                report_length(conversation, row.public_id, new, settings, on_event)
     work.look()
     if work.stop in ("", "passes", "deadline") and (tried or unanswered):
         work.stop = "unavailable" if unanswered else "in vain"

@@ -49,16 +49,16 @@ class Anthropic(Struct, frozen=True):
         key = access.key()
         options: dict[str, Any] = {"system": well_formed(request.system)} if request.system.strip() else {}
         if request.temperature is not None:
-            options["temperature"] = request.temperature
+            options["extra_body"] = {"temperature": request.temperature}  # the SDK has no name for it any more
         with (
             sdk.translated(self.name, anthropic, anthropic.AnthropicError, access),
-            sdk.patient(anthropic, self.timeout, access, key) as http,
+            sdk.patient(anthropic, seconds := request.within(self.timeout), access, key) as http,
             anthropic.Anthropic(
                 # What is given keeps the SDK from looking for more, also where no key is sent.
                 api_key=None if key.by_sdk or key.is_token else key.value or "none",
                 auth_token=key.value if key.is_token else None,
                 base_url=key.address or None,
-                timeout=self.timeout,
+                timeout=seconds,
                 max_retries=0,
                 http_client=http,
             ) as client,

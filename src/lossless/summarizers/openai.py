@@ -49,12 +49,12 @@ class OpenAI(Struct, frozen=True):
         key = access.key()
         with (
             sdk.translated(self.name, openai, openai.OpenAIError, access),
-            sdk.patient(openai, self.timeout, access, key) as http,
+            sdk.patient(openai, seconds := request.within(self.timeout), access, key) as http,
             openai.OpenAI(
                 # A key must not be missing for the SDK; where there is none, the header is taken out again.
                 api_key=key.value or "none",
                 base_url=key.address,
-                timeout=self.timeout,
+                timeout=seconds,
                 max_retries=0,
                 http_client=http,
             ) as client,

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lossless.config import Settings
+from lossless.engine.compact import report_length
 from lossless.engine.draft import PROVISIONAL, Draft, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.flow import Questioning, advance
 from lossless.engine.promise import broken
@@ -20,6 +21,7 @@ from lossless.engine.prompts import Templates
 from lossless.engine.surgery import select
 from lossless.engine.surgery.marks import flaw
 from lossless.errors import LosslessError, StoreCorrupt
+from lossless.events import Hook, ignore
 from lossless.model import Applied, Plan, Step, SummaryRequest
 from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow, TextAt, Touched
 from lossless.tokens import estimate
@@ -42,6 +44,7 @@ class Making(Struct):
     timestamps: bool = True
     operation: str | None = None
     """None: nothing is written."""
+    on_event: Hook = ignore
     done: dict[str, Step] = field(default_factory=dict)
     drafts: dict[int, NewSummary] = field(default_factory=dict)
     """What would be written, where nothing is: what follows is made from it."""
@@ -82,6 +85,7 @@ class Making(Struct):
                 self.drafts[row.id] = new
                 return self._ended(step, "drafted")
             if self._put(row, new, sources, told):
+                report_length(self.conversation, step.id, new, self.settings, self.on_event)
                 return self._ended(step, "written")
         return self._ended(step, "kept", note="It was changed again and again meanwhile.")
 
