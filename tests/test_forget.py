@@ -39,9 +39,11 @@ def at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
-def opened(database: str, tmp_path: Path, **changes: object) -> Lossless:
+def opened(
+    database: str, tmp_path: Path, *, model: Callable[[SummaryRequest], str] | None = None, **changes: object
+) -> Lossless:
     settings = structs.replace(SMALL, large_file_token_threshold=1_000, **changes)
-    return Lossless.open(database, settings=settings, summarizer=short)
+    return Lossless.open(database, settings=settings, summarizer=model or short)
 
 
 def telling(request: SummaryRequest) -> str:
@@ -146,8 +148,7 @@ def test_three_forgotten_words_are_nowhere_and_the_rest_is_untouched(database: s
 
 
 def test_what_a_later_summary_was_told_of_it_goes_too(database: str, tmp_path: Path) -> None:
-    with opened(database, tmp_path) as lcm:
-        lcm._named = telling
+    with opened(database, tmp_path, model=telling) as lcm:
         chat = grown(lcm)
         telling_of = [each.id for each in chat.summaries() if DEEP in each.text]
         assert len(telling_of) > 2
@@ -542,8 +543,7 @@ def test_a_summary_whose_previous_context_was_forgotten_while_it_was_written_is_
     database: str, tmp_path: Path
 ) -> None:
     slow = Meanwhile(database, tmp_path)
-    with opened(database, tmp_path) as lcm:
-        lcm._named = slow
+    with opened(database, tmp_path, model=slow) as lcm:
         chat = lcm.conversation("k")
         chat.ingest(history())
         slow.message, slow.armed = named(chat, "deep").id, True
@@ -556,8 +556,7 @@ def test_a_summary_whose_previous_context_was_forgotten_while_it_was_written_is_
 @pytest.mark.parametrize("verb", ["rewrite", "repair", "drain"])
 def test_a_text_made_anew_from_forgotten_previous_context_is_refused(database: str, tmp_path: Path, verb: str) -> None:
     slow = Meanwhile(database, tmp_path)
-    with opened(database, tmp_path) as lcm:
-        lcm._named = slow
+    with opened(database, tmp_path, model=slow) as lcm:
         chat = grown(lcm)
         slow.message = named(chat, "deep").id
         if verb != "rewrite":  # as if no model had been there for those that follow
@@ -580,8 +579,11 @@ def test_a_text_made_anew_from_forgotten_previous_context_is_refused(database: s
 
 def test_a_word_that_others_use_too_is_no_trace_of_what_was_forgotten(database: str, tmp_path: Path) -> None:
     common = "Please write about question words when this comes round again tomorrow."
-    with opened(database, tmp_path) as lcm:
-        lcm._named = lambda request: f"{short(request)} They write and come round again about words."
+
+    def chatty(request: SummaryRequest) -> str:
+        return f"{short(request)} They write and come round again about words."
+
+    with opened(database, tmp_path, model=chatty) as lcm:
         chat = lcm.conversation("k")
         said = turns(120)
         said[3] = Message.user(f"{common} {DEEP}", event_id="deep")

@@ -54,6 +54,7 @@ _MOST_TOLD = 3
 _PAGES = 4096
 _MERGED = 500
 _SHORT_MS, _TRIES = 100, 5
+_LONGEST_RUN = 0.2
 _DERIVED = ("item", "event", "search_message", "search_summary")
 _TABLES = ("conversation", "message", *_DERIVED)
 _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
@@ -134,6 +135,7 @@ class SQLiteStore(SQLStore):
         self._in_use: list[object] = []
         self._pid = os.getpid()
         self._closed = False
+        self._rested = 0.0
         self._immutable = False
         with self._used():
             _stores.add(self)
@@ -737,12 +739,21 @@ class SQLiteStore(SQLStore):
 
     @contextmanager
     def erasing(self) -> Iterator[None]:
+        is_outer = not getattr(self._writing, "now", False)
         with self.transaction():
             self._writer.execute("PRAGMA secure_delete = ON").fetchall()
             try:
                 yield
             finally:
                 self._writer.execute("PRAGMA secure_delete = OFF").fetchall()
+        if is_outer and not self._memory:
+            self._let_others_write()
+
+    def _let_others_write(self) -> None:
+        """Pause now and then between transactions that follow one another: whoever waits looks only every tenth of a second."""
+        if time.monotonic() - self._rested >= _LONGEST_RUN:
+            time.sleep(_PAUSES[-1] * 1.1)
+            self._rested = time.monotonic()
 
     most_held = 0.5
     """For how many seconds the file may be held against other writers."""
@@ -912,7 +923,7 @@ class SQLiteStore(SQLStore):
                 with suppress(apsw.Error):  # tidying is a courtesy; everything acknowledged is on disk already
                     self._writer.set_busy_timeout(0)  # and not worth waiting for whoever writes
                     self._writer.execute("PRAGMA optimize").fetchall()
-                    self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+                    self._writer.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
                 self._writer.close()
 
     @contextmanager
