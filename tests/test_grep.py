@@ -241,6 +241,13 @@ def test_the_total_counts_all_matches_within_the_times_asked_for(chat: Conversat
     assert (none.total, none.total_is_exact) == (0, True)
 
 
+def test_emoji_are_found_and_shown_in_their_place(chat: Conversation) -> None:
+    chat.ingest(said("straw " * 100 + "we shipped 🎉 today", "straw"))
+    (hit,) = chat.grep("🎉", "full_text")
+    assert hit.snippet.endswith("we shipped 🎉 today")
+    assert len(chat.grep("🎉")) == 1
+
+
 def test_the_total_of_a_sentence_is_a_lower_bound_and_says_so(chat: Conversation) -> None:
     chat.ingest(said("Where is the deploy key?", "In the vault.", *(f"straw {n}" for n in range(10))))
     found = chat.grep("where is the deploy key", "full_text")

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from lossless.search.words import segment
+from lossless.search.words import emoji_of, segment
 
 
 def test_only_cjk_and_camel_case_are_set_apart() -> None:
-    for text in ("plain words", "добрый день", "naïve café", "🙂 ok", "snake_case docker-compose 20.04", "TVs, NASA"):
+    for text in ("plain words", "добрый день", "naïve café", "snake_case docker-compose 20.04", "TVs, NASA"):
         assert segment(text) is text
     assert segment("用Python写").split() == ["用", "Python", "写"]
 
@@ -31,3 +31,13 @@ def test_a_run_of_a_million_letters_takes_no_longer_than_its_length() -> None:
     start = time.process_time()
     segment("aB " + "x" * 1_000_000 + "aB" * 100_000)
     assert time.process_time() - start < 2
+
+
+def test_an_emoji_is_a_word_that_tells_which_it_is() -> None:
+    for emoji in ("🙂", "❤", "🇩🇪", "☕", "🫠"):
+        (word,) = segment(f"x{emoji}").split()[1:]
+        assert word.isalnum()
+        assert emoji_of(word) == emoji
+        assert segment(f"👍🏽{emoji}").split()[-1] == word
+    assert emoji_of("emoji") is None
+    assert segment("➀ 🄀 日本") == "➀ 🄀  日  本 "

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from lossless.store.base import MESSAGE, ItemRow, NewMessage, NewSummary
+from lossless.store import migrate
+from lossless.store.base import MESSAGE, SPAN, ItemRow, NewMessage, NewSummary
 from lossless.store.sql import SQLStore
 from tests.conftest import OpenStore
 
@@ -122,6 +123,41 @@ def test_a_phrase_wants_its_words_side_by_side(store: SQLStore) -> None:
     assert found(store, '"red car"') == [1]
     assert found(store, '"getUserName now"') == [13]
     assert set(found(store, '"red car" paint')) == {1, 7}
+
+
+@pytest.mark.parametrize(
+    ("question", "seqs"),
+    [
+        ("🎉", [1]),
+        ("party 🎉", [1, 13]),
+        ('"shipped 🎉"', [1]),
+        ("👍", [7]),
+        ("👍🏽", [7]),
+        ("❤️", [13]),
+        ("👩", [19]),
+        ("🇩🇪", [25]),
+        ("🇫🇷", []),
+        ("🦄", []),
+    ],
+)
+def test_emoji_are_found(store: SQLStore, question: str, seqs: list[int]) -> None:
+    said = ("We shipped 🎉 at last", "fine👍🏽thanks", "a party with ❤", "the 👩‍👩‍👧 came", "from 🇩🇪 with care")
+    fill(store, "k", *apart(*map(row, said)))
+    assert sorted(found(store, question)) == seqs
+    assert store.count_matches("message", question) == len(seqs)
+    assert store.check_search() == []
+
+
+def test_an_older_database_learns_emoji_when_it_is_opened(open_store: OpenStore, database: str) -> None:
+    dialect = "postgres" if database.startswith("postgresql") else "sqlite"
+    old = open_store(scripts=migrate.until(dialect, 10))
+    conversation = fill(old, "k", row("We shipped 🎉 at last"))
+    with old.transaction():
+        old.unindex([conversation * SPAN + 1])
+    old.close()
+    new = open_store()
+    assert found(new, "🎉") == [1]
+    assert new.check_search() == []
 
 
 def test_the_newest_of_equals_comes_first_and_every_time(store: SQLStore) -> None:

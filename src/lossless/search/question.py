@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lossless.search import dates
 from lossless.search.forms import forms
 from lossless.search.stopwords import STOP_WORDS
-from lossless.search.words import camel_parts, cjk_apart, has_cjk, segment
+from lossless.search.words import camel_parts, cjk_apart, emoji_words, has_cjk, segment
 
 MOST_TERMS = 64
 """More than any question has; a pasted page is searched by its beginning."""
@@ -77,7 +77,7 @@ def analyse(question: str) -> Question:
     question = unicodedata.normalize("NFC", question[:_BEGINNING].encode("utf-8", "replace").decode()).replace(
         "\0", " "
     )
-    pieces = list(_pieces(question))
+    pieces = list(_pieces(emoji_words(question)))
     found = [piece for piece in pieces if not piece.is_filler]
     fillers = [piece for piece in pieces if piece.is_filler]
     numbers = _numbered(found or fillers)

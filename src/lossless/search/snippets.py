@@ -8,6 +8,7 @@ from itertools import islice, takewhile
 from typing import TypeAlias
 
 from lossless.search.question import Question
+from lossless.search.words import emoji_of
 
 AROUND = 80
 _MOST = 200
@@ -69,7 +70,9 @@ def _company(found: Sequence[_Place], place: int) -> tuple[int, int]:
 
 def _form(form: str) -> str:
     """Its words side by side. A long word is found by its beginning: an index knows it with other endings too."""
-    words = form.split()
+    words = [emoji_of(word) or word for word in form.split()]
+    if words[0] != form.split()[0] and len(words) == 1:
+        return re.escape(words[0])
     if len(words) == 1 and form.isascii():
         return rf"(?<![^\W_]){re.escape(form[: max(4, len(form) - 3)])}\w*"
     return r"\W*".join(map(re.escape, words))

@@ -4,6 +4,7 @@ Chinese, Japanese and Korean are written without spaces, so each of their charac
 its own, in the index and in the question alike: a term of one or two characters is then found, and a
 longer one is a phrase. A name in camelCase is followed by its parts, so that it is found by them too, and a word that
 JSON wrote with escapes, as in the arguments of a call, by the word itself.
+An emoji, which tokenizers drop, becomes a word with its code in it.
 Everything else is left to the database's own tokenizer.
 """
 
@@ -14,6 +15,12 @@ import re
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u30ff\u3100-\u312f\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff"
 _CJK += "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 _CHARACTER = re.compile(f"([{_CJK}])")
+# Digits in circles among them are words already. Of a flag two letters are one emoji; tones of skin are none.
+_EMOJI = re.compile(
+    "[\U0001f1e6-\U0001f1ff]{2}|[\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u25aa-\u2775\u2794-\u27bf\u2934\u2935\u2b05-\u2b55"
+    "\U0001f000-\U0001f0ff\U0001f10d-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
+)
+_EMOJI_WORD = re.compile(r"emoji((?:x[0-9a-f]{4,5})+)x")
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])[a-z][a-z])")
 _REST = re.compile(r"[A-Za-z0-9]*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -34,7 +41,22 @@ def segment(text: str) -> str:
         text = _ESCAPED.sub(_with_unescaped, text)
     if has_camel(text):
         text = _with_parts(text)
-    return text if text.isascii() else cjk_apart(text)
+    return text if text.isascii() else cjk_apart(emoji_words(text))
+
+
+def emoji_words(text: str) -> str:
+    """The text with a word in the place of each emoji."""
+    return text if text.isascii() else _EMOJI.sub(_emoji_word, text)
+
+
+def _emoji_word(emoji: re.Match[str]) -> str:
+    return f" emoji{''.join(f'x{ord(sign):x}' for sign in emoji[0])}x "
+
+
+def emoji_of(word: str) -> str | None:
+    """The emoji that a word of the index stands for, if it is one."""
+    found = _EMOJI_WORD.fullmatch(word)
+    return "".join(chr(int(code, 16)) for code in found[1].split("x")[1:]) if found else None
 
 
 def _with_unescaped(found: re.Match[str]) -> str:

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from lossless.errors import SchemaTooNew
 
-REINDEXED = 5
-"""Since this version a name in camelCase is in the index with its parts."""
+REINDEXED = (5, 11)
+"""Versions that index other words: parts of names in camelCase; emoji, and what the escapes of JSON stand for."""
 DIRECTORY = Path(__file__).parent / "migrations"
 
 
@@ -69,7 +69,7 @@ def migrate(database: Migratable, scripts: dict[int, Path]) -> None:
             for step in range(version + 1, (version + 1 if version else newest) + 1):
                 database.script(scripts[step].read_text(encoding="utf-8"))
                 database.set_version(step)
-            if version + 1 == REINDEXED:
+            if version + 1 in REINDEXED:
                 database.rebuild_search()
 
 
