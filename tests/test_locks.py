@@ -48,6 +48,8 @@ class Watch:
         """Inode and range of each lock of this process."""
         found = set()
         for line in LOCKS.read_text().splitlines():
+            if "->" in line:
+                continue  # somebody waits for one
             _, _, _, _, process, file, *span = line.split()[:8]
             inode = int(file.rpartition(":")[2])
             if int(process) == os.getpid() and inode in self.inodes:
@@ -254,6 +256,7 @@ TALK: dict[str, Callable[[Conversation, Place], Any]] = {
     "read_lines": lambda chat, place: chat.read_lines(place.file),
     "remaking": lambda chat, place: chat.remaking("rewrite", Selection(depth=0), How()),
     "repair": lambda chat, place: chat.repair(),
+    "report_rejection": lambda chat, place: chat.report_rejection("400 invalid_request_error: messages.0"),
     "reset": lambda chat, place: chat.reset(),
     "revoke": lambda chat, place: chat.revoke(chat.grant()),
     "rewrite": lambda chat, place: chat.rewrite(place.summary, apply=True),

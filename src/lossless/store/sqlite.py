@@ -440,7 +440,8 @@ class SQLiteStore(SQLStore):
             with self._mutex:
                 yield self._writer
         else:
-            with self._used():
+            self._in_use.append(token := object())  # as `_used` does, which every single query would wait for
+            try:
                 try:
                     connection = self._idle.pop()
                 except IndexError:
@@ -454,6 +455,8 @@ class SQLiteStore(SQLStore):
                     self._close_reader(connection)
                 else:
                     self._idle.append(connection)
+            finally:
+                self._in_use.remove(token)
 
     @contextmanager
     def _used(self) -> Iterator[None]:
