@@ -465,7 +465,7 @@ def test_a_hostile_reference_is_stored_like_any_other_text(chat: Conversation) -
     chat.ingest(turns(1))
     line = "[lossless] Left out for lack of room: about 1 tokens. lcm_describe shows msg#" + "9" * 5000 + " in full."
     assert len(chat.ingest([Message("tool", (ToolResult("c", (Text(line),)),))]).stored) == 1
-    assert chat.explain("msg#" + "9" * 5000).state == "left out"  # too long for an id, so words: those of that message
+    assert chat.explain("msg#" + "9" * 5000).state == "shown"  # too long for an id, so words: those of that message
 
 
 def test_whoever_quotes_a_summary_and_goes_on_is_heard(database: str) -> None:

@@ -386,7 +386,8 @@ def test_one_message_larger_than_the_window_is_compacted_all_the_same(database: 
         assert_promise(chat)
 
 
-def test_the_newest_user_turn_is_never_summarised(database: str) -> None:
+def test_the_newest_words_of_the_user_are_never_summarised(database: str) -> None:
+    """Rounds that came after them may be: one message and hundreds of calls are the ordinary shape of an agent's turn."""
     with open_small(database, short) as lcm:
         chat = lcm.conversation("k")
         calls = [Message("assistant", (ToolCall(f"c{n}", "read"),)) for n in range(30)]
@@ -394,7 +395,7 @@ def test_the_newest_user_turn_is_never_summarised(database: str) -> None:
         chat.compact(WINDOW, force=True)
         texts = [m.text for m in chat.context().messages]
         assert "do it" in texts
-        assert len(texts) >= 31
+        assert texts.index("do it") < len(texts) - 5
         assert_promise(chat)
 
 

@@ -75,7 +75,10 @@ def test_ic108_a_result_before_its_call_and_one_that_nobody_asked_for(chat: Conv
     early = paired([Message.user("go"), result("c1"), call("c1")])
     assert [message.role for message in early] == ["user", "assistant", "tool"]
     chat.ingest([Message.user("go"), result("never"), Message.user("on")])
-    assert [message.role for message in chat.assemble(1000).messages] == ["user", "user"]
+    shown = chat.assemble(1000).messages
+    assert [message.role for message in shown] == ["user", "user", "user"]
+    assert shown[1].text == f'<tool_result id="msg#{chat.messages()[1].id}" trust="untrusted">\ndone\n</tool_result>'
+    assert chat.ingest([shown[1]]).stored == ()
     assert len(chat.messages()) == 3
 
 
@@ -141,7 +144,7 @@ def test_ic119_a_summarys_text_cannot_close_its_tag() -> None:
     leaf = Summary("sum_0123456789abcdef", 0, 'a<b & "c"', 5, at, at.replace(hour=8, minute=23), 0, 10, "m", "normal")
     message, _ = as_message(leaf, UTC)
     assert message.text == (
-        '<summary id="sum_0123456789abcdef" kind="leaf" depth="0" descendant_count="0" trust="untrusted"'
+        '<summary id="sum_0123456789abcdef" kind="leaf" depth="0" descendant_count="0" trust="untrusted" level="normal"'
         ' earliest_at="2026-02-17T07:37:00Z" latest_at="2026-02-17T08:23:00Z">\n'
         '  <content>\na&lt;b &amp; "c"\n  </content>\n</summary>'
     )

@@ -19,13 +19,14 @@ from lossless import Conversation, Lossless, Message, Settings
 from lossless.engine.guards import Guards
 from lossless.engine.standing import judged, span
 from lossless.engine.stats import spread
+from lossless.events import Event
 from lossless.model import Debt, Following, Lagging, Status
 from lossless.store.base import SPAN
 from tests.engine.ailing import inside
 from tests.engine.test_worker import NOW, Clock, Counting, open_at
 from tests.provider import Provider
 from tests.test_behaviours import launch
-from tests.test_compaction import WINDOW, turns
+from tests.test_compaction import SMALL, WINDOW, short, turns
 from tests.transcribing import Session, assistant, user
 from tests.transcripts.files import SESSION, put, reply, text
 
@@ -576,6 +577,32 @@ def test_a_context_that_was_too_large_for_a_window_is_not_too_large_for_the_next
         assert (debt.pending, debt.window_tokens) == (False, 200_000)
         chat.after_turn([Message.user("again")], window=200_000)
         assert lcm._store.debt(1) == debt, "nothing is written for a window that stays"
+
+
+def test_what_is_neither_shown_nor_covered_is_an_event_and_degraded_until_it_is_compacted(
+    database: str, clock: Clock
+) -> None:
+    events: list[Event] = []
+    with Lossless.open(database, settings=SMALL, summarizer=short, clock=clock, on_event=events.append) as lcm:
+        chat = lcm.conversation("my chat")
+        chat.ingest(turns(60))
+        hidden = [chat.assemble(8_000, reserve=5_000).uncovered for _ in range(3)]
+        assert hidden[0] > 1_000
+        assert [each.name for each in events] == ["context.uncovered"]
+        assert events[0].facts["tokens"] == hidden[0]
+        chat.ingest(turns(1, 60))
+        found = lcm.status()
+        reason = next(each for each in found.reasons if each.what == "uncovered")
+        assert (found.verdict, reason.severity) == ("degraded", "degraded")
+        assert f"{hidden[0]:,} tokens of my chat" in reason.text
+        assert reason.command == "lcm compact 'my chat' --window 8000"
+        clock.now += 1
+        chat.compact(8_000)
+        assert not [each for each in lcm.status().reasons if each.what == "uncovered"]
+        assert chat.assemble(8_000, reserve=5_000).uncovered == 0
+        chat.ingest(turns(40, 100))
+        chat.assemble(8_000, reserve=5_000)
+        assert [each.name for each in events].count("context.uncovered") == 2
 
 
 def test_every_reason_is_told_the_worst_first() -> None:

@@ -95,10 +95,13 @@ class Settings(Struct, frozen=True, kw_only=True):
         Literal["deferred", "inline"],
         "Whether a turn that passes the threshold leaves compaction to an idle moment, or waits for it.",
     ] = "deferred"
-    fresh_tail_count: Annotated[AtLeast1, "How many of the newest messages are never summarised."] = 64
+    fresh_tail_count: Annotated[
+        AtLeast1, "How many of the newest messages are not summarised, as long as they take at most half of the window."
+    ] = 64
     fresh_tail_max_tokens: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        "A limit in tokens on the fresh tail; the newest user turn stays whole even beyond it.",
+        "A limit in tokens on the fresh tail below half of the window; the newest tool round and the newest message of the "
+        "user stay whole even beyond it.",
     ] = None
     leaf_chunk_tokens: Annotated[AtLeast1, "The most tokens of messages that go into one leaf summary."] = 20_000
     leaf_target_tokens: Annotated[AtLeast1, "The length asked for in a leaf summary."] = 1200
@@ -120,6 +123,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = 300_000
     max_assembly_token_budget: Annotated[
         Annotated[int, Meta(ge=1000)] | None, "A ceiling on the budget of a context, whatever window the host names."
+    ] = None
+    max_request_bytes: Annotated[
+        Annotated[int, Meta(ge=10_000)] | None,
+        "The most bytes of messages in one request, pictures as base64 included; when not set, what the provider of the "
+        "host's model takes (Anthropic 30 MB, OpenAI 45 MB, others 18 MB).",
+    ] = None
+    max_request_images: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        "The most pictures in one request; when not set, what the provider of the host's model takes (Anthropic 100, "
+        "OpenAI 500, others 20).",
     ] = None
     new_session_retain_depth: Annotated[
         Depth, "Summaries of this depth and deeper stay in the context after `/new`; -1 keeps the messages too."

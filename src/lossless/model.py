@@ -246,8 +246,8 @@ class LeftOut(Struct, frozen=True):
     id: str
     """`msg#...` or `sum_...`; `older` for whatever lies before the oldest that was looked at."""
     reason: str
-    """`budget`: the oldest leave first. `tool result`: a reference stands for it. `tail over budget`: a turn that left.
-    `no call`, `empty`: what no provider would take. `rejected`: what a provider refused (`report_rejection`)."""
+    """`budget`: the oldest leave first. `tool result`, `picture`: a reference stands for it. `tail over budget`: a tool round
+    that left. `no call`, `empty`: what no provider would take. `rejected`: what a provider refused (`report_rejection`)."""
     tokens: int
 
 
@@ -261,11 +261,13 @@ class Context(Struct, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
     """What did not fit, and why; `grep`, `describe` and `expand` still find it."""
     over_budget: bool = False
-    """Only when the newest user turn alone exceeds the budget."""
+    """Only when the newest words of the user and the newest tool round alone exceed the budget."""
     reason: str = "stored"
     """Where it comes from: `stored`, or `live: ...` and why the host's own messages had to serve."""
     model: str | None = None
     """The model it was assembled for, if the host named it: thinking of others is not sent to it."""
+    uncovered: int = 0
+    """Tokens of what is stored and neither shown nor covered by a summary that is: 0 unless compaction is behind."""
 
 
 class Rejection(Struct, frozen=True):
@@ -617,7 +619,7 @@ class Reason(Struct, frozen=True):
     severity: Literal["warning", "degraded"]
     what: str
     """For programs: disabled, full, read-only, behind, unreadable, missing, credentials, held, owed, failed, unattended,
-    in vain, crowded."""
+    in vain, crowded, uncovered."""
     text: str
     command: str = ""
 
@@ -646,6 +648,14 @@ class FullContext(Struct, frozen=True):
     """Whether compaction found nothing more to summarise, and nothing came since."""
     assumed: bool = False
     """Whether no host named a window: then 128,000 is assumed."""
+
+
+class Uncovered(Struct, frozen=True):
+    """A conversation whose newest request left out what no summary covers."""
+
+    key: str
+    tokens: int
+    window: int
 
 
 class Status(Struct, frozen=True):
@@ -685,6 +695,8 @@ class Status(Struct, frozen=True):
     """Conversations that hold more than fits their window, or that compaction could not bring below its goal."""
     has_model: bool = False
     """Whether a model is configured to write summaries."""
+    uncovered: tuple[Uncovered, ...] = ()
+    """Conversations whose newest request left out what no summary covers, the worst few."""
 
 
 class RoleFigures(Struct, frozen=True):

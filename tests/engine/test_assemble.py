@@ -1,4 +1,4 @@
-"""Assembly: the newest kept, the newest turn always, valid, bounded, told."""
+"""Assembly: the newest kept, the newest words and the newest round always, valid, bounded, told."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless import Message, Reasoning, StoredMessage, Text, ToolCall, ToolResult
-from lossless.engine.assemble import Assembly, Entry, assemble
+from lossless import Message, Opaque, Reasoning, StoredMessage, Text, ToolCall, ToolResult
+from lossless.engine.assemble import Assembly, Entry, assemble, is_from_user
 from lossless.engine.pairing import MISSING, paired
 from lossless.model import Context
 from lossless.tokens import message_tokens
@@ -66,7 +66,7 @@ def test_a_tail_that_is_too_large_gives_up_its_oldest_tool_results_first() -> No
     assert [left.reason for left in shown.left_out] == ["tool result"]
 
 
-def test_then_its_oldest_whole_turns_leave() -> None:
+def test_then_its_oldest_rounds_leave() -> None:
     body = entries(*(m for n in range(6) for m in (Message.user(f"{n} {words(40)}"), Message.assistant(words(40)))))
     budget = sum(each.tokens for each in body[-4:]) + 5
     shown = show(body, budget).context
@@ -75,7 +75,7 @@ def test_then_its_oldest_whole_turns_leave() -> None:
     assert {left.reason for left in shown.left_out} == {"tail over budget"}
 
 
-def test_the_newest_turn_alone_may_exceed_the_budget_and_says_so() -> None:
+def test_the_newest_words_and_the_newest_round_alone_may_exceed_the_budget_and_say_so() -> None:
     big = Message("tool", (ToolResult("c", (Text(words(500)),)),))
     body = entries(Message.user(words(50)), Message.user("now"), Message("assistant", (ToolCall("c", "x"),)), big)
     shown = show(body, 100).context
@@ -120,19 +120,27 @@ def test_thinking_from_before_the_newest_summary_is_left_out_except_in_the_runni
     st.integers(1, 600),
     st.integers(0, 14),
 )
-def test_any_history_fits_its_budget_or_is_one_turn(messages: list[Message], budget: int, fresh: int) -> None:
+def test_any_history_fits_its_budget_or_is_the_newest_words_and_the_newest_round(
+    messages: list[Message], budget: int, fresh: int
+) -> None:
     body = entries(*messages)
     made = show(body, budget, min(fresh, len(body)))
     shown = made.context
     assert shown.tokens == sum(map(message_tokens, shown.messages))
     assert shown.over_budget == (shown.tokens > budget)
-    users = [each for each in body if each.message.role == "user"]
     if shown.over_budget:
-        turn = users[-1].item if users else body[-1].item
-        assert shown.items[0] == turn
+        users = [at for at, each in enumerate(body) if is_from_user(each)]
+        calls = {part.call_id for each in made.kept for part in each.message.parts if isinstance(part, ToolCall)}
+        newest = body[users[-1]] if users else body[-1]
+        others = [each for each in made.kept if each.item != newest.item]
+        assert sum(any(isinstance(part, ToolCall) for part in each.message.parts) for each in others) <= 1
+        for each in others:
+            results = {part.call_id for part in each.message.parts if isinstance(part, ToolResult)}
+            asks = any(isinstance(part, (ToolCall, Opaque)) for part in each.message.parts)
+            assert asks or results & calls
     kept = seqs(shown)
     assert kept == sorted(kept)
-    told = ("tool result", "no call", "empty")  # still among the items
+    told = ("tool result", "picture", "no call", "empty")  # still among the items
     gone = {int(left.id.removeprefix("msg#")) % 1000 for left in shown.left_out if left.reason not in told}
     assert sorted([*kept, *gone]) == list(range(1, len(body) + 1))
     assert show(body, budget, min(fresh, len(body))).context == shown

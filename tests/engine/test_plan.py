@@ -8,16 +8,23 @@ from hypothesis import strategies as st
 
 from lossless.config import Settings, ThresholdRule
 from lossless.engine.plan import (
+    Run,
+    closed_run,
     condensed_run,
     is_due,
+    kept,
     leaf_run,
     limits,
     matching_rule,
+    mixed_run,
+    narrowed,
     prefix_tokens,
     raw_tokens,
+    scaled,
+    stranded_run,
     tail_start,
 )
-from lossless.store.base import MESSAGE, USER_MESSAGE, ItemRow
+from lossless.store.base import MESSAGE, USER_MESSAGE, ItemRow, Links
 
 
 def view(text: str, tokens: int = 10) -> list[ItemRow]:
@@ -35,21 +42,116 @@ def view(text: str, tokens: int = 10) -> list[ItemRow]:
     ("text", "count", "max_tokens", "protected"),
     [
         ("u a u a", 2, None, 2),
-        ("u a u a", 1, None, 2),
-        ("u a t a t a", 2, None, 6),
+        ("u a u a", 1, None, 1),
+        ("u a t a t a", 2, None, 2),
         ("u a u:500", 5, 100, 1),
         ("u a u a", 3, 25, 2),
-        ("S S u a", 1, None, 2),
+        ("S S u a", 1, None, 1),
         ("a a a", 2, None, 2),
         ("u a u a", 0, None, 0),
         ("S S S", 5, None, 0),
         ("", 5, None, 0),
-        ("u a t a", 10, 0, 4),
+        ("u a t a", 10, 0, 1),
     ],
 )
 def test_the_fresh_tail(text: str, count: int, max_tokens: int | None, protected: int) -> None:
     items = view(text)
     assert len(items) - tail_start(items, count, max_tokens) == protected
+
+
+@pytest.mark.parametrize(
+    ("pairs", "count", "max_tokens", "protected"),
+    [
+        ([(4, 5)], 1, None, 2),  # the newest round is whole
+        ([(4, 5)], 5, 0, 2),
+        ([(2, 3), (4, 5)], 3, None, 4),  # the round that reaches the count is whole
+        ([(2, 3), (4, 5)], 4, 35, 2),  # one that does not fit stays outside, both halves of it
+        ([(1, 4), (2, 3)], 2, None, 5),  # interleaved
+        ([(0, 5)], 1, 30, 1),  # so late that no tail could hold both: the result is on its own
+        ([(1, 3), (1, 4), (1, 5)], 2, None, 5),  # one message, three calls
+    ],
+)
+def test_the_tail_is_cut_between_tool_rounds(
+    pairs: list[tuple[int, int]], count: int, max_tokens: int | None, protected: int
+) -> None:
+    items = view("u a a a a a")
+    assert len(items) - tail_start(items, count, max_tokens, linked(pairs)) == protected
+
+
+def linked(pairs: list[tuple[int, int]]) -> dict[int, Links]:
+    """Links from pairs of ordinals: of a call and of its result."""
+    found: dict[int, tuple[list[str], list[str]]] = {}
+    for at, (call, result) in enumerate(pairs):
+        found.setdefault(call, ([], []))[0].append(f"c{at}")
+        found.setdefault(result, ([], []))[1].append(f"c{at}")
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "ordinals"),
+    [
+        ([(0, 1), (2, 3), (4, 5)], [0, 1, 2, 3]),
+        ([(0, 1), (2, 4)], [0, 1]),  # back to before the round
+        ([(0, 4)], [0, 1, 2, 3, 4]),  # forward to its last result
+        ([(0, 4), (3, 6)], [0, 1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_a_run_ends_between_tool_rounds(pairs: list[tuple[int, int]], ordinals: list[int]) -> None:
+    items = view("a a a a a a a a")
+    run = closed_run(Run(tuple(items[:4])), items[4:], linked(pairs), 40)
+    assert [item.ordinal for item in run.items] == ordinals
+
+
+def test_a_round_longer_than_two_runs_is_cut_inside() -> None:
+    items = view("a " * 12)
+    assert len(closed_run(Run(tuple(items[:4])), items[4:], linked([(0, 11)]), 40).items) == 4
+
+
+def test_the_newest_words_of_the_user_are_in_no_run() -> None:
+    items = view("a:20 a:20 u:20 a:20 a:20 a:20 a")
+    keep = kept(items, 6, 1)
+    assert keep == {2}
+    first = leaf_run(items, 6, 100, keep=keep)
+    assert first is not None
+    assert [item.ordinal for item in first.items] == [0, 1]
+    second = leaf_run(items, 6, 100, after=1, keep=keep)
+    assert second is not None
+    assert [item.ordinal for item in second.items] == [3, 4, 5]
+    assert kept(items, 6, 0) == kept(items, 2, 1) == frozenset()
+
+
+def test_messages_alone_between_summaries_are_found() -> None:
+    found = stranded_run(view("S u S a a S u S a a"), 9, 15)
+    assert found is not None
+    assert [item.ordinal for item in found.items] == [1]
+    assert stranded_run(view("u S a a"), 3, 15) is None
+    assert stranded_run(view("S u a"), 2, 15) is None
+
+
+def test_summaries_of_any_depth_are_joined_when_nothing_else_is_left() -> None:
+    small = limits(Settings(leaf_chunk_tokens=100), 200_000)
+    found = mixed_run(view("3:40 2:40 1:30 S:30 S:30 S:30 u"), 6, small)
+    assert found is not None
+    assert [item.ordinal for item in found.items] == [3, 4, 5]
+    assert found.depth == 1
+    found = mixed_run(view("3:40 u 2:40 1:40 u"), 4, small)
+    assert found is not None
+    assert [item.ordinal for item in found.items] == [2, 3]
+    assert found.depth == 3
+    assert mixed_run(view("3 u 2 u"), 3, small) is None
+
+
+def test_summaries_are_shorter_for_a_small_window() -> None:
+    small = scaled(Settings(), limits(Settings(), 8_000))
+    assert (small.leaf_target_tokens, small.condensed_target_tokens) == (500, 1_000)
+    assert scaled(Settings(), limits(Settings(), 32_000)) == Settings()
+
+
+def test_the_tail_takes_half_of_the_room_at_most() -> None:
+    assert limits(Settings(), 8_000).protected_tokens == 4_000
+    assert limits(Settings(fresh_tail_max_tokens=1_000), 8_000).protected_tokens == 1_000
+    assert narrowed(limits(Settings(), 8_000), 4_000).protected_tokens == 2_000
+    assert narrowed(limits(Settings(), 8_000), 90_000).protected_tokens == 500
 
 
 @pytest.mark.parametrize(
@@ -204,13 +306,13 @@ def test_every_matcher_of_a_rule_has_to_be_met(
 def test_a_rule_sets_the_limits_of_what_it_matches_and_of_nothing_else() -> None:
     rule = ThresholdRule(model="gpt-*", context_threshold=0.5, fresh_tail_count=8, leaf_chunk_tokens=6_000)
     settings = Settings(context_threshold_overrides=(rule,))
-    assert limits(settings, 100_000, model="gpt-5") == (100_000, 50_000, 8, None, 6_000, 6_000)
+    assert limits(settings, 100_000, model="gpt-5") == (100_000, 50_000, 8, None, 6_000, 6_000, 50_000)
     assert limits(settings, 100_000, model="claude-opus") == limits(Settings(), 100_000)
 
 
 def test_what_a_rule_leaves_open_stays_as_it_is_set() -> None:
     settings = Settings(context_threshold_overrides=(NIGHTLY,), fresh_tail_count=5, leaf_chunk_tokens=7_000)
-    assert limits(settings, 100_000, key="agent:main:cron:nightly") == (100_000, 20_000, 5, None, 7_000, 7_000)
+    assert limits(settings, 100_000, key="agent:main:cron:nightly") == (100_000, 20_000, 5, None, 7_000, 7_000, 50_000)
 
 
 def test_a_rule_looks_at_the_window_and_not_at_the_budget() -> None:
@@ -241,14 +343,26 @@ items_strategy = st.lists(st.tuples(st.integers(-2, 3), st.integers(1, 500)), ma
 )
 
 
-@given(items_strategy, st.integers(0, 10), st.none() | st.integers(0, 2000))
-def test_the_tail_never_splits_the_newest_user_turn(items: list[ItemRow], count: int, max_tokens: int | None) -> None:
-    start = tail_start(items, count, max_tokens)
-    users = [at for at, item in enumerate(items) if item.is_user]
-    if users and count:
-        assert start <= users[-1]
-    if any(item.is_message for item in items) and count:
-        assert start <= max(at for at, item in enumerate(items) if item.is_message)
+@given(
+    items_strategy,
+    st.integers(0, 10),
+    st.none() | st.integers(0, 2000),
+    st.lists(st.tuples(st.integers(0, 59), st.integers(0, 59)), max_size=20),
+)
+def test_no_tail_parts_a_call_from_a_result_that_both_fit(
+    items: list[ItemRow], count: int, max_tokens: int | None, pairs: list[tuple[int, int]]
+) -> None:
+    raw = [item.ordinal for item in items if item.is_message]
+    pairs = [(call, result) for call, result in pairs if call < result and call in raw and result in raw]
+    start = tail_start(items, count, max_tokens, linked(pairs))
+    if raw and count:
+        assert start <= raw[-1]
+        for call, result in pairs:
+            apart = sum(item.tokens for item in items[call : result + 1] if item.is_message)
+            assert not call < start <= result or (max_tokens is not None and apart > max_tokens)
+            assert not (call + 1 == result == start)
+    else:
+        assert start == len(items)
 
 
 @given(items_strategy, st.integers(1, 10))

@@ -18,7 +18,7 @@ from lossless.model import Context, Summary
 
 _FORMATS = ("anthropic", "openai_chat", "openai_responses", "openclaw")
 _LEAST = 5
-_OVER = "pins and the newest turn are always shown, and are more than that by themselves"
+_OVER = "pins, the newest message of the user and the newest tool round are always shown, and are more than that"
 _BESIDE = "a summary is sent in a frame, pins come before it, references stand for what is too large"
 
 

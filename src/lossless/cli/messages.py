@@ -200,8 +200,8 @@ def _inner(part: Text | File | Opaque) -> Iterator[Line]:
 def tail(count: int | None) -> None:
     """Show the newest messages that stand in the context themselves, in order and in full. Reads only.
 
-    Unasked it is the fresh tail, which is never summarised: fresh_tail_count messages, within fresh_tail_max_tokens, and
-    the whole of the newest user's turn. With --count it is so many, within those tokens, and the newest in any case.
+    By default it is the fresh tail, which is not summarised: fresh_tail_count messages, within fresh_tail_max_tokens and half
+    of the window, cut between tool rounds. With --count it is so many, within fresh_tail_max_tokens, and the newest in any case.
     """
     with opened() as lcm:
         found = lcm.tail_messages(named_conversation() or choose(lcm).key, count)

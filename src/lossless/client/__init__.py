@@ -130,6 +130,8 @@ class Lossless(Looking, Tracing):
         """By key: the model and the tokens of what was assembled last."""
         self._factors: dict[str, float] = {}
         """By name: how many tokens a model counts for one of ours, as far as it was asked."""
+        self._uncovered: dict[str, int] = {}
+        """By key, for each conversation whose newest request left out what no summary covers: the tokens besides its context."""
         self._assumed = False
         self._without_model = ""
         self._redact = self._redactor()
@@ -393,6 +395,7 @@ class Lossless(Looking, Tracing):
             tries=self._tries,
             on_event=self._on_event,
             vectors=self._vectors(),
+            budget=self.settings.max_assembly_token_budget,
         )
 
     def _vectors(self) -> Vectors | None:

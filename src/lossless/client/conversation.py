@@ -48,6 +48,7 @@ from lossless.engine.surgery.select import Selection
 from lossless.engine.times import read_time
 from lossless.errors import FileUnavailable, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.events import Event
+from lossless.formats.fit import Caps, caps
 from lossless.model import (
     Answer,
     Applied,
@@ -448,6 +449,9 @@ class Conversation:
         if row is None or not row.active or self._closed_to:
             return Compaction((), 0, 0, self._closed_to or "nothing to compact")
         lcm, tokens = self._lcm, row.context_tokens
+        if self.key in lcm._uncovered:
+            # What the host keeps for itself leaves less room than its window: what did not fit has to be covered.
+            observed = max(observed, tokens + lcm._uncovered[self.key])
         if not force and target is None and not self._may_be_due(row, window, observed, model):
             # Most turns end here: what the row says is enough, and nothing else is read for it.
             return Compaction((), tokens, tokens, "below threshold")
@@ -611,10 +615,13 @@ class Conversation:
                 why = self._closed_to or "nothing is stored"
                 taken = self._rejections() if live and not self._hidden else rejections.Rejections()
                 held = acceptable(live or (), taken, self._intake.canonicalize)
-                self._shown = bounded(held, room, why, prompt_follows=prompt_follows)
+                self._shown = bounded(held, room, why, prompt_follows=prompt_follows, caps=self._caps(model))
                 return self._shown
             context, note = show(
-                self._store, row, self._showing(row, limits, room, guidance, live, prompt_follows), self._intake.now
+                self._store,
+                row,
+                self._showing(row, limits, room, guidance, live, prompt_follows, model),
+                self._intake.now,
             )
         except Exception as error:  # whatever failed on our side, a host that holds its messages gets a request
             if live is None:
@@ -623,8 +630,9 @@ class Conversation:
             why = "the database does not answer" if isinstance(error, StoreError) else why
             facts = {"conversation": self.key, "error": type(error).__name__}
             self._intake.on_event(Event("assemble.live", str(error) or type(error).__name__, "error", facts))
-            return bounded(live, room, why, prompt_follows=prompt_follows)
+            return bounded(live, room, why, prompt_follows=prompt_follows, caps=self._caps(model))
         lcm._measured[self.key] = (model, context.tokens)
+        self._watch_coverage(row, context, window, reserve, model)
         if not (self._store.read_only or self._closed_to):
             self._notes.append((row.id, note))
         if len(self._notes) >= _MOST_NOTES:
@@ -701,6 +709,28 @@ class Conversation:
             heard = [self._intake.cleaned(message) for message in heard]
         return once(heard, same_event)
 
+    def _watch_coverage(
+        self, row: ConversationRow, context: Context, window: int, reserve: int, model: str | None
+    ) -> None:
+        """Report, once, that a request leaves out what no summary covers, and have it compacted if this host defers that."""
+        waiting = self._lcm._uncovered
+        if not context.uncovered:
+            waiting.pop(self.key, None)
+            return
+        if self.key not in waiting:
+            text = (
+                f"{context.uncovered:,} tokens are neither shown to the model nor covered by a summary: "
+                f"the context holds {row.context_tokens:,}, and {window - reserve:,} fit. Compaction is behind."
+            )
+            facts = {"conversation": self.key, "tokens": context.uncovered, "window": window}
+            self._intake.on_event(Event("context.uncovered", text, "warning", facts))
+        # Pins, guidance, live messages and the frames of summaries take room besides what the context holds.
+        overhead = max(0, context.tokens + context.uncovered + reserve - row.context_tokens)
+        waiting[self.key] = overhead
+        with suppress(StoreError):  # a request is not refused for it: the next one asks again
+            if not (self._store.read_only or self._closed_to) and self._store.debt(row.id) is not None:
+                self._owe(window, row.context_tokens + overhead, model)
+
     def _showing(
         self,
         row: ConversationRow,
@@ -709,20 +739,30 @@ class Conversation:
         guidance: Guidance = "none",
         live: Sequence[Message] | None = None,
         prompt_follows: bool = False,
+        model: str | None = None,
     ) -> Showing:
-        zone, canonicalize = self._lcm.settings.zone, self._intake.canonicalize
         return Showing(
             limits,
             room,
-            zone,
-            canonicalize,
+            self._lcm.settings.zone,
+            self._intake.canonicalize,
             partial(self._whole, row.id),
+            partial(self._size, row.id),
+            self._caps(model),
             guidance,
             live,
             prompt_follows,
             self._intake.session,
             self._rejections(),
         )
+
+    def _caps(self, model: str | None) -> Caps:
+        settings = self._lcm.settings
+        return caps(model, settings.max_request_bytes, settings.max_request_images)
+
+    def _size(self, conversation_id: int, file_ids: Sequence[str]) -> int:
+        found = (self._store.file(conversation_id, each) for each in file_ids)
+        return sum(row.bytes for row in found if row is not None)
 
     def _remember(self) -> None:
         """Write down what was shown. Mostly it goes along with the next ingest, so that a turn has one transaction."""
@@ -1059,7 +1099,9 @@ class Conversation:
         message = self._whole(conversation_id, stored.message)
         return stored if message is stored.message else _stored(conversation_id, row, message)
 
-    def _whole(self, conversation_id: int, message: Message) -> Message:
+    def _whole(self, conversation_id: int, message: Message, chosen: Sequence[int] | None = None) -> Message:
+        """A message with what had left its row put back: all of it, or the chosen pieces."""
+
         def read(file_id: str) -> bytes:
             found = self._store.file(conversation_id, file_id)
             if found is None:
@@ -1067,7 +1109,7 @@ class Conversation:
             return self._files.whole(found.sha256)
 
         try:
-            return payloads.restore(message, read)
+            return payloads.restore(message, read) if chosen is None else payloads.restored(message, read, chosen)
         except FileUnavailable as error:
             # One lost payload must not make the history unreadable: the reference stays, and it is told.
             self._intake.on_event(Event("file.unavailable", str(error), "error", {"conversation": self.key}))

@@ -1,20 +1,26 @@
 """What a model is shown: items and a budget in, an ordered, bounded, valid view out. Pure.
 
-The newest are kept. The fresh tail stays whole while it fits; when it alone is too large, its oldest tool results become
-references, then its oldest whole turns leave. The newest user turn is always there as it is: only it can make a view
-exceed its budget. Nothing before the tail depends on the time or the question, so that a provider's cache keeps hitting.
+What fits is shown as it is. What does not gives way, the least needed first: messages outside the tail, then what of the
+fresh tail exceeds half of the room (its oldest tool results become references, its oldest rounds leave), then the oldest
+summaries. The newest words of the user and the newest tool round stay whole: only they can make a view exceed its budget.
+A call and its results stay or leave together. Nothing before the tail depends on the time or the question, so that a
+provider's cache keeps hitting.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from lossless.engine.pairing import paired
-from lossless.engine.render import as_reference
+from lossless.engine.plan import tail_share
+from lossless.engine.render import as_quoted, as_reference, without_picture
+from lossless.formats.fit import Caps, asked_by, pictures_in, wire_bytes, worded
 from lossless.model import (
     Context,
+    File,
     Item,
     LeftOut,
     Message,
@@ -24,6 +30,9 @@ from lossless.model import (
     ToolResult,
 )
 from lossless.tokens import message_tokens
+
+_STEPS = 16
+NO_CAPS = Caps(2**63 - 1, 2**31 - 1)
 
 
 class Entry(Struct, frozen=True, gc=False):
@@ -37,6 +46,12 @@ class Entry(Struct, frozen=True, gc=False):
     """A summary's id in the store, and its revision."""
     at: int = 0
     """When it was stored, in microseconds."""
+    bulk: int = 0
+    """The most bytes it can take in a request."""
+    pictures: int = 0
+    """How many files of it a provider would look at."""
+    plain: Message | None = None
+    """What to show if there is no room for the message: it with references to what had left its row."""
 
     @property
     def name(self) -> str:
@@ -46,22 +61,58 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 class _View(Struct):
-    """The entries still in the view, and what has left it."""
+    """The entries of a body, which of them are still shown, and what was left out."""
 
-    kept: list[Entry]
+    entries: list[Entry]
     fresh: int
-    turn: int
+    user: int | None
+    """Where the newest words of the user are."""
+    older: int
+    """The tokens of what was not even read."""
     left: list[LeftOut]
+    tokens: int = 0
+    gone: set[int] = field(default_factory=set)
+    rounds: list[list[int]] = field(default_factory=list)
+    """Indices that stay or leave together, in the order of the newest of each."""
+    whole: frozenset[int] = frozenset()
+    """What may neither leave nor be shortened."""
+    quoted: dict[int, Message] = field(default_factory=dict)
+    """Messages whose results are shown as text, as they were."""
 
     @property
-    def tokens(self) -> int:
-        return sum(entry.tokens for entry in self.kept)
+    def kept(self) -> list[Entry]:
+        if not self.gone:
+            return self.entries
+        return [entry for at, entry in enumerate(self.entries) if at not in self.gone]
 
-    def drop(self, first: int, count: int, reason: str) -> None:
-        gone = self.kept[first : first + count]
-        del self.kept[first : first + count]
-        self.left += [LeftOut(entry.name, reason, entry.tokens) for entry in gone]
-        self.fresh, self.turn = (max(first, at - count) if at > first else at for at in (self.fresh, self.turn))
+    @property
+    def first_fresh(self) -> int:
+        """Where the fresh tail starts among what is kept."""
+        return self.fresh - sum(at < self.fresh for at in self.gone)
+
+    def is_raw(self, at: int) -> bool:
+        return self.entries[at].summary is None
+
+    def tail_tokens(self) -> int:
+        """The tokens of the fresh tail, the newest words of the user included."""
+        tail = {at for each in self.rounds if each[-1] >= self.fresh for at in each} | self.whole
+        return sum(self.entries[at].tokens for at in tail if at not in self.gone and self.is_raw(at))
+
+    def drop(self, indices: Sequence[int], reason: str) -> None:
+        for at in indices:
+            if at not in self.gone:
+                entry = self.entries[at]
+                self.gone.add(at)
+                self.tokens -= entry.tokens
+                self.left.append(LeftOut(entry.name, reason, entry.tokens))
+
+    def swap(self, at: int, message: Message) -> int:
+        """Show another message in the place of one; how many tokens that saves."""
+        entry = self.entries[at]
+        self.entries[at] = shown_as(entry, message)
+        tokens = self.entries[at].tokens
+        self.tokens += tokens - entry.tokens
+        return entry.tokens - tokens
 
 
 class Assembly(Struct, frozen=True):
@@ -72,30 +123,258 @@ class Assembly(Struct, frozen=True):
     fresh: int
 
 
-def assemble(head: Sequence[Entry], body: Sequence[Entry], *, fresh: int, budget: int) -> Assembly:
-    """The view of `body` (oldest first, its fresh tail from the index `fresh` on) behind a `head` that always stays."""
-    users = (at for at in range(len(body) - 1, -1, -1) if body[at].message.role == "user" and body[at].summary is None)
-    turn = next(users, max(0, len(body) - 1))
-    view = _View(_without_old_thinking(body, turn), min(fresh, turn), turn, [])
-    room = budget - sum(entry.tokens for entry in head)
-    _evict(view, room)
-    _lighten(view, room)
-    _shorten(view, room)
-    while True:
-        messages = paired([entry.message for entry in view.kept], fresh=view.fresh)
-        tokens = _cost(view.kept, messages)
-        if tokens <= room or not view.turn:
-            break
-        # A stand-in for a missing result costs a few tokens more than was planned for.
-        view.drop(0, _turn_length(view), "budget")
+def assemble(
+    head: Sequence[Entry], body: Sequence[Entry], *, fresh: int, budget: int, older: int = 0, caps: Caps = NO_CAPS
+) -> Assembly:
+    """Choose what is shown of `body` (oldest first, its fresh tail from the index `fresh` on) behind a `head` that always stays.
+
+    `older` are the tokens of what lies before the body and was not read.
+    """
+    users = (at for at in range(len(body) - 1, -1, -1) if is_from_user(body[at]))
+    user = next(users, None)
+    turn = max(0, len(body) - 1) if user is None else user
+    view = _View(_without_old_thinking(body, turn), min(fresh, len(body)), user, older, [])
+    view.tokens = sum(entry.tokens for entry in view.entries)
+    taken = sum(entry.tokens for entry in head)
+    room = budget - taken
+    messages, tokens = _fitted(view, room)
+    if orphans := _orphans(view, messages):
+        view.quoted = {at: view.entries[at].plain or view.entries[at].message for at in orphans}
+        for at, message in orphans.items():
+            view.swap(at, message)
+        messages, tokens = _fitted(view, room)
+    if _is_heavy(view, caps):
+        _unload(view, caps)
+        messages, tokens = _fitted(view, room)
+    kept = view.kept
     context = Context(
-        tuple(entry.item for entry in view.kept if entry.item is not None),
-        tokens + sum(entry.tokens for entry in head),
+        tuple(entry.item for entry in kept if entry.item is not None),
+        tokens + taken,
         (*(entry.message for entry in head), *messages),
-        (*view.left, *_unsaid(view.kept, messages)),
-        tokens > room,
+        (*view.left, *_unsaid(kept, messages)),
+        tokens > room or _is_heavy(view, caps),
     )
-    return Assembly(context, view.kept, view.fresh)
+    return Assembly(context, kept, view.first_fresh)
+
+
+def shown_as(entry: Entry, message: Message, plain: Message | None = None) -> Entry:
+    """Return the entry with another message to be shown for its item, and what to show where that does not fit."""
+    return structs.replace(
+        entry,
+        message=message,
+        plain=plain,
+        tokens=message_tokens(message),
+        bulk=wire_bytes(message),
+        pictures=pictures_in(message),
+    )
+
+
+def is_from_user(entry: Entry) -> bool:
+    """Whether an entry holds words of the user's own."""
+    message = entry.message
+    return (
+        message.role == "user"
+        and entry.summary is None
+        and not (message.parts and all(isinstance(part, ToolResult) for part in message.parts))
+    )
+
+
+def _fitted(view: _View, room: int) -> tuple[tuple[Message, ...], int]:
+    """The messages to be sent, within the room if anything can be shortened, and what they cost."""
+    goal = room
+    while True:
+        if view.tokens > goal:
+            _shrink(view, goal)
+        kept = view.kept
+        messages = paired([entry.message for entry in kept], fresh=view.first_fresh)
+        tokens = _cost(kept, messages)
+        # A stand-in for a missing result costs a few tokens more than was planned for.
+        goal, before = min(goal, view.tokens) - (tokens - room), (view.tokens, len(view.gone))
+        if tokens <= room:
+            return messages, tokens
+        _shrink(view, goal)
+        if (view.tokens, len(view.gone)) == before:
+            return messages, tokens
+
+
+def _shrink(view: _View, room: int) -> None:
+    """Shorten the view until it fits, the least needed first; what must stay whole is left alone.
+
+    The oldest messages outside the tail leave first: compaction is to cover them. Then the tail is brought down to its share:
+    its oldest tool results become references, its oldest rounds leave. Then the oldest summaries leave.
+    """
+    if not view.rounds:
+        view.rounds = _rounds([entry.message for entry in view.entries])
+        view.whole = _whole(view)
+    share = max(0, tail_share(room))
+    # They leave by the sixteenth of the room, so that the beginning of the view stays the same for some turns.
+    step = max(1, room // _STEPS)
+    goal = room - (-(view.older + view.tokens - room)) % step
+    raw = [each for each in view.rounds if view.whole.isdisjoint(each) and all(map(view.is_raw, each))]
+    for each in raw:
+        if view.tokens > goal and each[-1] < view.fresh:
+            view.drop(each, "budget")
+    tail = view.tail_tokens() if view.tokens > room else 0
+    for at in [at for each in raw if each[-1] >= view.fresh for at in each]:
+        if view.tokens > room and tail > share:
+            tail -= _lighten(view, at)
+    for each in raw:
+        if view.tokens > room and tail > share and each[-1] >= view.fresh:
+            tail -= sum(view.entries[at].tokens for at in each if at not in view.gone)
+            view.drop(each, "tail over budget")
+    for at in range(len(view.entries)):
+        if view.tokens > room and not view.is_raw(at):
+            view.drop([at], "budget")
+    for each in raw:
+        if view.tokens > room:
+            view.drop(each, "tail over budget")
+    for at in sorted(view.whole):
+        if view.tokens > room:
+            _put_away(view, at)
+
+
+def _is_heavy(view: _View, caps: Caps) -> bool:
+    """Whether a request would have more bytes or more pictures than its provider takes."""
+    kept = view.kept
+    if sum(entry.pictures for entry in kept) > caps.pictures:
+        return True
+    # What it can take at most is known at once, and nearly always enough.
+    return sum(entry.bulk for entry in kept) > caps.bytes < sum(wire_bytes(entry.message) for entry in kept)
+
+
+def _unload(view: _View, caps: Caps) -> None:
+    """Bring a view below the caps: the oldest pictures become references, then the oldest rounds leave, then summaries."""
+    if not view.rounds:
+        view.rounds, view.whole = _rounds([entry.message for entry in view.entries]), frozenset()
+        view.whole = _whole(view)
+    sizes = {at: wire_bytes(each.message) for at, each in enumerate(view.entries) if at not in view.gone}
+    total, pictures = sum(sizes.values()), sum(view.entries[at].pictures for at in sizes)
+    for at, entry in enumerate(view.entries):
+        while (
+            at in sizes and pictures_in(view.entries[at].message) and (total > caps.bytes or pictures > caps.pictures)
+        ):
+            view.swap(at, _less_one_picture(view.entries[at].message))
+            view.left.append(LeftOut(entry.name, "picture", 0))
+            pictures -= 1
+            total += wire_bytes(view.entries[at].message) - sizes[at]
+            sizes[at] = wire_bytes(view.entries[at].message)
+    leaving = [each for each in view.rounds if view.whole.isdisjoint(each)]
+    for each in sorted(leaving, key=lambda each: not all(map(view.is_raw, each))):
+        if total > caps.bytes:
+            total -= sum(sizes.get(at, 0) for at in each)
+            view.drop(each, "budget")
+
+
+def _less_one_picture(message: Message) -> Message:
+    """The message with a reference in the place of its first picture."""
+    parts = list(message.parts)
+    for at, part in enumerate(parts):
+        if isinstance(part, File):
+            parts[at] = without_picture(part)
+            break
+        if isinstance(part, ToolResult) and (
+            held := [n for n, each in enumerate(part.parts) if isinstance(each, File)]
+        ):
+            inner = list(part.parts)
+            if isinstance(first := inner[held[0]], File):
+                inner[held[0]] = without_picture(first)
+            parts[at] = structs.replace(part, parts=tuple(inner))
+            break
+    return structs.replace(message, parts=tuple(parts))
+
+
+def _put_away(view: _View, at: int) -> None:
+    """Show a message as its row keeps it, with references to what left it."""
+    entry = view.entries[at]
+    if at not in view.gone and entry.plain is not None and message_tokens(entry.plain) < entry.tokens:
+        view.left.append(LeftOut(entry.name, "picture", view.swap(at, entry.plain)))
+
+
+def _lighten(view: _View, at: int) -> int:
+    """Show a reference in the place of the tool results of a stored message; how many tokens that saves."""
+    entry = view.entries[at]
+    source = view.quoted.get(at, entry.message)
+    if at in view.gone or not isinstance(entry.item, StoredMessage) or not _has_result(source):
+        return 0
+    message = as_reference(source, entry.item.id, entry.tokens)
+    message = as_quoted(message, (), entry.item.id) if at in view.quoted else message
+    if message_tokens(message) >= entry.tokens:
+        return 0
+    saved = view.swap(at, message)
+    view.left.append(LeftOut(entry.name, "tool result", saved))
+    return saved
+
+
+def _has_result(message: Message) -> bool:
+    return any(isinstance(part, ToolResult) for part in message.parts)
+
+
+def _rounds(messages: Sequence[Message]) -> list[list[int]]:
+    """The indices of each call with all of its results, and of every other message, in the order of the newest of each."""
+    calls: dict[str, list[int]] = {}
+    for at, message in enumerate(messages):
+        for call_id in _asked(message):
+            calls.setdefault(call_id, []).append(at)
+    home = list(range(len(messages)))
+    for at, message in enumerate(messages):
+        for part in message.parts:
+            if isinstance(part, ToolResult) and (found := calls.get(part.call_id)):
+                before = bisect_right(found, at)
+                _join(home, at, found[before - 1] if before else found[0])
+    members: dict[int, list[int]] = {}
+    for at in range(len(messages)):
+        members.setdefault(_root(home, at), []).append(at)
+    return sorted(members.values(), key=lambda each: each[-1])
+
+
+def _root(home: list[int], at: int) -> int:
+    while home[at] != at:
+        at = home[at]
+    return at
+
+
+def _join(home: list[int], one: int, other: int) -> None:
+    first, second = sorted((_root(home, one), _root(home, other)))
+    home[second] = first
+
+
+def _whole(view: _View) -> frozenset[int]:
+    """What must stay as it is: the newest words of the user and the newest tool round after them."""
+    user, messages = view.user, [entry.message for entry in view.entries]
+    if user is None:
+        return frozenset(view.rounds[-1] if view.rounds else ())
+    newest = next((each for each in reversed(view.rounds) if _is_tool_round(each, messages) and each[-1] > user), [])
+    own = next(each for each in view.rounds if user in each)
+    return frozenset({*own, *newest})
+
+
+def _is_tool_round(indices: Sequence[int], messages: Sequence[Message]) -> bool:
+    return any(_asked(messages[at]) for at in indices)
+
+
+def _asked(message: Message) -> list[str]:
+    """The ids of the calls that a message makes."""
+    ids = map(asked_by, message.parts) if message.role == "assistant" else ()
+    return [each for each in ids if each is not None and worded(each)]
+
+
+def _orphans(view: _View, messages: Sequence[Message]) -> dict[int, Message]:
+    """The entries whose results pairing left out because their call is not shown, with these results as text."""
+    said = set(map(id, messages))
+    changed = [at for at, each in enumerate(view.entries) if at not in view.gone and id(each.message) not in said]
+    if not any(_has_result(view.entries[at].message) for at in changed):
+        return {}
+    answered = {part.call_id for message in messages for part in message.parts if isinstance(part, ToolResult)}
+    asked = {asked_by(part) for entry in view.kept for part in entry.message.parts}
+    found: dict[int, Message] = {}
+    for at in changed:
+        entry = view.entries[at]
+        results = [part.call_id for part in entry.message.parts if isinstance(part, ToolResult)]
+        if any(worded(each) and each not in answered and each not in asked for each in results):
+            calls = {each for each in results if not worded(each) or each in answered or each in asked}
+            known = entry.item.id if isinstance(entry.item, StoredMessage) else None
+            found[at] = as_quoted(entry.plain or entry.message, calls, known)
+    return found
 
 
 def _unsaid(kept: Sequence[Entry], messages: Sequence[Message]) -> Iterator[LeftOut]:
@@ -132,44 +411,6 @@ def _without_thinking(entry: Entry) -> Entry:
         return entry
     message = structs.replace(entry.message, parts=parts)
     return structs.replace(entry, message=message, tokens=message_tokens(message))
-
-
-def _evict(view: _View, room: int) -> None:
-    """The oldest items outside the tail leave, until the rest fits."""
-    over, count = view.tokens - room, 0
-    while over > 0 and count < view.fresh:
-        over -= view.kept[count].tokens
-        count += 1
-    if count:
-        view.drop(0, count, "budget")
-
-
-def _lighten(view: _View, room: int) -> None:
-    """The oldest tool results of the tail become references, until it fits; those of the newest turn stay."""
-    over = view.tokens - room
-    for at in range(view.turn):
-        if over <= 0:
-            return
-        entry = view.kept[at]
-        if isinstance(entry.item, StoredMessage) and any(isinstance(p, ToolResult) for p in entry.message.parts):
-            message = as_reference(entry.message, entry.item.id, entry.tokens)
-            tokens = message_tokens(message)
-            if tokens < entry.tokens:
-                view.kept[at] = structs.replace(entry, message=message, tokens=tokens)
-                view.left.append(LeftOut(entry.name, "tool result", entry.tokens - tokens))
-                over -= entry.tokens - tokens
-
-
-def _shorten(view: _View, room: int) -> None:
-    """The oldest whole turns of the tail leave, until it fits or only the newest is left."""
-    while view.turn and view.tokens > room:
-        view.drop(0, _turn_length(view), "tail over budget")
-
-
-def _turn_length(view: _View) -> int:
-    """How many entries the oldest turn has: up to the next message of a user."""
-    starts = (at for at in range(1, view.turn) if view.kept[at].message.role == "user")
-    return next(starts, view.turn)
 
 
 def _cost(kept: Sequence[Entry], messages: Sequence[Message]) -> int:

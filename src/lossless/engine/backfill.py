@@ -6,7 +6,7 @@ next time goes on from there. A model that fails is not made up for: whoever ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lossless.config import Settings
 from lossless.engine import plan, prompts, targets
-from lossless.engine.compact import Work, one_pass
+from lossless.engine.compact import Work, closed, one_pass
 from lossless.engine.flow import advance
 from lossless.engine.plan import Limits, Run
 from lossless.engine.prompts import Templates
@@ -53,7 +53,7 @@ def begin(
 
 def limits(settings: Settings, tail: int) -> Limits:
     """No window presses: only the sizes count."""
-    return Limits(_LARGEST, _LARGEST, tail, None, settings.leaf_chunk_tokens, 0)
+    return Limits(_LARGEST, _LARGEST, tail, None, settings.leaf_chunk_tokens, 0, _LARGEST)
 
 
 def finish(
@@ -78,8 +78,13 @@ def finish(
 
 def _passes(work: Work, single_root: bool) -> Generator[SummaryRequest, Reply, None]:
     after = -1
-    while run := next_run(work.items, work.boundary, work.limits, work.settings, after=after, single_root=single_root):
-        if (yield from one_pass(work, run)):
+    while True:
+        run = next_run(
+            work.items, work.boundary, work.limits, work.settings, after=after, single_root=single_root, keep=work.keep
+        )
+        if run is None:
+            return
+        if (yield from one_pass(work, run if run.depth else closed(work, run))):
             continue
         if work.stop or run.depth:
             return
@@ -87,21 +92,30 @@ def _passes(work: Work, single_root: bool) -> Generator[SummaryRequest, Reply, N
 
 
 def next_run(
-    items: Sequence[ItemRow], boundary: int, limits: Limits, settings: Settings, *, after: int = -1, single_root: bool
+    items: Sequence[ItemRow],
+    boundary: int,
+    limits: Limits,
+    settings: Settings,
+    *,
+    after: int = -1,
+    single_root: bool,
+    keep: Collection[int] = (),
 ) -> Run | None:
     """The oldest run of messages behind the ordinal `after`; else of summaries, the shallowest; else what leads to one root."""
     return (
-        _leaf_run(items, boundary, limits, after, 1 if single_root else min(limits.run_tokens // 2, _FEW))
+        _leaf_run(items, boundary, limits, after, 1 if single_root else min(limits.run_tokens // 2, _FEW), keep)
         or plan.condensed_run(items, boundary, limits, settings)
         or (plan.root_run(items, limits, settings) if single_root else None)
     )
 
 
-def _leaf_run(items: Sequence[ItemRow], boundary: int, limits: Limits, after: int, least: int) -> Run | None:
+def _leaf_run(
+    items: Sequence[ItemRow], boundary: int, limits: Limits, after: int, least: int, keep: Collection[int]
+) -> Run | None:
     """A run of messages, with what would be left over behind it if that is little."""
-    while run := plan.leaf_run(items, boundary, limits.run_tokens, after):
+    while run := plan.leaf_run(items, boundary, limits.run_tokens, after, keep):
         behind = items[items.index(run.items[-1]) + 1 : boundary]
-        rest = list(takewhile(lambda item: item.is_message, behind[:_FEW]))
+        rest = list(takewhile(lambda item: item.is_message and item.ordinal not in keep, behind[:_FEW]))
         if sum(item.tokens for item in rest) < min(_FEW, limits.run_tokens):
             run = Run((*run.items, *rest))
         if run.tokens >= least:

@@ -20,6 +20,7 @@ from lossless.engine.draft import Draft, Told, as_row, drafted, of_messages, of_
 from lossless.engine.flow import Questioning, never
 from lossless.engine.plan import Limits, Run
 from lossless.engine.prompts import Templates
+from lossless.engine.view import tail_start
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.events import Event, Hook, ignore
 from lossless.model import Compaction, SummaryRequest
@@ -29,6 +30,10 @@ from lossless.summarizers.base import Reply
 
 Flow: TypeAlias = Questioning[Compaction]
 _MOST_ROUNDS = 10
+VERBATIM = "verbatim"
+"""The model named by a leaf that says what its messages say, word for word."""
+EMPTY = "(no text)"
+_LEAST_WINDOW = 4_000
 _FINAL = ("rate limit", "deadline", "moved", "yielded")
 _MOST_MISSES = 2
 """So many times in a row a model may not be reached before a compaction goes on without it."""
@@ -66,6 +71,8 @@ class Work(Struct):
     tokens: int = 0
     boundary: int = 0
     """Where the fresh tail starts."""
+    keep: frozenset[int] = frozenset()
+    """Ordinals of messages before the tail that no summary may take."""
     known: dict[int, SummaryRow] = field(default_factory=dict)
     """Summaries among the items, as they were read or made."""
 
@@ -74,7 +81,8 @@ class Work(Struct):
         self.known = {}
         self.items = self.store.items(self.conversation.id)
         self.tokens = sum(item.tokens for item in self.items)
-        self.boundary = plan.tail_start(self.items, self.limits.tail_count, self.limits.tail_tokens)
+        self.boundary = tail_start(self.store, self.conversation.id, self.items, self.limits)
+        self.keep = plan.kept(self.items, self.boundary, self.limits.tail_count)
 
     def put(self, run: Run, item: ItemRow, summary: NewSummary) -> None:
         """A summary has taken the place of a run before the tail."""
@@ -181,7 +189,8 @@ def compact(
     `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
     """
     limits = plan.limits(settings, window, key=conversation.key, model=model, factor=factor)
-    settings = plan.workable(settings, limits)
+    limits = plan.narrowed(limits, max(0, observed - conversation.context_tokens))
+    settings = plan.scaled(plan.workable(settings, limits), limits)
     deadline = now() + settings.sweep_deadline_ms / 1000
     work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
     work.look()
@@ -253,7 +262,7 @@ def _sweep(work: Work, stop_at: int | None, *, eager: bool = False) -> Generator
     after, goal = -1, stop_at or work.limits.threshold
     least = plan.least_run(work.items, work.boundary, work.limits, goal, eager=eager)
     while work.may_go_on() and (run := _leaf_run(work, least, after)):
-        if stop_at is not None and work.tokens <= stop_at:
+        if stop_at is not None and work.tokens <= stop_at and not _is_crowded(work):
             return
         tokens = work.tokens
         if not (yield from one_pass(work, run)):
@@ -262,33 +271,75 @@ def _sweep(work: Work, stop_at: int | None, *, eager: bool = False) -> Generator
             after = run.items[-1].ordinal
         elif work.tokens >= tokens:
             return
+    if (_is_pressed(work, stop_at) or _is_crowded(work)) and not absorb(work, least):
+        return
     for hard, deepest in ((False, work.settings.incremental_max_depth), (True, -1)):
         while (
-            _is_pressed(work, stop_at)
+            (_is_pressed(work, stop_at) or _is_crowded(work))
             and work.may_go_on()
             and (run := _condensable(work, hard=hard, max_depth=deepest))
         ):
             tokens = work.tokens
             if not (yield from one_pass(work, run)) or work.tokens >= tokens:
                 return
+    while _is_crowded(work) and work.may_go_on() and (run := plan.mixed_run(work.items, work.boundary, work.limits)):
+        if not (yield from one_pass(work, run)):
+            return
 
 
 def _leaf_run(work: Work, least: int, after: int) -> Run | None:
-    """The oldest raw run worth a call. Too little at the tail waits for more."""
-    while run := plan.leaf_run(work.items, work.boundary, work.limits.run_tokens, after):
+    """The oldest raw run worth a call, closed under pairing. Too little at the tail waits for more."""
+    while run := plan.leaf_run(work.items, work.boundary, work.limits.run_tokens, after, work.keep):
         behind = work.items[work.items.index(run.items[-1]) + 1 : work.boundary][:1]
-        if run.tokens < least and behind and behind[0].is_message:
+        if run.tokens < least and behind and behind[0].is_message and behind[0].ordinal not in work.keep:
             # Left alone before a large message, it would hold up the sweep and keep the summaries around it apart.
             run = Run((*run.items, behind[0]))
         if run.tokens >= least:
-            return run
+            return closed(work, run)
         after = run.items[-1].ordinal
     return None
+
+
+def closed(work: Work, run: Run) -> Run:
+    """Return a run of messages with calls and all of their results on one side of its end."""
+    after = work.items.index(run.items[-1]) + 1
+    behind, tokens = list[ItemRow](), 0
+    for item in work.items[after : work.boundary]:
+        if not item.is_message or item.ordinal in work.keep or tokens > work.limits.run_tokens:
+            break
+        behind.append(item)
+        tokens += item.tokens
+    if run.depth or not behind:
+        return run
+    links = work.store.links(work.conversation.id, run.items[0].ordinal, behind[-1].ordinal)
+    return plan.closed_run(run, behind, links, work.limits.run_tokens) if links else run
+
+
+def absorb(work: Work, least: int) -> bool:
+    """Give messages left between two summaries a leaf in their own words, so that all of them can be condensed together.
+
+    No model is asked: nothing would be gained. False if the context changed meanwhile.
+    """
+    while run := plan.stranded_run(work.items, work.boundary, least, work.keep):
+        told = _told(work, run)
+        words = told.text.strip() or EMPTY
+        row = as_row(told, Draft(words, VERBATIM, "normal", 1.0), work.templates, work.now())
+        if not _put(work, run, row, told):
+            return False
+    return True
 
 
 def _is_pressed(work: Work, stop_at: int | None) -> bool:
     over = stop_at is not None and work.tokens > stop_at
     return over or plan.prefix_tokens(work.items, work.boundary) > work.limits.prefix_target
+
+
+def _is_crowded(work: Work) -> bool:
+    """Whether what is shown of the context would not fit beside what the host keeps for itself.
+
+    In a window of a few hundred tokens the frames of summaries alone do not fit, and to condense them helps nobody.
+    """
+    return work.limits.budget >= _LEAST_WINDOW and plan.shown_tokens(work.items) > 2 * work.limits.share
 
 
 def _condensable(work: Work, *, hard: bool, max_depth: int) -> Run | None:
@@ -310,8 +361,11 @@ def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bo
     if draft is None:
         return False
     row = as_row(told, draft, work.templates, work.now())
-    if not row.text or row.tokens >= run.tokens:
-        return False
+    return bool(row.text) and row.tokens < run.tokens and _put(work, run, row, told)
+
+
+def _put(work: Work, run: Run, row: NewSummary, told: Told) -> bool:
+    """Put a summary in the place of its run. False, and the stop named, if the context changed meanwhile."""
     try:
         item = work.replace(run, row, told.revisions)
     except ContextMoved:

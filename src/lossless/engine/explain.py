@@ -26,10 +26,11 @@ _DETACHED = {
 _LEFT = {
     "rejected": "a provider refused it or a part of it, which is left out",
     "budget": "it did not fit into the budget, and the oldest leave first",
-    "tool result": "a reference stands in its place, since the fresh tail alone exceeds the budget",
+    "tool result": "a reference stands in its place, since the fresh tail takes at most half of the budget",
     "no call": "it is a tool's result whose call is not there, which no provider takes",
     "empty": "it says nothing, and no provider takes an empty message",
-    "tail over budget": "its turn left, since the fresh tail alone exceeds the budget",
+    "tail over budget": "its tool round left, since the fresh tail takes at most half of the budget",
+    "picture": "references stand in the place of its files, since they exceed what a request may hold",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossless.engine import plan
 from lossless.engine.files import Files
 from lossless.engine.listing import listed, moment_of, named, places, stored_file, told
 from lossless.engine.marks import PREFIX, mark_of
@@ -13,6 +12,7 @@ from lossless.engine.reading import Reader
 from lossless.engine.reference import message_id, parse
 from lossless.engine.source import file_ids
 from lossless.engine.status import debt_of
+from lossless.engine.view import tail_start
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import (
     ContextFigures,
@@ -90,7 +90,7 @@ def _relative(row: ConversationRow) -> Relative:
 def fresh_tail(store: Store, conversation_id: int, limits: Limits) -> list[ItemRow]:
     """The newest messages of a context that are never summarised."""
     items = _newest(store, conversation_id, limits.tail_count + 1)
-    start = plan.tail_start(items, limits.tail_count, limits.tail_tokens)
+    start = tail_start(store, conversation_id, items, limits)
     return [item for item in items[start:] if item.is_message]
 
 

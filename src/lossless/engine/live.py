@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from msgspec import structs
 
 from lossless.engine.align import new_part
-from lossless.engine.assemble import Entry, assemble
+from lossless.engine.assemble import NO_CAPS, Entry, assemble
 from lossless.engine.render import stands_for
+from lossless.formats.fit import Caps, pictures_in, wire_bytes
 from lossless.model import Context, Message
 from lossless.tokens import message_tokens
 
@@ -69,11 +70,16 @@ def current_turn(live: Sequence[Message]) -> Sequence[Message]:
 
 
 def as_entries(messages: Sequence[Message]) -> list[Entry]:
-    return [Entry(None, message, message_tokens(message)) for message in messages]
+    return [
+        Entry(None, message, message_tokens(message), None, 0, wire_bytes(message), pictures_in(message))
+        for message in messages
+    ]
 
 
-def bounded(live: Sequence[Message], budget: int, why: str, *, prompt_follows: bool = False) -> Context:
-    """The host's own messages within the budget: its instructions, then the newest turns.
+def bounded(
+    live: Sequence[Message], budget: int, why: str, *, prompt_follows: bool = False, caps: Caps = NO_CAPS
+) -> Context:
+    """The host's own messages within the budget: its instructions, then the newest rounds.
 
     A reply at the end would be taken for the beginning of the next one, and is left out, unless the host's prompt
     still follows.
@@ -82,5 +88,5 @@ def bounded(live: Sequence[Message], budget: int, why: str, *, prompt_follows: b
     body = [message for message in live if message.role not in INSTRUCTIONS]
     while body and body[-1].role == "assistant" and not prompt_follows:
         body.pop()
-    shown = assemble(head, as_entries(body), fresh=0, budget=budget)
+    shown = assemble(head, as_entries(body), fresh=0, budget=budget, caps=caps)
     return structs.replace(shown.context, reason=f"live: {why}")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct, field, structs
@@ -466,6 +467,52 @@ def _named(name: str | None) -> str:
 
 def _hint(payload: Payload) -> str:
     return f'Read it with lcm_describe(id="{payload.id}").'
+
+
+class Piece(Struct, frozen=True):
+    """Something that left a message, as one of its parts."""
+
+    files: tuple[str, ...]
+    is_picture: bool
+
+
+def pieces(message: Message) -> list[Piece]:
+    """Return what left a message, in order."""
+    found: list[Extra] = []
+    for part in message.parts:
+        found += [each.extra for each in part.parts] if isinstance(part, ToolResult) else []
+        found.append(part.extra)
+    return [_piece(extra[_MARK]) for extra in (*found, message.extra) if _MARK in extra]
+
+
+def _piece(mark: dict[str, Any]) -> Piece:
+    if "part" in mark:
+        return Piece((mark["file"],), True)
+    return Piece(
+        tuple(cut[2] for cut in mark.get("cuts", ())) + tuple(each[1] for each in mark.get("fields", ())), False
+    )
+
+
+def restored(message: Message, read: Callable[[str], bytes], chosen: Collection[int]) -> Message:
+    """Return the message with some of its `pieces` put back, by their places among these."""
+    if not chosen:
+        return message
+    places = count()
+
+    def is_chosen(extra: Extra) -> bool:
+        return _MARK in extra and next(places) in chosen
+
+    def put_back(part: P) -> P | File:
+        if not isinstance(part, ToolResult):
+            return _restored(part, read) if is_chosen(part.extra) else part
+        part = structs.replace(part, parts=tuple(put_back(each) for each in part.parts))
+        return _unescaped(structs.replace(part, **_refilled(_held(part), read))) if is_chosen(part.extra) else part
+
+    message = structs.replace(message, parts=tuple(put_back(part) for part in message.parts))
+    if is_chosen(message.extra):
+        extra = _refilled({"extra": message.extra}, read)["extra"]
+        message = structs.replace(message, extra=_back(extra) if _ASIDE in extra else extra)
+    return message
 
 
 def restore(message: Message, read: Callable[[str], bytes]) -> Message:

@@ -6,7 +6,7 @@ Pure. The same boundary of the fresh tail serves compaction and assembly.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from lossless import patterns
 from lossless.config import Settings, ThresholdRule
 from lossless.engine.targets import LEAST_CONDENSED, LEAST_LEAF
-from lossless.store.base import ItemRow
+from lossless.store.base import ItemRow, Links
 
 
 class Run(Struct, frozen=True, dict=True):
@@ -42,6 +42,13 @@ class Limits(NamedTuple):
     tail_tokens: int | None
     run_tokens: int
     prefix_target: int
+    share: int
+    """The most tokens of the newest messages that are never summarised, whatever their number."""
+
+    @property
+    def protected_tokens(self) -> int:
+        """The limit in tokens on what compaction leaves alone."""
+        return self.share if self.tail_tokens is None else min(self.tail_tokens, self.share)
 
 
 def limits(settings: Settings, window: int, *, key: str = "", model: str | None = None, factor: float = 1.0) -> Limits:
@@ -56,7 +63,21 @@ def limits(settings: Settings, window: int, *, key: str = "", model: str | None 
     budget = max(1, math.floor(min(window, settings.max_assembly_token_budget or window) / factor))
     threshold = math.floor(share * budget)
     prefix = max(_condensed_target(settings, threshold), min(chunk, max(1, threshold) // 2))
-    return Limits(budget, threshold, tail, settings.fresh_tail_max_tokens, chunk, prefix)
+    return Limits(budget, threshold, tail, settings.fresh_tail_max_tokens, chunk, prefix, tail_share(budget))
+
+
+def tail_share(room: int) -> int:
+    """Return the most tokens the fresh tail may take of a room, so that summaries always have the rest."""
+    return room // 2
+
+
+def narrowed(limits: Limits, overhead: int) -> Limits:
+    """Return the limits with a tail that fits beside `overhead` tokens of the host's own in the same window."""
+    return limits._replace(share=tail_share(max(limits.budget - overhead, limits.budget // _LEAST_ROOM)))
+
+
+_LEAST_ROOM = 8
+"""What a host measures beside the context never takes more than all but this part of the window."""
 
 
 def workable(settings: Settings, limits: Limits) -> Settings:
@@ -101,40 +122,123 @@ def _specificity(rule: ThresholdRule) -> int:
     return sum(weight for matcher, weight in weights if matcher is not None)
 
 
-def tail_start(items: Sequence[ItemRow], count: int, max_tokens: int | None) -> int:
-    """Where the fresh tail starts (an index; the length of the items if nothing is protected).
+def tail_start(
+    items: Sequence[ItemRow], count: int, max_tokens: int | None, links: Mapping[int, Links] | None = None
+) -> int:
+    """Return the index where the fresh tail starts (the length of the items if nothing is protected).
 
-    The tail is the newest messages, up to a count and a number of tokens, but always the whole of the newest user
-    turn: whatever came after the newest user message belongs to it.
+    The tail is the newest tool rounds, up to a count of messages and a number of tokens, and always the newest round. It is
+    cut between rounds, as `links` tell them; the round that reaches the count is whole. It may start inside a turn.
     """
     raw = [at for at, item in enumerate(items) if item.is_message]
     if count <= 0 or not raw:
         return len(items)
-    newest_user = next((at for at in reversed(raw) if items[at].is_user), len(items))
+    low = _reach(items, links, max_tokens) if links else None
     start, taken, tokens = len(items), 0, 0
+    pending, cost = 0, 0
     for at in reversed(raw):
-        whole = start <= newest_user
-        over = max_tokens is not None and taken > 0 and tokens + items[at].tokens > max_tokens
-        if whole and (taken >= count or over):
+        pending, cost = pending + 1, cost + items[at].tokens
+        if low is not None and low[at] < at:
+            continue
+        over = max_tokens is not None and tokens + cost > max_tokens
+        if taken and (taken >= count or over):
             break
-        start, taken, tokens = at, taken + 1, tokens + items[at].tokens
+        start, taken, tokens = at, taken + pending, tokens + cost
+        pending = cost = 0
     return start
 
 
-def leaf_run(items: Sequence[ItemRow], boundary: int, limit: int, after: int = -1) -> Run | None:
-    """The oldest run of messages before the tail: up to `limit` tokens, at least one message, behind ordinal `after`."""
+def round_starts(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | None = None) -> list[bool]:
+    """Tell for each item whether a cut before it parts no call from its results."""
+    return [at <= low for at, low in enumerate(_reach(items, links, most))]
+
+
+def _reach(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | None) -> list[int]:
+    """For each item, the first one that it or any later item is tied to as the result of its call.
+
+    A result that came more than `most` tokens after its call, and not directly behind it, is on its own: no tail could hold
+    both.
+    """
+    called: dict[str, int] = {}
+    before, first, asking = [0], list[int](), -1
+    for at, item in enumerate(items):
+        before.append(before[-1] + (item.tokens if item.is_message else 0))
+        asked, answered = links.get(item.ordinal, _NO_LINKS) if item.is_message else _NO_LINKS
+        calls = {called[each] for each in answered if each in called}
+        near = [each for each in calls if each == asking or most is None or before[at + 1] - before[each] <= most]
+        first.append(min(near, default=at))
+        called.update(dict.fromkeys(asked, at))
+        asking = at if asked else asking if asking in calls else -1
+    for at in range(len(items) - 2, -1, -1):
+        first[at] = min(first[at], first[at + 1])
+    return first
+
+
+_NO_LINKS: Links = ((), ())
+
+
+def kept(items: Sequence[ItemRow], boundary: int, count: int) -> frozenset[int]:
+    """Return the ordinals before the tail that no summary may take: the newest words of the user."""
+    newest = next((at for at in range(len(items) - 1, -1, -1) if items[at].is_user), boundary)
+    return frozenset({items[newest].ordinal}) if count > 0 and newest < boundary else frozenset()
+
+
+def leaf_run(
+    items: Sequence[ItemRow], boundary: int, limit: int, after: int = -1, keep: Collection[int] = ()
+) -> Run | None:
+    """Return the oldest run of messages before the tail, behind the ordinal `after` and without those to `keep`.
+
+    It holds up to `limit` tokens and at least one message.
+    """
     chosen: list[ItemRow] = []
     total = 0
     for item in items[:boundary]:
-        if item.ordinal <= after or (not chosen and not item.is_message):
+        is_free = item.is_message and item.ordinal not in keep
+        if item.ordinal <= after or (not chosen and not is_free):
             continue
-        if not item.is_message or (chosen and total + item.tokens > limit):
+        if not is_free or (chosen and total + item.tokens > limit):
             break
         chosen.append(item)
         total += item.tokens
         if total >= limit:
             break
     return Run(tuple(chosen)) if chosen else None
+
+
+def closed_run(run: Run, behind: Sequence[ItemRow], links: Mapping[int, Links], limit: int) -> Run:
+    """Return the run with its end moved to where no call is parted from its results.
+
+    `behind` are the messages that follow it, up to where a cut is allowed or as far as was looked. The end moves back as long
+    as half of the run is left, else forward as long as it stays below twice the limit. Otherwise it stays.
+    """
+    items, count = [*run.items, *behind], len(run.items)
+    starts = [*round_starts(items, links), True]
+    if starts[count]:
+        return run
+    shorter = next((at for at in range(count - 1, 0, -1) if starts[at]), 0)
+    longer = next(at for at in range(count + 1, len(items) + 1) if starts[at])
+    back, ahead = Run(tuple(items[:shorter])), Run(tuple(items[:longer]))
+    if 2 * back.tokens >= run.tokens:
+        return back
+    if ahead.tokens <= 2 * limit:
+        return ahead
+    return back if shorter else run
+
+
+def stranded_run(items: Sequence[ItemRow], boundary: int, limit: int, keep: Collection[int] = ()) -> Run | None:
+    """Return the first messages that stand between two summaries and are too few for a summary of their own.
+
+    They keep the summaries around them from being condensed together.
+    """
+    after = -1
+    while run := leaf_run(items, boundary, limit, after, keep):
+        first = items.index(run.items[0])
+        last = first + len(run.items)
+        between = first > 0 and not items[first - 1].is_message and last < boundary and not items[last].is_message
+        if between and run.tokens < limit:
+            return run
+        after = run.items[-1].ordinal
+    return None
 
 
 def least_run(items: Sequence[ItemRow], boundary: int, limits: Limits, goal: int, *, eager: bool = False) -> int:
@@ -195,6 +299,47 @@ def root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings) -> Ru
     return Run(tuple(chosen))
 
 
+def mixed_run(items: Sequence[ItemRow], boundary: int, limits: Limits) -> Run | None:
+    """Return neighbouring summaries of different depths, for when no run of one depth is left and they need too much room.
+
+    The shallowest that stand side by side, so that what was condensed often is not condensed again each time.
+    """
+    before = items[:boundary]
+    pairs = [at for at in range(len(before) - 1) if not (before[at].is_message or before[at + 1].is_message)]
+    if not pairs:
+        return None
+    first = min(pairs, key=lambda at: max(before[at].depth, before[at + 1].depth))
+    deepest = max(before[first].depth, before[first + 1].depth)
+    chosen = [before[first], before[first + 1]]
+    for item in before[first + 2 :]:
+        if (
+            item.is_message
+            or item.depth > deepest
+            or sum(each.tokens for each in chosen) + item.tokens > limits.run_tokens
+        ):
+            break
+        chosen.append(item)
+    return Run(tuple(chosen))
+
+
+def shown_tokens(items: Sequence[ItemRow]) -> int:
+    """Return about what the items cost as they are shown, each summary in its frame."""
+    frames = sum(_LEAF_FRAME if item.depth == 0 else _FRAME for item in items if not item.is_message)
+    return frames + sum(item.tokens for item in items)
+
+
+def scaled(settings: Settings, limits: Limits) -> Settings:
+    """Return the settings with summaries short enough for several of them to fit beside the tail of a small window."""
+    leaf = min(settings.leaf_target_tokens, max(LEAST_LEAF, limits.share // 8))
+    condensed = min(settings.condensed_target_tokens, max(LEAST_CONDENSED, limits.share // 4))
+    if (leaf, condensed) == (settings.leaf_target_tokens, settings.condensed_target_tokens):
+        return settings
+    return structs.replace(settings, leaf_target_tokens=leaf, condensed_target_tokens=condensed)
+
+
+_LEAF_FRAME, _FRAME = 100, 250
+
+
 def _fanout(depth: int, settings: Settings, hard: bool) -> int:
     if hard:
         return settings.condensed_min_fanout_hard
@@ -236,7 +381,7 @@ def is_due(items: Sequence[ItemRow], limits: Limits, settings: Settings, observe
     by_threshold = max(sum(item.tokens for item in items), observed) > limits.threshold
     if settings.compaction_trigger == "threshold":
         return by_threshold
-    boundary = tail_start(items, limits.tail_count, limits.tail_tokens)
+    boundary = tail_start(items, limits.tail_count, limits.protected_tokens)
     waiting = [item for item in items[:boundary] if item.is_message]
     many = len(waiting) >= settings.leaf_min_fanout or by_threshold
     enough = many and raw_tokens(items, boundary) >= min(limits.run_tokens, max(1, limits.threshold // 4))

@@ -6,20 +6,24 @@ Pure. What comes back to us in one of these dresses is not a message anybody wro
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
+from hashlib import sha256
 from itertools import chain, count
 from xml.sax.saxutils import escape, quoteattr
 
 from lossless.engine.pairing import MISSING
-from lossless.model import Message, Summary, Text, ToolResult
+from lossless.engine.payloads import file_id
+from lossless.model import File, Message, Part, Summary, Text, ToolResult
 from lossless.tokens import message_tokens
 
 # Texts are escaped in it: whoever quotes one and goes on in their own words does not match.
 _OURS = re.compile(
     r'<summary id="(sum_[0-9a-f]{16})" kind="[a-z]+" depth="\d+" descendant_count="\d+" trust="untrusted"[^<>]*>\n'
     r'(?:  <parents>\n(?:    <summary_ref id="[^"<>]*" />\n)*  </parents>\n)?  <content>\n[^<]*\n  </content>\n</summary>'
+    r'|(?:<tool_result id="(msg#[0-9]{1,19})"[^<>]*>\n[^<]*\n</tool_result>\n?)+'
 )
 _PIN = re.compile(r'<(pinned(?:-\d+)?) id="(pin_[0-9a-f]{8})" trust="(?:operator|untrusted)">\n(.*)\n</\1>', re.DOTALL)
 _LEFT_OUT = "[lossless] Left out for lack of room: about {tokens:,} tokens. lcm_describe shows msg#{id} in full."
@@ -73,6 +77,41 @@ def as_reference(message: Message, message_id: int, tokens: int) -> Message:
     return Message(message.role, parts, message.at, message.name, message.event_id, message.stop)
 
 
+def without_picture(part: File) -> Text:
+    """A line in the place of a picture that a request has no room for."""
+    name, kind = part.name or "", part.mime or "file"
+    if part.data is None:
+        return Text(f"[lossless] Left out for lack of room: {kind} {name} {part.url or ''}".rstrip())
+    try:
+        data = b64decode(part.data, validate=True)
+    except ValueError:
+        data = part.data.encode("utf-8", "surrogatepass")
+    shown = f"[lossless] Left out for lack of room: {kind} {name}".rstrip()
+    return Text(f"{shown}, {len(data):,} bytes. lcm_describe shows {file_id(sha256(data).hexdigest())}.")
+
+
+def as_quoted(message: Message, calls: Collection[str], message_id: int | None) -> Message:
+    """A message with the results of calls that are not among `calls` as text: a provider takes no result without its call."""
+    words, rest = list[str](), list[Part]()
+    for part in message.parts:
+        if not isinstance(part, ToolResult) or part.call_id in calls:
+            rest.append(part)
+            continue
+        named = f" tool={quoteattr(part.name)}" if part.name else ""
+        known = "" if message_id is None else f' id="msg#{message_id}"'
+        text = escape(said(part)) or "(no text)"
+        words.append(f'<tool_result{known}{named} trust="untrusted">\n{text}\n</tool_result>')
+    parts = (Text("\n".join(words)), *rest) if words else message.parts
+    return Message(
+        "user" if message.role == "tool" else message.role, parts, message.at, message.name, message.event_id
+    )
+
+
+def said(part: ToolResult) -> str:
+    """The words of a result."""
+    return "\n".join(each.text for each in part.parts if isinstance(each, Text))
+
+
 def stands_for(message: object) -> str | None:
     """The id of what a message stands for, if it is one that we made; "" for a result that never came.
 
@@ -86,7 +125,7 @@ def stands_for(message: object) -> str | None:
         return (found := _REFERENCE.fullmatch(text)) and found[1]
     if pin := _PIN.fullmatch(text):
         return pin[2] if _tag_beside(pin[3]) == pin[1] else None
-    return (found := _OURS.fullmatch(text)) and found[1]
+    return (found := _OURS.fullmatch(text)) and (found[1] or found[2])
 
 
 def may_stand(messages: Sequence[object]) -> bool:

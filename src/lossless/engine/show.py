@@ -8,25 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
+from itertools import takewhile
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from lossless.engine import live as lives
-from lossless.engine import view
+from lossless.engine import payloads, view
 from lossless.engine.align import Canonicalize, digest
-from lossless.engine.assemble import Assembly, Entry, assemble
+from lossless.engine.assemble import Assembly, Entry, assemble, is_from_user, shown_as
 from lossless.engine.copied import own_after
 from lossless.engine.guidance import guidance
 from lossless.engine.ingest import list_start
 from lossless.engine.plan import Limits
 from lossless.engine.rejections import Rejections, applied
 from lossless.engine.render import stands_for
+from lossless.formats.fit import Caps
 from lossless.model import Context, LeftOut, Message, StoredMessage, Summary
 from lossless.store.base import ConversationRow, NewManifest, Store
 from lossless.store.rows import event_key
-from lossless.tokens import message_tokens
+from lossless.tokens import IMAGE_TOKENS, message_tokens
 
+_HIDDEN = ("budget", "tail over budget")
+"""Why something is left out of which nothing at all is shown."""
+_EIGHT = 8
 Guidance = Literal["none", "short", "full"]
 
 
@@ -37,8 +42,11 @@ class Showing(Struct, frozen=True):
     room: int
     zone: tzinfo
     canonicalize: Canonicalize
-    exact: Callable[[Message], Message]
-    """A message with what had left its row put back."""
+    exact: Callable[[Message, Sequence[int]], Message]
+    """A message with some of the pieces that had left its row put back, by their places."""
+    size: Callable[[Sequence[str]], int]
+    """The bytes of some files, by their ids."""
+    caps: Caps
     guidance: Guidance = "none"
     live: Sequence[Message] | None = None
     prompt_follows: bool = False
@@ -54,21 +62,22 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
     unsaved = [] if how.live is None else _unsaved(store, row, how.live, how.canonicalize, how.session)
     if how.live is not None and (why := _must_be_live(row, found.entries, unsaved, how.live)):
         context = lives.bounded(
-            acceptable(how.live, how.rejections, how.canonicalize), how.room, why, prompt_follows=how.prompt_follows
+            acceptable(how.live, how.rejections, how.canonicalize),
+            how.room,
+            why,
+            prompt_follows=how.prompt_follows,
+            caps=how.caps,
         )
         made = Assembly(context, [], 0)
     else:
         body = [*_dressed(_running(found.entries, how), how), *lives.as_entries(unsaved)]
         refused = _withhold(body, how)
-        made = assemble(head, body, fresh=found.fresh, budget=how.room)
-        if found.older:
-            older = LeftOut("older", "budget", found.older)
-            made = structs.replace(
-                made, context=structs.replace(made.context, left_out=(older, *made.context.left_out))
-            )
-        if refused:
-            left = (*made.context.left_out, *refused)
-            made = structs.replace(made, context=structs.replace(made.context, left_out=left))
+        made = assemble(head, body, fresh=found.fresh, budget=how.room, older=found.older, caps=how.caps)
+        if found.older or made.context.left_out or refused:
+            older = (LeftOut("older", "budget", found.older),) if found.older else ()
+            left = (*older, *made.context.left_out, *refused)
+            hidden = sum(each.tokens for each in left if each.reason in _HIDDEN)
+            made = structs.replace(made, context=structs.replace(made.context, left_out=left, uncovered=hidden))
     note = view.manifest(
         made.kept,
         made.fresh,
@@ -77,22 +86,64 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
         tokens=made.context.tokens,
         reason=made.context.reason,
         extra="".join(entry.message.text for entry in head),
+        uncovered=made.context.uncovered,
     )
     return made.context, note
 
 
 def _running(entries: list[Entry], how: Showing) -> list[Entry]:
-    """The entries, those of the newest user turn as they came: a model that is asked about a picture has to see it."""
-    newest = next((at for at in range(len(entries) - 1, -1, -1) if _opens_turn(entries[at])), len(entries))
-    room = how.room - sum(entry.tokens for entry in entries[newest:])
-    for at in range(newest, len(entries)):
-        exact = how.exact(entries[at].message)
+    """The entries, those of the running turn with what left them: a model that is asked about a picture has to see it.
+
+    The newest come first when there is not room for all: see `restorable`.
+    """
+    newest = next((at for at in range(len(entries) - 1, -1, -1) if is_from_user(entries[at])), len(entries))
+    held = [(at, each) for at in range(newest, len(entries)) for each in payloads.pieces(entries[at].message)]
+    if not held:
+        return entries
+    total = sum(entry.tokens for entry in entries)
+    chosen = restorable(
+        [(at, piece.is_picture, how.size(piece.files)) for at, piece in held],
+        last=len(entries) - 1,
+        user=newest,
+        free=how.room - total,
+        room=how.room - entries[newest].tokens - entries[-1].tokens,
+        caps=how.caps,
+    )
+    for at in {at for at, _ in held}:
+        places = [place for place, (where, _) in enumerate(held) if where == at]
+        wanted = [place - places[0] for place in places if place in chosen]
+        exact = how.exact(entries[at].message, wanted)
         if exact is not entries[at].message:
-            tokens = message_tokens(exact)
-            if tokens - entries[at].tokens <= room:
-                room -= tokens - entries[at].tokens
-                entries[at] = structs.replace(entries[at], message=exact, tokens=tokens)
+            entries[at] = shown_as(entries[at], exact, entries[at].message)
     return entries
+
+
+def restorable(
+    pieces: Sequence[tuple[int, bool, int]], *, last: int, user: int, free: int, room: int, caps: Caps
+) -> frozenset[int]:
+    """Choose which pieces of a turn are put back: (entry, whether it is a picture, bytes) each, oldest first.
+
+    Those of the `last` entry and of the newest words of the `user` come first and may take all of the `room`. Of the others as
+    many of the newest as fit into the `free` tokens and the caps: they leave by eights, so that the beginning of a request
+    stays the same for some rounds.
+    """
+    size = tokens = pictures = 0
+
+    def fits(at: int, most: int) -> bool:
+        nonlocal size, tokens, pictures
+        _, is_picture, length = pieces[at]
+        size += length * 4 // 3
+        tokens += IMAGE_TOKENS if is_picture else length // 3
+        pictures += is_picture
+        return size <= caps.bytes and pictures <= caps.pictures and tokens <= most
+
+    newest_first = range(len(pieces) - 1, -1, -1)
+    first = [at for entry in (last, user) for at in newest_first if pieces[at][0] == entry]
+    kept = list(takewhile(lambda at: fits(at, room), dict.fromkeys(first)))
+    rest = [at for at in range(len(pieces)) if at not in first]
+    fitting = sum(1 for _ in takewhile(lambda at: fits(at, free), reversed(rest)))
+    gone = -(-(len(rest) - fitting) // _EIGHT) * _EIGHT
+    return frozenset([*kept, *rest[gone:]])
 
 
 def _dressed(entries: list[Entry], how: Showing) -> list[Entry]:
@@ -112,7 +163,7 @@ def _dressed(entries: list[Entry], how: Showing) -> list[Entry]:
             tokens = message_tokens(message)
             if message.parts != entries[at].message.parts and tokens - entries[at].tokens <= room:
                 room -= tokens - entries[at].tokens
-                entries[at] = structs.replace(entries[at], message=message, tokens=tokens)
+                entries[at] = shown_as(entries[at], message, entries[at].plain or entries[at].message)
             break
     return entries
 
@@ -132,7 +183,8 @@ def _withhold(entries: list[Entry], how: Showing) -> list[LeftOut]:
             # Without parts a message says nothing, and is not sent: those behind it keep their places.
             message = shown or structs.replace(entry.message, parts=(), extra={})
             tokens = message_tokens(message) if shown else 0
-            entries[at] = structs.replace(entry, message=message, tokens=tokens)
+            plain = entry.plain and applied(how.rejections, mark.hex(), entry.plain)
+            entries[at] = structs.replace(entry, message=message, tokens=tokens, plain=plain)
             left.append(LeftOut(entry.name, "rejected", max(0, entry.tokens - tokens)))
     return left
 

@@ -20,6 +20,7 @@ from lossless.model import (
     Reason,
     Room,
     Status,
+    Uncovered,
     Verdict,
 )
 
@@ -100,6 +101,8 @@ def _reasons(facts: Status, debts: Sequence[Debt], now: datetime) -> Iterator[Re
     if suspected := facts.holdings.health.unfaithful:
         text = f"{_many(suspected, 'summary contains', 'summaries contain')} claims not found in their sources."
         yield Reason("warning", "unfaithful", text, "lcm repair --all")
+    crowded = {each.key for each in facts.full}
+    yield from _of_uncovered([each for each in facts.uncovered if each.key not in crowded])
     named = facts.conversation
     if named and named.active:
         yield from _of_conversation(named)
@@ -250,6 +253,17 @@ def _of_conversation(found: ConversationFigures) -> Iterator[Reason]:
             f"The context of {found.key} holds {tokens:,} tokens, {share} of {found.budget:,}: it is to be compacted."
         )
         yield Reason("warning", "crowded", text, f"lcm compact {shlex.quote(found.key)}")
+
+
+def _of_uncovered(found: Sequence[Uncovered]) -> Iterator[Reason]:
+    if found:
+        worst = found[0]
+        text = (
+            f"{worst.tokens:,} tokens of {worst.key} are neither shown to the model nor covered by a summary"
+            f"{_others(len(found) - 1)}."
+        )
+        command = f"lcm compact {shlex.quote(worst.key)} --window {worst.window}"
+        yield Reason("degraded", "uncovered", text, command)
 
 
 def _crowded(key: str, tokens: int, budget: int, more: int) -> Reason:

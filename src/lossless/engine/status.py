@@ -28,6 +28,7 @@ from lossless.model import (
     Room,
     Status,
     SummaryHealth,
+    Uncovered,
 )
 from lossless.store.base import SPAN, ConversationRow, DebtRow, DepthRow, Store
 from lossless.store.rows import moment
@@ -86,6 +87,7 @@ def status(look: Looking, named: ConversationRow | None = None) -> Status:
         conversation=None if named is None else _conversation(look, named),
         full=tuple(_full(look, rows)),
         has_model=look.has_model,
+        uncovered=tuple(Uncovered(row.key, row.tokens, row.window_tokens) for row in store.uncovered(_SHOWN)),
     )
     return judged(facts, debts, _moment(look.now), told_at)
 

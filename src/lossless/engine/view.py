@@ -28,32 +28,68 @@ from lossless.tokens import message_tokens
 KEPT = 1_000
 """How many assemblies of a conversation are remembered."""
 _FIRST, _MORE = 512, 8
+_FAR = 100_000
+_FRAME = 400
+"""Bytes around the words of a message or a summary in a request."""
 _MOST_BYTES = 2_000
 _MOST_KNOWN = 10_000
 
 
 class Read(Struct, frozen=True):
-    """The newest part of a conversation's view."""
+    """What could be shown of a conversation's view: its summaries, the newest words of the user, the newest messages."""
 
     entries: list[Entry]
     fresh: int
     """Where the fresh tail starts among them."""
     older: int
-    """The tokens of the items before them, which could not fit anyway."""
+    """The tokens of the messages between them, which could not fit anyway."""
+
+
+def tail_start(store: Store, conversation_id: int, items: Sequence[ItemRow], limits: Limits) -> int:
+    """Return the index where the fresh tail starts, cut between tool rounds."""
+    count, most = limits.tail_count, limits.protected_tokens
+    start = plan.tail_start(items, count, most)
+    if start == len(items):
+        return start
+    # The tail never grows by more than it may hold, so a call that lies further back cannot join it.
+    first, tokens = start, 0
+    while first and tokens <= min(most, _FAR):
+        first -= 1
+        tokens += items[first].tokens if items[first].is_message else 0
+    links = store.links(conversation_id, items[first].ordinal, items[-1].ordinal)
+    return first + plan.tail_start(items[first:], count, most, links) if links else start
 
 
 def read(store: Store, conversation: ConversationRow, limits: Limits, zone: tzinfo) -> Read:
-    """The items that could fit into the budget, and always the newest user turn."""
+    """Read the items that could fit into the budget, and always the newest words of the user."""
     count = max(_FIRST, 2 * limits.tail_count)
     items = store.newest_items(conversation.id, count)
     while len(items) == count and not _is_enough(items, limits):
         count *= _MORE
         items = store.newest_items(conversation.id, count)
+    # Summaries are made of the oldest first: behind a backlog that was never compacted they stand at the beginning.
+    oldest = store.oldest_items(conversation.id, _FIRST) if len(items) == count else []
+    items = [item for item in oldest if item.ordinal < items[0].ordinal and not item.is_message] + items
     fresh = plan.tail_start(items, limits.tail_count, limits.tail_tokens)
     first = min(fresh, _affordable(items, limits.budget))
-    needed = items[first:]
+    earlier = _earlier(items, first, limits.budget)
+    needed = [*earlier, *items[first:]]
     older = conversation.context_tokens - sum(item.tokens for item in needed)
-    return Read(entries(store, conversation.id, needed, zone), fresh - first, max(0, older))
+    start = items[first].ordinal if first < len(items) else 0
+    return Read(entries(store, conversation.id, needed, zone, first=start), fresh - first + len(earlier), max(0, older))
+
+
+def _earlier(items: Sequence[ItemRow], first: int, budget: int) -> list[ItemRow]:
+    """Of the items before `first`: the newest words of the user, and the newest summaries that fit into the budget."""
+    user = next((at for at in range(len(items) - 1, -1, -1) if items[at].is_user), len(items))
+    found: list[ItemRow] = []
+    for at in range(first - 1, -1, -1):
+        if at == user:
+            found.append(items[at])
+        elif not items[at].is_message and budget >= 0:
+            budget -= items[at].tokens
+            found.append(items[at])
+    return found[::-1]
 
 
 def _is_enough(items: Sequence[ItemRow], limits: Limits) -> bool:
@@ -76,11 +112,14 @@ def _affordable(items: Sequence[ItemRow], budget: int) -> int:
     return 0
 
 
-def entries(store: Store, conversation_id: int, items: Sequence[ItemRow], zone: tzinfo) -> list[Entry]:
-    """The items as messages, each with its cost."""
+def entries(
+    store: Store, conversation_id: int, items: Sequence[ItemRow], zone: tzinfo, *, first: int | None = None
+) -> list[Entry]:
+    """The items as messages, each with its cost. From the ordinal `first` on they are all of the view."""
     if not items:
         return []
-    messages = {row.seq: row for row in store.context_messages(conversation_id, first=items[0].ordinal)}
+    first = items[0].ordinal if first is None else first
+    messages = {row.seq: row for row in store.context_messages(conversation_id, first=first)}
     # What was summarised between the two questions is no item any more, and still a message.
     gone = [item.ordinal for item in items if item.summary_id is None and item.ordinal not in messages]
     if gone:
@@ -122,13 +161,15 @@ def stored_entry(conversation_id: int, row: MessageRow) -> Entry:
     stored = StoredMessage(
         conversation_id * SPAN + row.seq, row.seq, row.tokens, row.digest, moment(row.created_at), message, row.outside
     )
-    return Entry(stored, message, row.tokens, None, row.created_at)
+    parts = row.parts or ""
+    bulk = 6 * len(row.text) + 4 * (len(parts) + len(row.meta or "")) + _FRAME
+    return Entry(stored, message, row.tokens, None, row.created_at, bulk, parts.count('"type":"file"'))
 
 
 def summary_entry(row: SummaryRow, sources: Sequence[str], zone: tzinfo) -> Entry:
     summary = as_summary(row)
     message, tokens = as_message(summary, zone, tuple(sources))
-    return Entry(summary, message, tokens, (row.id, row.revision), row.created_at)
+    return Entry(summary, message, tokens, (row.id, row.revision), row.created_at, 6 * len(row.text) + _FRAME)
 
 
 def pin_entries(store: Store, key: str) -> list[Entry]:
@@ -138,7 +179,15 @@ def pin_entries(store: Store, key: str) -> list[Entry]:
 
 
 def manifest(
-    kept: Sequence[Entry], fresh: int, *, at: int, window: int, tokens: int, reason: str, extra: str = ""
+    kept: Sequence[Entry],
+    fresh: int,
+    *,
+    at: int,
+    window: int,
+    tokens: int,
+    reason: str,
+    extra: str = "",
+    uncovered: int = 0,
 ) -> NewManifest:
     """What an assembly showed, in at most two kilobytes."""
     names = [_name(entry) for entry in kept if entry.item is not None]
@@ -146,7 +195,7 @@ def manifest(
     if len(shown) > _MOST_BYTES:
         shown = b""  # a view in a thousand pieces: that it was assembled is kept, its prefix too
     prefix = sha256(json.encode([extra, *names[:fresh]])).hexdigest()[:16]
-    return NewManifest(at, window, tokens, prefix, reason, shown)
+    return NewManifest(at, window, tokens, prefix, reason, shown, uncovered)
 
 
 def _name(entry: Entry) -> int | tuple[int, int]:

@@ -1,5 +1,7 @@
 """Deferred work: one debt per conversation, drained when its host is idle, by whoever comes first.
 
+A context that is over its budget does not wait for that: a host that never pauses would never be compacted.
+
 A worker claims a debt for a minute and renews that while it works, so the debt of one that was killed is free again soon.
 Any number of workers, on threads, in processes or on machines, may share a database.
 """
@@ -66,14 +68,16 @@ class Worker:
         tries: Callable[[], int],
         on_event: Hook,
         vectors: Vectors | None = None,
+        budget: int | None = None,
     ) -> None:
         self._store, self._drain, self._now = store, drain, now
+        self._budget = budget
         self._vectors = vectors
         self._tries, self._on_event = tries, on_event
         self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
 
     def step(self, *, idle: float = IDLE) -> bool:
-        """Work on one debt whose conversation saw no ingest for `idle` seconds. False if there is none."""
+        """Work on one debt whose conversation saw no ingest for `idle` seconds, or is over its budget. False if there is none."""
         now = self._now()
         debt = self._store.claim(
             self._name,
@@ -81,6 +85,7 @@ class Worker:
             idle_before=_micros(now - idle),
             lease_until=_micros(now + LEASE),
             tries=self._tries(),
+            budget=self._budget,
         )
         if debt is None:
             return False
@@ -95,7 +100,9 @@ class Worker:
     def _work_on(self, debt: DebtRow, idle: float) -> None:
         failure = None
         try:
-            done = self._drain(debt, lambda: self._is_wanted(debt, idle))
+            # Until a context that does not fit is below its threshold again, something is left out of every request.
+            is_urgent = self._is_over(debt)
+            done = self._drain(debt, lambda: not is_urgent and self._is_wanted(debt, idle))
             after = settlement(debt, done, self._now())
             stop = done.stop
             self._on_event(_paid(debt, done))
@@ -123,6 +130,12 @@ class Worker:
         if row is None or row.id != debt.conversation_id:
             return True
         return _micros(now - idle) < row.updated_at <= _micros(now + LONGEST_PAUSE)
+
+    def _is_over(self, debt: DebtRow) -> bool:
+        """Whether a conversation's context is over the budget it is to be compacted for."""
+        row = self._store.conversation(debt.key)
+        budget = min(debt.window_tokens, self._budget or debt.window_tokens)
+        return row is not None and 0 < budget < row.context_tokens + debt.overhead
 
     @contextmanager
     def _held(self, debt: DebtRow) -> Iterator[None]:

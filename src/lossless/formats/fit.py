@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lossless.errors import InvalidInput
 from lossless.formats.wire import Record
-from lossless.model import Context, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.model import Context, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The pictures every provider reads."""
@@ -25,6 +25,70 @@ _RESPONSES = "openai_responses"
 _REPLIES = ("anthropic", "openai_chat", _RESPONSES)
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
 _VERSION = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)(?:-v\d+(?::\d+)?)?$|-v\d+:\d+$")
+
+
+class Caps(NamedTuple):
+    """What a provider takes in one request, besides tokens."""
+
+    bytes: int
+    pictures: int
+
+
+_SMALLEST = Caps(18_000_000, 20)
+"""Where the provider is not known: what the strictest of them take (20 MB and 20 pictures, of AWS Bedrock)."""
+_CAPS = {"anthropic": Caps(30_000_000, 100), "openai": Caps(45_000_000, 500)}
+"""Their documented limits (32 MB and 100 pictures, 50 MB and 500) less what a host adds: its system prompt, its tools."""
+_FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai"}
+_PART_BYTES, _MESSAGE_BYTES = 80, 40
+
+
+def caps(model: str | None, most_bytes: int | None = None, most_pictures: int | None = None) -> Caps:
+    """Return what the provider of a model (`provider/model`, or a name that tells it) takes, unless it is set."""
+    provider, _, name = (model or "").casefold().partition("/")
+    found = _CAPS.get(provider if name else _FAMILIES.get(provider.partition("-")[0], ""), _SMALLEST)
+    return Caps(
+        found.bytes if most_bytes is None else most_bytes, found.pictures if most_pictures is None else most_pictures
+    )
+
+
+def pictures_in(message: Message) -> int:
+    """Return how many files of a message a provider would look at."""
+    return sum(
+        sum(isinstance(each, File) for each in part.parts) if isinstance(part, ToolResult) else isinstance(part, File)
+        for part in message.parts
+    )
+
+
+def wire_bytes(message: Message) -> int:
+    """Return about how many bytes a message takes in a request, and rather too many than too few."""
+    return _MESSAGE_BYTES + sum(map(_part_bytes, message.parts)) + _json_bytes(message.extra)
+
+
+def _part_bytes(part: Part) -> int:
+    match part:
+        case Text(text):
+            size = _text_bytes(text)
+        case Reasoning(text, signature):
+            size = _text_bytes(text) + len(signature or "")
+        case ToolCall(_, _, arguments):
+            size = _text_bytes(arguments)
+        case ToolResult(_, parts):
+            size = sum(map(_part_bytes, parts))
+        case File(_, name, data, url):
+            size = len(data or "") + len(url or "") + _text_bytes(name or "")
+        case Opaque(_, data):
+            size = _json_bytes(data)
+    return _PART_BYTES + size + _json_bytes(part.extra)
+
+
+def _text_bytes(text: str) -> int:
+    """The bytes of a text in JSON: quotes, backslashes and ends of lines count twice."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return size + text.count("\n") + text.count('"') + text.count("\\") + 5 * text.count("\0")
+
+
+def _json_bytes(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass")) if value else 0
 
 
 class Spelling(Struct, frozen=True):

@@ -168,6 +168,8 @@ class RevisionRow(Struct, frozen=True, gc=False):
     created_at: int
 
 
+Links: TypeAlias = tuple[Sequence[str], Sequence[str]]
+"""The ids of the calls a message makes, and of those it brings the results of."""
 TextAt: TypeAlias = tuple[int, int, int]
 """Which text a summary has: its id, the revision, and when that was made, since after an undo a number is given again."""
 Named: TypeAlias = Literal["summary", "file", "operation"]
@@ -203,12 +205,22 @@ class NewManifest(Struct, frozen=True):
     prefix: str
     reason: str
     shown: bytes
+    uncovered: int = 0
+    """Tokens of what was neither shown nor covered by a summary that was."""
 
 
-class Manifest(NewManifest, frozen=True):
+class Manifest(NewManifest, frozen=True, kw_only=True):
     """What one assembly showed."""
 
     turn: int
+
+
+class UncoveredRow(Struct, frozen=True):
+    """A conversation whose newest assembly left out what no summary covers."""
+
+    key: str
+    tokens: int
+    window_tokens: int
 
 
 class PinRow(Struct, frozen=True):
@@ -680,6 +692,12 @@ class Store(Protocol):
 
     def newest_items(self, conversation_id: int, limit: int) -> list[ItemRow]:
         """The last items of the view, in their order."""
+
+    def oldest_items(self, conversation_id: int, limit: int) -> list[ItemRow]:
+        """Return the first items of the view, in their order."""
+
+    def links(self, conversation_id: int, first: int, last: int) -> dict[int, Links]:
+        """Return the tool calls and results among the messages from `first` to `last`, by seq."""
 
     def context_messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
         """The messages among the items from an ordinal on, in one query."""
@@ -1170,7 +1188,9 @@ class Store(Protocol):
 
     def debt(self, conversation_id: int) -> DebtRow | None: ...
 
-    def claim(self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int) -> DebtRow | None:
+    def claim(
+        self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int, budget: int | None = None
+    ) -> DebtRow | None:
         """The oldest debt that may be worked on, held by this worker until its lease ends: of a conversation without an
         ingest since `idle_before`. With `tries`, summaries to be made anew that failed less often count as debts too."""
 
@@ -1188,6 +1208,9 @@ class Store(Protocol):
     # what was shown, and what always is
     def add_manifests(self, conversation_id: int, manifests: Sequence[NewManifest], keep: int) -> None:
         """In a transaction: the next assemblies of a conversation; only the last `keep` stay."""
+
+    def uncovered(self, limit: int) -> list[UncoveredRow]:
+        """Return the active conversations whose newest assembly left out what no summary made since covers, the worst first."""
 
     def manifests(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
         """Assemblies up to a time or a turn, the newest first."""

@@ -23,6 +23,7 @@ from lossless.store.base import (
     FileRow,
     ItemRow,
     KnownEvent,
+    Links,
     Match,
     MessageRow,
     NewMessage,
@@ -32,6 +33,7 @@ from lossless.store.base import (
     TextAt,
     TextKind,
 )
+from lossless.store.rows import is_from_user, links_in
 
 CONVERSATION_COLUMNS = (
     "id, key, active, session, next_seq, context_tokens, created_at, updated_at,"
@@ -168,7 +170,7 @@ class Core(ABC):
             conversation.id, [(row.event_id, seq) for seq, row in enumerate(rows, first) if row.event_id is not None]
         )
         seen = [
-            (conversation.id, seq, None, row.tokens, USER_MESSAGE if row.role == "user" else MESSAGE)
+            (conversation.id, seq, None, row.tokens, USER_MESSAGE if is_from_user(row) else MESSAGE)
             for seq, row in enumerate(rows, first)
             if row.outside is None
         ]
@@ -312,6 +314,29 @@ class Core(ABC):
             owner=self.owner,
         )
         return [ItemRow(*row) for row in reversed(rows)]
+
+    def oldest_items(self, conversation_id: int, limit: int) -> list[ItemRow]:
+        rows = self.all(
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
+            f" WHERE i.conversation_id = :conversation AND {OWNED} ORDER BY i.ordinal LIMIT :limit",
+            conversation=conversation_id,
+            limit=limit,
+            owner=self.owner,
+        )
+        return [ItemRow(*row) for row in rows]
+
+    def links(self, conversation_id: int, first: int, last: int) -> dict[int, Links]:
+        base = conversation_id * SPAN
+        rows = self.all(
+            f"SELECT m.id, m.parts FROM message m WHERE m.id BETWEEN :first AND :last AND {OWNED}"  # noqa: S608 - constants
+            " AND m.parts LIKE :pattern",
+            pattern='%"call_id":%',
+            first=base + first,
+            last=base + last,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return {row[0] - base: links_in(row[1]) for row in rows}
 
     def context_messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
         base = conversation_id * SPAN

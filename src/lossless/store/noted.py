@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict, astuple
 
-from lossless.store.base import Manifest, NewManifest, PinRow
+from lossless.store.base import Manifest, NewManifest, PinRow, UncoveredRow
 from lossless.store.core import NO_LIMIT, OWNED, Core
+
+_MANIFEST_COLUMNS = ", ".join(f"m.{column}" for column in (*NewManifest.__struct_fields__, "turn"))
 
 
 class Noted(Core):
@@ -33,7 +35,7 @@ class Noted(Core):
 
     def manifests(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
         rows = self.all(
-            "SELECT m.at, m.window_tokens, m.tokens, m.prefix, m.reason, m.shown, m.turn FROM manifest m"  # noqa: S608 - constants
+            f"SELECT {_MANIFEST_COLUMNS} FROM manifest m"  # noqa: S608 - constants
             f" WHERE m.conversation_id = :conversation AND m.at <= :until AND m.turn <= :turn AND {OWNED}"
             " ORDER BY m.turn DESC LIMIT :limit",
             conversation=conversation_id,
@@ -42,7 +44,19 @@ class Noted(Core):
             limit=limit,
             owner=self.owner,
         )
-        return [Manifest(*row) for row in rows]
+        return [Manifest(*row[:-1], turn=row[-1]) for row in rows]
+
+    def uncovered(self, limit: int) -> list[UncoveredRow]:
+        rows = self.all(
+            "SELECT c.key, m.uncovered, m.window_tokens FROM conversation c JOIN manifest m ON m.conversation_id = c.id"
+            " AND m.turn = (SELECT max(n.turn) FROM manifest n WHERE n.conversation_id = c.id)"
+            " WHERE c.owner = :owner AND c.active = 1 AND m.uncovered > 0 AND NOT EXISTS"
+            " (SELECT 1 FROM summary s WHERE s.conversation_id = c.id AND s.created_at > m.at)"
+            " ORDER BY m.uncovered DESC, c.id LIMIT :limit",
+            owner=self.owner,
+            limit=limit,
+        )
+        return [UncoveredRow(*row) for row in rows]
 
     def add_pin(self, conversation_id: int, pin: PinRow) -> None:
         self.run(

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from lossless.errors import LONGEST_PAUSE
 from lossless.store.base import DebtRow
-from lossless.store.core import UNSETTLED, Core, Row
+from lossless.store.core import NO_LIMIT, UNSETTLED, Core, Row
 
 _DEBT_COLUMNS = ", ".join(f"d.{column}" for column in DebtRow.__struct_fields__).replace("d.key", "c.key")
 # No time of ours lies further ahead than the longest pause: it is from a clock that was wrong, and does not count.
@@ -19,6 +19,12 @@ _IDLE = "(c.updated_at <= :idle OR c.updated_at > :far)"
 
 def _far(now: int) -> int:
     return now + int((LONGEST_PAUSE + 60) * 1_000_000)
+
+
+_FULL = (
+    "(d.window_tokens > 0 AND (c.context_tokens + d.overhead > d.window_tokens"
+    " OR c.context_tokens + d.overhead > :budget))"
+)
 
 
 class Owing(Core):
@@ -57,15 +63,18 @@ class Owing(Core):
         )
         return bool(rows)
 
-    def claim(self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int) -> DebtRow | None:
-        found = self._payable(now, idle_before)
+    def claim(
+        self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int, budget: int | None = None
+    ) -> DebtRow | None:
+        most = NO_LIMIT if budget is None else budget
+        found = self._payable(now, idle_before, most)
         unsettled = [] if found or not tries else self._with_unsettled(now, idle_before, tries)
         if not (found or unsettled):
             return None  # seen without holding anything: looking for work must not keep writers waiting
         with self.transaction():
             for conversation_id in unsettled:
                 self._owe_anew(conversation_id, now)
-            found = self._payable(now, idle_before, self.skip_locked)
+            found = self._payable(now, idle_before, most, self.skip_locked)
             if not found:
                 return None
             self.run(
@@ -87,15 +96,17 @@ class Owing(Core):
             now=now,
         )
 
-    def _payable(self, now: int, idle_before: int, lock: str = "") -> list[DebtRow]:
+    def _payable(self, now: int, idle_before: int, budget: int, lock: str = "") -> list[DebtRow]:
+        """The next debt to be paid: of a conversation that is idle, or whose context does not fit any more."""
         rows = self.all(
             f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
-            f" WHERE c.owner = :owner AND c.active = 1 AND {_IDLE} AND d.pending = 1 AND {_FREE}"
+            f" WHERE c.owner = :owner AND c.active = 1 AND ({_IDLE} OR {_FULL}) AND d.pending = 1 AND {_FREE}"
             f" ORDER BY d.window_tokens = 0, d.requested_at LIMIT 1{lock}",
             owner=self.owner,
             idle=idle_before,
             now=now,
             far=_far(now),
+            budget=budget,
         )
         return [_debt(row) for row in rows]
 

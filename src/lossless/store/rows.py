@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from lossless import sent
 from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.store import jsontext
-from lossless.store.base import MessageRow
+from lossless.store.base import Links, MessageRow, NewMessage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -227,6 +227,29 @@ def said_in(row: MessageRow) -> list[str | Part]:
         else:
             said.append(_words(piece, "text", text))
     return said
+
+
+def is_from_user(row: NewMessage) -> bool:
+    """Whether a message holds words of the user's own, and not only the results of tools."""
+    if row.role != "user" or row.parts is None or '"tool_result"' not in row.parts:
+        return row.role == "user"
+    return any(piece["type"] != "tool_result" for piece in jsontext.stored(row.parts))
+
+
+def links_in(parts: str) -> Links:
+    """Return the ids of the calls that a row's parts make, and of those they bring the results of."""
+    pieces = jsontext.stored(parts)
+    asked = [
+        piece["call_id"] if piece["type"] == "tool_call" else piece["data"]["call_id"]
+        for piece in pieces
+        if piece["type"] == "tool_call" or (piece["type"] == "opaque" and _calls(piece["kind"], piece["data"]))
+    ]
+    return asked, [piece["call_id"] for piece in pieces if piece["type"] == "tool_result"]
+
+
+def _calls(kind: str, data: Any) -> bool:
+    """Whether an opaque part is a call of a tool that we do not model."""
+    return kind.endswith("_call") and isinstance(data, dict) and isinstance(data.get("call_id"), str)
 
 
 def _part(piece: dict[str, Any], text: str) -> Part:
