@@ -279,6 +279,10 @@ def test_a_sweep_by_hand_goes_to_its_end(database: str) -> None:
     with Lossless.open(database, settings=settings, summarizer=slow, clock=lambda: now) as lcm:
         chat = lcm.conversation("k")
         chat.ingest(turns(60))
+        other = lcm.conversation("other")
+        other.ingest(turns(60))
+        done = other.compact(WINDOW, whole=True)
+        assert (done.stop, len(done.summaries) > 9) == ("compacted", True)
         done = chat.compact(WINDOW * 100, force=True)
         assert (done.stop, len(done.summaries) > 9) == ("compacted", True)
         assert not chat.compact(WINDOW * 100, force=True).summaries

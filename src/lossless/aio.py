@@ -437,9 +437,12 @@ class AsyncConversation:
         target: int | None = None,
         observed: int = 0,
         model: str | None = None,
+        whole: bool = False,
     ) -> Compaction:
         """As `Conversation.compact`. Cancelled, it gives up the summary that is being written and keeps those before it."""
-        job = await _run(self._chat.job, window, force=force, target=target, observed=observed, model=model)
+        job = await _run(
+            self._chat.job, window, force=force, target=target, observed=observed, model=model, whole=whole
+        )
         return job if isinstance(job, Compaction) else await _driven(job)
 
     async def rewrite(

@@ -30,7 +30,7 @@ def compact(window: int, target: int | None, force: bool, model: str | None) -> 
     Exits with 1 if it ended before its goal: nothing left to summarise, no model, a limit on calls or time.
     """
     with opened(read_only=False, summarizer=model) as lcm:
-        done = choose(lcm).compact(window, force=force, target=target)
+        done = choose(lcm).compact(window, force=force, target=target, whole=True)
     made = many(len(done.summaries), "summary", "summaries")
     lines = [f"{done.stop}: {done.tokens_before:,} -> {done.tokens_after:,} tokens, {made} made"]
     if done.without_model and done.summaries:

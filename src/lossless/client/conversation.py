@@ -419,14 +419,16 @@ class Conversation:
         target: int | None = None,
         observed: int = 0,
         model: str | None = None,
+        whole: bool = False,
     ) -> Compaction:
         """Put summaries in the place of old runs, as far as it is worth it for a model of that window.
 
         Does nothing below the threshold, unless `force` says so; `target` asks for a number of tokens, and no more is
         compacted than that takes; `observed` is the prompt a host has measured, `model` the host's model. Nothing is ever
-        lost: every summary leads back to its messages.
+        lost: every summary leads back to its messages. With `force` or `whole` it goes on until nothing more is gained, however
+        long that takes; otherwise it ends after one sweep.
         """
-        job = self.job(window, force=force, target=target, observed=observed, model=model)
+        job = self.job(window, force=force, target=target, observed=observed, model=model, whole=whole)
         return job if isinstance(job, Compaction) else job.run()
 
     def job(
@@ -437,6 +439,7 @@ class Conversation:
         target: int | None = None,
         observed: int = 0,
         model: str | None = None,
+        whole: bool = False,
         pause: Callable[[], bool] | None = None,
     ) -> Job | Compaction:
         """A compaction ready to be driven, or what came of it where there is nothing to do."""
@@ -474,6 +477,7 @@ class Conversation:
             factor=factor,
             wanted_elsewhere=pause or never,
             patient=pause is not None,
+            whole=whole,
             on_event=self._intake.on_event,
         )
         return Job(flow, summarizer, guards, row, window, self._intake.on_event, lcm._note_writer)

@@ -180,6 +180,7 @@ def compact(
     factor: float = 1.0,
     wanted_elsewhere: Callable[[], bool] = never,
     patient: bool = False,
+    whole: bool = False,
     on_event: Hook = ignore,
 ) -> Flow:
     """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`.
@@ -187,6 +188,7 @@ def compact(
     `observed` is the prompt a host has measured; with `force` and without it, the prompt is taken to be too large, and at
     least one run is compacted. `factor` is how many tokens the model counts for one of ours. The flow ends when it is
     `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
+    With `force` or `whole`, sweeps follow one another until nothing more is gained.
     """
     limits = plan.limits(settings, window, key=conversation.key, model=model, factor=factor)
     limits = plan.narrowed(limits, max(0, observed - conversation.context_tokens))
@@ -203,7 +205,13 @@ def compact(
         leaf_only = not force and not over
         overhead = max(0, observed - before)
         stop_at = max(1, limits.threshold - overhead) if observed > limits.threshold else None
-        yield from _incremental(work) if leaf_only else _to_the_end(work, stop_at) if force else _sweep(work, stop_at)
+        yield from (
+            _incremental(work)
+            if leaf_only
+            else _to_the_end(work, stop_at, eager=force)
+            if force or whole
+            else _sweep(work, stop_at)
+        )
         if not (work.stop or force or leaf_only) and work.tokens > (stop_at or limits.threshold):
             work.stop = "exhausted"
     else:
@@ -231,13 +239,13 @@ def _until_under(
             return
 
 
-def _to_the_end(work: Work, stop_at: int | None) -> Generator[SummaryRequest, Reply, None]:
+def _to_the_end(work: Work, stop_at: int | None, *, eager: bool) -> Generator[SummaryRequest, Reply, None]:
     """Sweeps, as somebody asked for it by hand, until nothing more is gained."""
     work.deadline = float("inf")
     while True:
         tokens = work.tokens
         work.passes, work.stop = 0, ""
-        yield from _sweep(work, stop_at, eager=True)
+        yield from _sweep(work, stop_at, eager=eager)
         if work.stop != "passes" or work.tokens >= tokens:
             return
 
