@@ -266,3 +266,70 @@ def test_a_result_whose_call_is_summarised_already_is_shown_as_text() -> None:
         count = len(chat.messages())
         assert chat.ingest([quoted]).stored == ()
         assert len(chat.messages()) == count
+
+
+def screenshots(count: int, size: int, *, call: str = "c0") -> list[Message]:
+    """One message of a user with a picture, a call for each screenshot, and its result."""
+    random = Random(count)
+
+    def shot(name: str) -> File:
+        return File("image/png", name, base64.b64encode(random.randbytes(size)).decode())
+
+    said = [Message("user", (Text("Is it like this?"), shot("mine.png")), event_id="u")]
+    for n in range(count):
+        said.append(Message("assistant", (ToolCall(f"{call}{n}", "screenshot"),), event_id=f"{call}c{n}"))
+        result = ToolResult(f"{call}{n}", (Text(f"shot {n}"), shot(f"{n}.png")))
+        said.append(Message("tool", (result,), event_id=f"{call}r{n}"))
+    return said
+
+
+def shown_pictures(context: Context) -> list[str]:
+    parts = [part for message in context.messages for part in message.parts]
+    inner = [each for part in parts for each in (part.parts if isinstance(part, ToolResult) else (part,))]
+    return [part.name or "" for part in inner if isinstance(part, File)]
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(
+    ("settings", "model", "most"),
+    [
+        ({"max_request_bytes": 1_000_000}, None, 24),
+        ({}, None, 20),
+        ({"max_request_images": 5}, "anthropic/claude-x", 5),
+        ({}, "anthropic/claude-x", 43),
+        ({}, "gpt-x", 43),
+    ],
+)
+def test_the_oldest_pictures_become_references_first(
+    settings: dict[str, int], model: str | None, most: int, stored: bool
+) -> None:
+    with Lossless.open(":memory:", settings=Settings(**settings)) as lcm:  # type: ignore[arg-type]  # a few of them
+        chat, said = lcm.conversation("k"), screenshots(42, 30_000)
+        chat.ingest(said if stored else said[:1])
+        context = chat.assemble(200_000, model=model, live=None if stored else said)
+        names = shown_pictures(context)
+        assert most - 8 <= len(names) <= most
+        assert names[-1] == "41.png"
+        assert len(json.dumps(FORMATS["anthropic"].dump(context))) <= settings.get("max_request_bytes", 30_000_000)
+        assert not context.over_budget
+        if stored:
+            assert names[0] == "mine.png"
+            assert names[1:] == [f"{n}.png" for n in range(43 - len(names), 42)]
+        assert (
+            "LCM file: file_" in str(context.messages)
+            or "lcm_describe shows file_" in str(context.messages)
+            or most == 43
+        )
+
+
+def test_pictures_leave_by_eights_so_that_most_requests_begin_like_the_one_before() -> None:
+    changes, before = 0, ""
+    with Lossless.open(":memory:") as lcm:
+        chat, said = lcm.conversation("k"), screenshots(40, 300)
+        chat.ingest(said[:1])
+        for start in range(1, len(said), 2):
+            chat.ingest(said[start : start + 2])
+            wire = json.dumps(FORMATS["openai_responses"].dump(chat.assemble(200_000))["input"])[:-1]
+            changes += not wire.startswith(before)
+            before = wire
+    assert 1 <= changes <= 3
