@@ -24,6 +24,7 @@ from lossless import (
     ToolResult,
 )
 from lossless.engine import calibrate, reading
+from lossless.engine.guidance import guidance
 from lossless.engine.render import stands_for
 from lossless.errors import InvalidInput, NotFound, StoreUnavailable
 from lossless.events import Event
@@ -139,6 +140,47 @@ def test_a_model_sees_how_a_summary_was_made_and_what_is_suspected_in_it(databas
         assert lcm.status().verdict == "warning"
         assert "1 summary contains claims not found in their sources." in [each.text for each in lcm.status().reasons]
         assert "S18" in {each.check for each in lcm.doctor().findings}
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_the_newest_system_message_is_never_summarised_and_stays_the_system_prompt(database: str, role: str) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        first, second = (Message(role, (Text(f"You are {name}."),)) for name in ("Ada", "Bob"))
+        chat.ingest([first, *turns(60)])
+        for prompt in (first, second):
+            chat.compact(WINDOW)
+            chat.compact(WINDOW, force=True)
+            assert_promise(chat)
+            assert any(isinstance(item, Summary) for item in chat.context().items)
+            assert not any(prompt.text in summary.text for summary in chat.summaries())
+            for window in (300, WINDOW, 10 * WINDOW):
+                shown = chat.assemble(window)
+                assert shown.tokens <= window
+                # The last one counts, should an older one be too little for a summary.
+                assert [message for message in shown.messages if message.role == role][-1] == prompt
+                assert prompt in [item.message for item in shown.items if isinstance(item, StoredMessage)]
+                assert anthropic.dump(shown, system="Be brief.")["system"][-1] == {"type": "text", "text": prompt.text}
+                if prompt is first:
+                    assert shown.messages[0] == prompt
+                    assert openai_chat.dump(shown)["messages"][0] == {"role": role, "content": prompt.text}
+                    assert chat.assemble(window, guidance="short").messages[:2] == (
+                        prompt,
+                        Message.system(guidance("short")),
+                    )
+            assert chat.context(at=10**9).items == shown.items
+            chat.ingest([second, *turns(60, 60)] if prompt is first else [])
+
+
+def test_a_system_message_in_the_fresh_tail_stays_in_its_place_while_it_fits(chat: Conversation) -> None:
+    reminder = Message.system("Mind the time.")
+    chat.ingest(
+        [*turns(4), reminder, Message.user("go on " * 50), Message.assistant("on " * 50), Message.user("well?")]
+    )
+    assert chat.assemble(WINDOW).messages[8] == reminder
+    tight = chat.assemble(60)
+    assert tight.messages[0] == reminder
+    assert tight.messages[-1].text == "well?"
 
 
 def test_a_past_turn_is_shown_as_it_was(database: str) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lossless import Message, Opaque, Reasoning, StoredMessage, Text, ToolCall, ToolResult
 from lossless.engine.assemble import Assembly, Entry, assemble, is_from_user
 from lossless.engine.pairing import MISSING, paired
+from lossless.formats import openai_responses
 from lossless.model import Context
 from lossless.tokens import message_tokens
 from tests import strategies
@@ -113,6 +114,18 @@ def test_thinking_from_before_the_newest_summary_is_left_out_except_in_the_runni
     kinds = {message.text: [type(part).__name__ for part in message.parts] for message in shown.messages}
     assert kinds["old"] == ["Text"]
     assert kinds["new"] == kinds["running"] == ["Reasoning", "Text"]
+
+
+def test_items_whose_reasoning_is_left_out_are_sent_without_their_ids() -> None:
+    """The responses API refuses an item whose reasoning is missing, and knows it by its id."""
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{}"}
+    (asked,) = openai_responses.load([thought, call])
+    result = Message.tool("fine", call_id="c1")
+    summary = Entry(None, Message.user("<summary/>"), 5, (1, 1), at=10)
+    old = [entry(Message.user("q"), 2), entry(asked, 3), entry(result, 4)]
+    shown = show([summary, *old, entry(Message.user("q2"), 11)], 1000).context
+    assert [item.get("id") for item in openai_responses.dump(shown)["input"]] == [None] * 5
 
 
 @given(

@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 from lossless.engine.pairing import paired
 from lossless.engine.plan import tail_share
 from lossless.engine.render import as_quoted, as_reference, without_picture
-from lossless.formats.fit import Caps, asked_by, pictures_in, wire_bytes, worded
+from lossless.formats.fit import Caps, asked_by, pictures_in, wire_bytes, without_thinking, worded
 from lossless.model import (
     Context,
     File,
@@ -147,14 +147,15 @@ def assemble(
         _unload(view, caps)
         messages, tokens = _fitted(view, room)
     kept = view.kept
+    stays = [entry for entry in head if entry.item is not None]
     context = Context(
-        tuple(entry.item for entry in kept if entry.item is not None),
+        tuple(entry.item for entry in (*stays, *kept) if entry.item is not None),
         tokens + taken,
         (*(entry.message for entry in head), *messages),
         (*view.left, *_unsaid(kept, messages)),
         tokens > room or _is_heavy(view, caps),
     )
-    return Assembly(context, kept, view.first_fresh)
+    return Assembly(context, [*stays, *kept], view.first_fresh + len(stays))
 
 
 def shown_as(entry: Entry, message: Message, plain: Message | None = None) -> Entry:
@@ -406,10 +407,9 @@ def _without_old_thinking(body: Sequence[Entry], turn: int) -> list[Entry]:
 
 
 def _without_thinking(entry: Entry) -> Entry:
-    parts = tuple(part for part in entry.message.parts if not isinstance(part, Reasoning))
-    if len(parts) == len(entry.message.parts):
+    message = without_thinking(entry.message)
+    if message is entry.message:
         return entry
-    message = structs.replace(entry.message, parts=parts)
     return structs.replace(entry, message=message, tokens=message_tokens(message))
 
 

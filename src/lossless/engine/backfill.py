@@ -105,7 +105,7 @@ def next_run(
     return (
         _leaf_run(items, boundary, limits, after, 1 if single_root else min(limits.run_tokens // 2, _FEW), keep)
         or plan.condensed_run(items, boundary, limits, settings)
-        or (plan.root_run(items, limits, settings) if single_root else None)
+        or (plan.root_run(items, limits, settings, keep) if single_root else None)
     )
 
 

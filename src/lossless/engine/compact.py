@@ -82,7 +82,8 @@ class Work(Struct):
         self.items = self.store.items(self.conversation.id)
         self.tokens = sum(item.tokens for item in self.items)
         self.boundary = tail_start(self.store, self.conversation.id, self.items, self.limits)
-        self.keep = plan.kept(self.items, self.boundary, self.limits.tail_count)
+        system = self.store.newest_system(self.conversation.id)
+        self.keep = plan.kept(self.items, self.boundary, self.limits.tail_count, system)
 
     def put(self, run: Run, item: ItemRow, summary: NewSummary) -> None:
         """A summary has taken the place of a run before the tail."""

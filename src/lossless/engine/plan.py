@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -177,10 +178,11 @@ def _reach(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | Non
 _NO_LINKS: Links = ((), ())
 
 
-def kept(items: Sequence[ItemRow], boundary: int, count: int) -> frozenset[int]:
-    """Return the ordinals before the tail that no summary may take: the newest words of the user."""
+def kept(items: Sequence[ItemRow], boundary: int, count: int, system: ItemRow | None = None) -> frozenset[int]:
+    """Return the ordinals before the tail that no summary may take: the newest words of the user, the system message."""
     newest = next((at for at in range(len(items) - 1, -1, -1) if items[at].is_user), boundary)
-    return frozenset({items[newest].ordinal}) if count > 0 and newest < boundary else frozenset()
+    words = {items[newest].ordinal} if count > 0 and newest < boundary else set()
+    return frozenset(words if system is None else {*words, system.ordinal})
 
 
 def leaf_run(
@@ -277,13 +279,20 @@ def condensed_run(
     return None
 
 
-def root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings) -> Run | None:
+def root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings, keep: Collection[int] = ()) -> Run | None:
     """What to condense next so that one summary is left of all: the fewest that make one, however short they are.
 
     Where no two of one depth stand side by side, those of different depths are condensed together. None if one is left,
-    or a message stands among them.
+    or a message stands among them that may still be summarised. On each side of one to `keep` there is a root.
     """
-    if len(items) < 2 or any(item.is_message for item in items):
+    if any(item.is_message and item.ordinal not in keep for item in items):
+        return None
+    sides = [list(side) for is_message, side in groupby(items, lambda item: item.is_message) if not is_message]
+    return next((run for side in sides if (run := _root_run(side, limits, settings))), None)
+
+
+def _root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings) -> Run | None:
+    if len(items) < 2:
         return None
     most = max(limits.run_tokens, settings.least_condensation_tokens)
     for depth in sorted({item.depth for item in items}):

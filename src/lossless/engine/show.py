@@ -72,9 +72,11 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
     else:
         body = [*_dressed(_running(found.entries, how), how), *lives.as_entries(unsaved)]
         refused = _withhold(body, how)
-        made = assemble(head, body, fresh=found.fresh, budget=how.room, older=found.older, caps=how.caps)
-        if found.older or made.context.left_out or refused:
-            older = (LeftOut("older", "budget", found.older),) if found.older else ()
+        prompt = view.system_entry(store, row.id)
+        made = _with_prompt(prompt, head, body, found, how)
+        hidden = found.older - _unread(prompt, found)
+        if hidden or made.context.left_out or refused:
+            older = (LeftOut("older", "budget", hidden),) if hidden else ()
             left = (*older, *made.context.left_out, *refused)
             hidden = sum(each.tokens for each in left if each.reason in _HIDDEN)
             made = structs.replace(made, context=structs.replace(made.context, left_out=left, uncovered=hidden))
@@ -89,6 +91,43 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
         uncovered=made.context.uncovered,
     )
     return made.context, note
+
+
+def _with_prompt(
+    prompt: Entry | None, head: Sequence[Entry], body: Sequence[Entry], found: view.Read, how: Showing
+) -> Assembly:
+    """What is shown, the newest system message always with it.
+
+    In the fresh tail it stays in its place, so that what comes before it stays the same; and behind older instructions, since
+    the last one counts. Otherwise, and where it would leave for lack of room, it comes first.
+    """
+    older = found.older - _unread(prompt, found)
+    at = next((at for at, entry in enumerate(body) if prompt and _same(entry, prompt)), None)
+    older_ones = body[:at] if at is not None else ()
+    in_place = at is not None and (at >= max(1, found.fresh) or any(_instructs(entry) for entry in older_ones))
+    if prompt is None or in_place:
+        made = assemble(head, body, fresh=found.fresh, budget=how.room, older=older, caps=how.caps)
+        if prompt is None or any(_same(entry, prompt) for entry in made.kept):
+            return made
+    rest = [entry for entry in body if not _same(entry, prompt)]
+    fresh = found.fresh - (at is not None and at < found.fresh)
+    first = prompt if at is None else body[at]
+    return assemble([first, *head], rest, fresh=fresh, budget=how.room, older=older, caps=how.caps)
+
+
+def _instructs(entry: Entry) -> bool:
+    return isinstance(entry.item, StoredMessage) and entry.message.role in lives.INSTRUCTIONS
+
+
+def _same(entry: Entry, other: Entry) -> bool:
+    return isinstance(entry.item, StoredMessage) and entry.item.id == getattr(other.item, "id", None)
+
+
+def _unread(prompt: Entry | None, found: view.Read) -> int:
+    """The tokens of the system message, if it is older than what was read."""
+    if prompt is None or any(_same(entry, prompt) for entry in found.entries):
+        return 0
+    return min(prompt.tokens, found.older)
 
 
 def _running(entries: list[Entry], how: Showing) -> list[Entry]:

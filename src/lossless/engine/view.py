@@ -172,6 +172,13 @@ def summary_entry(row: SummaryRow, sources: Sequence[str], zone: tzinfo) -> Entr
     return Entry(summary, message, tokens, (row.id, row.revision), row.created_at, 6 * len(row.text) + _FRAME)
 
 
+def system_entry(store: Store, conversation_id: int) -> Entry | None:
+    """Return the newest system message, if it is in the context as it is."""
+    item = store.newest_system(conversation_id)
+    rows = store.messages_at(conversation_id, [item.ordinal]) if item else []
+    return stored_entry(conversation_id, rows[0]) if rows else None
+
+
 def pin_entries(store: Store, key: str) -> list[Entry]:
     """Return the pins of a key as messages."""
     shown = [as_pin(pin.id, pin.text) for pin in store.key_pins(key)]

@@ -699,6 +699,9 @@ class Store(Protocol):
     def links(self, conversation_id: int, first: int, last: int) -> dict[int, Links]:
         """Return the tool calls and results among the messages from `first` to `last`, by seq."""
 
+    def newest_system(self, conversation_id: int) -> ItemRow | None:
+        """Return the newest message of role `system` or `developer`, if it is in the context as it is."""
+
     def context_messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
         """The messages among the items from an ordinal on, in one query."""
 

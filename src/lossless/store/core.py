@@ -338,6 +338,19 @@ class Core(ABC):
         )
         return {row[0] - base: links_in(row[1]) for row in rows}
 
+    def newest_system(self, conversation_id: int) -> ItemRow | None:
+        base = conversation_id * SPAN
+        rows = self.all(
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i WHERE i.conversation_id = :conversation"  # noqa: S608 - constants
+            " AND i.summary_id IS NULL AND i.ordinal = (SELECT max(m.id) FROM message m WHERE m.id > :base AND m.id < :end"
+            f" AND m.role IN ('system', 'developer')) - :base AND {OWNED}",
+            conversation=conversation_id,
+            base=base,
+            end=base + SPAN,
+            owner=self.owner,
+        )
+        return ItemRow(*rows[0]) if rows else None
+
     def context_messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
         base = conversation_id * SPAN
         rows = self.all(
