@@ -236,9 +236,10 @@ def test_a_missing_key_is_reported_at_open_with_its_variable_and_the_setting(
     events: list[Event] = []
     settings = Settings(fresh_tail_count=1, leaf_chunk_tokens=300)
     with Lossless.open(database, settings=settings, summarizer="openai/gpt-5-mini", on_event=events.append) as lcm:
-        assert [(event.name, event.level) for event in events] == [("summarizer.no_key", "warning")]
-        assert "OPENAI_API_KEY" in events[0].message
-        assert "[providers.openai]" in events[0].message
+        (told,) = (event for event in events if event.name.startswith("summarizer."))
+        assert (told.name, told.level) == ("summarizer.no_key", "warning")
+        assert "OPENAI_API_KEY" in told.message
+        assert "[providers.openai]" in told.message
         chat = lcm.conversation("k")
         chat.ingest([Message.user(f"turn {n} " + "with some words in it " * 12) for n in range(20)])
         done = chat.compact(500)
@@ -256,7 +257,7 @@ def test_a_model_out_of_reach_is_reported_at_open_and_leaves_no_hole_in_the_back
     events: list[Event] = []
     settings = Settings(summary_model="nobody/m", fresh_tail_count=1, leaf_chunk_tokens=300)
     with Lossless.open(database, settings=settings, on_event=events.append) as lcm:
-        assert [event.name for event in events] == ["summarizer.unusable"]
+        assert [event.name for event in events if event.name.startswith("summarizer.")] == ["summarizer.unusable"]
         lcm._background.wake = lambda: None  # type: ignore[method-assign]  # drained here
         chat = lcm.conversation("k")
         chat.after_turn([Message.user(f"turn {n} " + "with some words in it " * 12) for n in range(20)], 500)
