@@ -37,6 +37,7 @@ _MOST_ROUNDS = 3
 _NOTHING = re.compile(
     r"(?im)^([ \t*_]*expand for details about:[*_]*)[ \t]*(?:\(?none\)?|nothing(?: else)?|n/a|-|)[ \t*_]*\.?[ \t]*$"
 )
+_LAST_LINES = re.compile(r"(?im)^(?:expand for details about|files):.*$")
 _UNVERIFIED = "statements left out because they were not found in the sources"
 _REST = f"{FOOTER} everything after this point"
 
@@ -165,7 +166,8 @@ def _without_suspects(told: Told, draft: Draft) -> Draft | None:
         text = without(text, found.unsupported)
     else:
         return None
-    if 2 * estimate(text) < draft.tokens:
+    said = _LAST_LINES.sub("", text).strip()
+    if not said or 2 * estimate(said) < estimate(_LAST_LINES.sub("", draft.text)):
         return None
     body, marked, topics = text.rpartition(FOOTER)
     named = "" if _NOTHING.search(f"{marked}{topics}") else topics.strip(" .")
