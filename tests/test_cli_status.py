@@ -64,10 +64,11 @@ def test_one_screen_tells_how_it_stands(path: str) -> None:
     assert any(line.startswith("messages       120 (") for line in lines)
     assert any(line.startswith("summaries      depth 0") for line in lines)
     assert any(line.startswith("their health   ") and "provisional" in line for line in lines)
-    assert lines[-1] == "verdict        ok"
+    assert lines[-1] == "               -> lcm compact agent:main:main --window 1000"
     assert "transcripts    none is followed" in lines
     found = data("status", "--db", path)
-    assert (found["verdict"], found["reasons"], found["messages"]) == ("ok", [], 120)
+    assert (found["verdict"], found["messages"]) == ("degraded", 120)
+    assert [each["what"] for each in found["reasons"]] == ["crowded"]
     assert found["holdings"]["source_tokens"] == found["holdings"]["depths"][0]["source_tokens"]
 
 
@@ -79,7 +80,7 @@ def test_a_narrow_terminal_shows_it_too(path: str) -> None:
 def test_a_conversation_adds_its_own_lines(path: str) -> None:
     ran = lcm("status", "agent:main:main", "--db", path)
     assert "conversation   agent:main:main (active)" in ran.stdout
-    assert "budget         128,000 tokens" in ran.stdout
+    assert "budget         1,000 tokens" in ran.stdout
     assert data("status", "-c", "agent:main:main", "--db", path)["conversation"]["holdings"]["messages"] == 120
     assert lcm("status", "nobody", "--db", path).exit_code == 3
 
@@ -123,7 +124,7 @@ def test_a_transcript_that_was_not_read_is_named_with_the_command_that_reads_it(
 
 def test_a_rate_limit_is_told(tmp_path: Path, provider: Provider, credentials: None) -> None:
     path, clock = str(tmp_path / "lcm.db"), Clock()
-    clock.now = time.time()
+    clock.now = time.time() - 4
     provider.script("429")
     model = {"summary_model": "anthropic/stand-in", "summary_base_url": provider.url}
     with open_at(path, clock, None, **model) as opened:

@@ -15,7 +15,7 @@ from msgspec import structs
 from lossless import AsyncLossless, Conversation, Lossless, Summary, SummaryRequest
 from lossless.engine.promise import broken
 from lossless.errors import ConfigError, ContextMoved, InvalidInput, NotFound
-from lossless.model import Step
+from lossless.model import Operation, Step
 from lossless.store.base import NewSummary, Store
 from tests.provider import Play, Provider
 from tests.test_compaction import SMALL, WINDOW, open_small, short, turns
@@ -40,6 +40,11 @@ def whole(lcm: Lossless) -> None:
     for conversation in lcm.conversations():
         assert broken(lcm._store, conversation.id) == []
     assert lcm._store.check_search() == []
+
+
+def rewrites(of: Lossless | Conversation) -> list[Operation]:
+    """The operations other than the compactions that made the summaries."""
+    return [each for each in of.history() if each.kind != "compact"]
 
 
 @pytest.fixture
@@ -102,7 +107,7 @@ def test_a_plan_asks_nobody_and_a_dry_run_writes_nothing(deep: Lossless) -> None
     # What would have been written is what the next depth is made from.
     assert all(step.new.startswith("anew: anew: ") for step in drafted.steps if step.depth)
     assert rows(deep._store) == before
-    assert deep.history() == []
+    assert rewrites(deep) == []
 
 
 def test_one_a_depth_or_a_subtree_may_be_meant(deep: Lossless) -> None:
@@ -154,7 +159,7 @@ def test_a_model_that_fails_in_the_middle_leaves_what_was_written_and_the_same_o
     written = {step.id for step in done.steps if step.state == "written"}
     assert 0 < len(written) <= 9
     assert {each.id for each in chat.summaries() if each.revision == 2} == written
-    assert [each.status for each in chat.history()] == ["partly"]
+    assert [each.status for each in rewrites(chat)] == ["partly"]
     whole(deep)
 
     again = list[str]()
@@ -185,7 +190,7 @@ def test_what_was_cut_off_is_counted_as_far_as_it_came(deep: Lossless) -> None:
         chat.rewrite(all=True, apply=True, model=anew, progress=closed_pipe)
     total, written = len(chat.summaries()), sum(each.revision == 2 for each in chat.summaries())
     assert 5 <= written < total
-    (told,) = chat.history()
+    (told,) = rewrites(chat)
     assert told.status == "partly"
     assert told.summary.startswith(f"{written} of {total} summaries rewritten")
     assert deep.undo(told.id).summary == told.summary
@@ -277,7 +282,7 @@ def test_an_undo_that_would_overwrite_something_is_refused_by_name(deep: Lossles
     deep.undo(second)
     deep.undo(first)
     assert chat.summaries()[0] == leaf
-    assert [each.status for each in deep.history()] == ["undone", "undone"]
+    assert [each.status for each in rewrites(deep)] == ["undone", "undone"]
 
 
 def test_a_rewrite_that_is_undone_under_way_writes_nothing_more(deep: Lossless) -> None:
@@ -286,13 +291,13 @@ def test_a_rewrite_that_is_undone_under_way_writes_nothing_more(deep: Lossless) 
     def model(request: SummaryRequest) -> str:
         with lock:
             if request.depth == 1 and not undone:
-                undone.append(deep.undo(deep.history()[0].id).status)
+                undone.append(deep.undo(rewrites(deep)[0].id).status)
         return anew(request)
 
     done = chat.rewrite(all=True, apply=True, model=model)
     assert undone == ["undone"]
     assert "was undone meanwhile" in done.problem
-    assert [each.status for each in deep.history()] == ["undone"]
+    assert [each.status for each in rewrites(deep)] == ["undone"]
     assert rows(deep._store) == before
     whole(deep)
 

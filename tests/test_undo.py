@@ -14,7 +14,7 @@ SMALL = Settings(fresh_tail_count=4, leaf_chunk_tokens=400, leaf_target_tokens=8
 
 
 def first_words(request: SummaryRequest) -> str:
-    return f"{next(_numbers)} " + " ".join(request.source.split()[:12])
+    return " ".join(request.source.split()[: 8 + next(_numbers) % 7])
 
 
 _numbers = count(1)
