@@ -171,7 +171,7 @@ def test_a_model_that_fails_in_the_middle_leaves_what_was_written_and_the_same_o
     assert done.operation is not None
     rest = deep.resume(done.operation, model=model)
     assert (rest.status, rest.operation) == ("applied", done.operation)
-    assert len(again) == len(chat.summaries()) - len(written)
+    assert len(set(again)) == len(chat.summaries()) - len(written)
     assert all(each.revision == 2 for each in chat.summaries())
     with pytest.raises(InvalidInput, match="is left to do"):
         deep.resume(done.operation)
