@@ -116,7 +116,7 @@ def test_a_name_that_is_none_is_answered_with_the_nearest(toml: Path, verb: tupl
 def test_a_setting_is_explained(toml: Path) -> None:
     toml.write_text("fresh_tail_count = 32\n")
     assert lcm("explain", "fresh_tail_count").stdout.splitlines() == [
-        "fresh_tail_count: How many of the newest messages are never summarised.",
+        "fresh_tail_count: How many of the newest messages are not summarised, as long as they take at most half of the window.",
         "  now      32, from lcm.toml",
         "  default  64",
         "  values   whole number, at least 1",

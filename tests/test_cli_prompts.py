@@ -102,7 +102,8 @@ def test_render_shows_all_that_a_model_would_get(own: Path, tmp_path: Path) -> N
     assert "<conversation_to_condense>\nWhat was said.\n</conversation_to_condense>" in asked["prompt"]
     assert (asked["depth"], asked["target_tokens"]) == (1, 77)
     mine = data("render", "leaf", *given, "--prompt-dir", str(own), LCM_CUSTOM_INSTRUCTIONS="x")["prompt"]
-    assert mine == "Kort. What was said.\nExpand for details about: ..."
+    assert mine.startswith("Kort. What was said.\nExpand for details about: ...\n\nWishes of the operator")
+    assert "\nx\n" in mine, "wishes reach a template that does not name them"
 
 
 def test_render_knows_which_depths_a_prompt_serves() -> None:

@@ -194,7 +194,9 @@ def test_three_depths_are_made_anew_by_a_provider_in_order_from_fresh_sources_an
     leaves = sum(each.depth == 0 for each in old)
     assert len(asked) >= len(old), "what is not shorter than its source is asked for once more"
     assert "told afresh" not in asked[0]
-    assert all("told afresh" in each for each in asked[leaves - len(old) :]), "and a condensed one from what was just written"
+    assert all("told afresh" in each for each in asked[leaves - len(old) :]), (
+        "and a condensed one from what was just written"
+    )
     assert {each.text for each in deep.conversation("k").summaries()} == {
         "question words, told afresh\nExpand for details about: the rest"
     }

@@ -84,6 +84,8 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "sweep_deadline_ms": 120_000,
         "compact_until_under_deadline_ms": 300_000,
         "max_assembly_token_budget": None,
+        "max_request_bytes": None,
+        "max_request_images": None,
         "new_session_retain_depth": 2,
         "bootstrap_max_tokens": None,
         "prune_heartbeat_ok": False,
@@ -194,7 +196,7 @@ def test_every_setting_can_be_written_in_every_source(toml: Path) -> None:
         match setting.default:
             case None:
                 value = {"timezone": "UTC", "summary_base_url": "http://h", "summary_temperature": "0.5"}.get(
-                    setting.name, "7000"
+                    setting.name, "17000"
                 )
                 value = "/a" if setting.type == "path" else value
             case tuple() if setting.name == "context_threshold_overrides":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -191,7 +192,11 @@ def faults(said: Sequence[Message], fresh: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("thousand", range(10))
+THOUSANDS = range(10 if os.environ.get("LCM_TEST_PROFILE") == "slow" else 3)
+"""Of invented histories; all ten in `make slow`."""
+
+
+@pytest.mark.parametrize("thousand", THOUSANDS)
 def test_any_history_becomes_a_request_every_provider_takes(thousand: int) -> None:
     for seed in range(thousand * 1000, thousand * 1000 + 1000):
         said, fresh = Histories(Random(seed)).view()
@@ -213,7 +218,7 @@ def assembled(seed: int, share: float) -> Context:
     return assemble((), body, fresh=fresh, budget=budget).context
 
 
-@pytest.mark.parametrize("thousand", range(10))
+@pytest.mark.parametrize("thousand", THOUSANDS)
 def test_under_any_budget_it_is_still_one(thousand: int) -> None:
     for seed in range(thousand * 1000, thousand * 1000 + 1000):
         before: Context | None = None
