@@ -30,6 +30,7 @@ def test_a_name_in_camel_case_is_followed_by_its_parts(text: str, words: str) ->
 def test_a_run_of_a_million_letters_takes_no_longer_than_its_length() -> None:
     start = time.process_time()
     segment("aB " + "x" * 1_000_000 + "aB" * 100_000)
+    segment(r"a\nb " + "x" * 1_000_000 + r" c\u00e9" * 10_000)
     assert time.process_time() - start < 2
 
 

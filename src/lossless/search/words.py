@@ -24,7 +24,8 @@ _EMOJI_WORD = re.compile(r"emoji((?:x[0-9a-f]{4,5})+)x")
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])[a-z][a-z])")
 _REST = re.compile(r"[A-Za-z0-9]*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_ESCAPED = re.compile(r"\w*(?:\\(?:[nrtbf]|u[0-9a-fA-F]{4})\w*)+")
+_ESCAPE = r"\\(?:[nrtbf]|u[0-9a-fA-F]{4})\w*"
+_ESCAPED = re.compile(rf"{_ESCAPE}(?:{_ESCAPE})*")
 _SPACE = re.compile(r"\\[nrtbf]")
 _SIGN = re.compile(r"\\u([0-9a-fA-F]{4})")
 _PAIR = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
@@ -33,12 +34,13 @@ _LONGEST_NAME = 40
 _KINDS = bytes(97 if 97 <= byte <= 122 else 65 if 65 <= byte <= 90 else 32 for byte in range(256))
 """Each byte as `a`, `A` or a space: whether a text has any camelCase is then found in half a microsecond."""
 _KINDS_HUMP = re.compile(rb"A(?:(?<=aA)|(?<=AA)aa)")
+_ASCII = bytes(range(128))
 
 
 def segment(text: str) -> str:
     """The text with its CJK characters set apart and its camelCase names followed by their parts, ready for an index."""
     if "\\" in text:
-        text = _ESCAPED.sub(_with_unescaped, text)
+        text = _with_unescaped(text)
     if has_camel(text):
         text = _with_parts(text)
     return text if text.isascii() else cjk_apart(emoji_words(text))
@@ -46,7 +48,7 @@ def segment(text: str) -> str:
 
 def emoji_words(text: str) -> str:
     """The text with a word in the place of each emoji."""
-    return text if text.isascii() else _EMOJI.sub(_emoji_word, text)
+    return _EMOJI.sub(_emoji_word, text) if _EMOJI.search(_beyond_ascii(text)) else text
 
 
 def _emoji_word(emoji: re.Match[str]) -> str:
@@ -59,11 +61,22 @@ def emoji_of(word: str) -> str | None:
     return "".join(chr(int(code, 16)) for code in found[1].split("x")[1:]) if found else None
 
 
-def _with_unescaped(found: re.Match[str]) -> str:
-    """A word with JSON's escapes in it, followed by the words they stand for."""
-    spaced = _SPACE.sub(" ", found[0])
-    plain = _SIGN.sub(lambda sign: chr(int(sign[1], 16)), _PAIR.sub(_joined, spaced))
-    return f"{found[0]} {plain.encode('utf-8', 'ignore').decode()}"
+def _with_unescaped(text: str) -> str:
+    """Return the text with each word that holds escapes of JSON followed by the words they stand for."""
+    pieces: list[str] = []
+    done = 0
+    for escaped in _ESCAPED.finditer(text):
+        start, end = escaped.span()
+        while start > done and (text[start - 1].isalnum() or text[start - 1] == "_"):
+            start -= 1
+        pieces += (text[done:end], " ", _unescaped(text[start:end]))
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+def _unescaped(word: str) -> str:
+    plain = _SIGN.sub(lambda sign: chr(int(sign[1], 16)), _PAIR.sub(_joined, _SPACE.sub(" ", word)))
+    return plain.encode("utf-8", "ignore").decode()
 
 
 def _joined(pair: re.Match[str]) -> str:
@@ -96,7 +109,12 @@ def cjk_apart(text: str) -> str:
 
 
 def has_cjk(text: str) -> bool:
-    return _CHARACTER.search(text) is not None
+    return _CHARACTER.search(_beyond_ascii(text)) is not None
+
+
+def _beyond_ascii(text: str) -> str:
+    """Return the characters beyond ASCII: mostly few, and a class of characters is slow to look for."""
+    return "" if text.isascii() else text.encode("utf-8", "ignore").translate(None, _ASCII).decode()
 
 
 def camel_parts(word: str) -> list[str]:
