@@ -397,6 +397,40 @@ def test_the_right_bytes_replace_what_is_wrong_under_their_name(
         assert (tmp_path / "outside").exists()
 
 
+@pytest.mark.parametrize("event_id", ["e1", None])
+@pytest.mark.parametrize("damage", ["missing", *(each for each in DAMAGES if each != "flipped")])
+def test_a_known_message_that_comes_again_repairs_its_payload(
+    tmp_path: Path, damage: str, event_id: str | None
+) -> None:
+    events: list[Event] = []
+    settings = Settings(large_file_token_threshold=THRESHOLD)
+    with Lossless.open(tmp_path / "lcm.db", settings=settings, on_event=events.append) as lcm:
+        chat, message = lcm.conversation("k"), Message("user", (Text(lines(4000)),), event_id=event_id)
+        other = Message("user", (Text(text_of(THRESHOLD * 3)),), event_id=event_id and "e0")
+        chat.ingest([other, message], whole=event_id is None)
+        path = tmp_path / "lcm-files" / (name := hashlib.sha256(lines(4000).encode()).hexdigest())[:2] / name
+        if damage == "missing":
+            path.unlink()
+        else:
+            _damage(path, damage, tmp_path / "outside")
+        again = chat.ingest([other, message], whole=event_id is None)
+        assert (again.stored, again.known) == ((), 2)
+        assert chat.messages()[1].text == lines(4000)
+        (repaired,) = [event for event in events if event.name == "file.repaired"]
+        assert repaired.facts["files"] == [payloads.file_id(name)]
+        chat.ingest([other, message], whole=event_id is None)
+        assert events.count(repaired) == 1
+
+
+def test_a_forgotten_payload_does_not_come_back_with_its_message(tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db", settings=Settings(large_file_token_threshold=THRESHOLD)) as lcm:
+        chat, message = lcm.conversation("k"), Message("user", (Text(lines(4000)),), event_id="e1")
+        chat.ingest([message, Message.user("after")])
+        chat.forget(1_000_000_001, apply=True, unshared=True)
+        assert chat.ingest([message]).known == 1
+        assert stored_files(tmp_path) == []
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_putting_bytes_again_repairs_the_file_they_are_named_after(tmp_path: Path, damage: str) -> None:
     files, data = Files(tmp_path / "files"), b"the bytes" * 1000

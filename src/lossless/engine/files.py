@@ -79,11 +79,16 @@ class Files:
 
     def exists(self, sha256: str) -> bool:
         """Return whether a regular file has that name; `is_intact` also reads it."""
+        return self.size(sha256) is not None
+
+    def size(self, sha256: str) -> int | None:
+        """Return the number of bytes of the regular file of that name; None if there is none."""
         path = self._path(sha256)
         try:
-            return stat.S_ISREG(path.lstat().st_mode) and not path.parent.is_symlink()
+            found = path.lstat()
+            return found.st_size if stat.S_ISREG(found.st_mode) and not path.parent.is_symlink() else None
         except OSError:
-            return False
+            return None
 
     def is_intact(self, sha256: str) -> bool:
         """Return whether the file of that name holds the bytes it is named after."""

@@ -269,13 +269,56 @@ def _lighten(
         decision = _decide(store, conversation, intake, arrivals, whole)
     tools = _tools(store, conversation, arrivals)
     explore = _once(intake.explore(), store, conversation) if intake.explore else None
-    for arrival in [*decision.new, *(arrival for _, arrival in decision.copies)]:
+    arriving = [*decision.new, *(arrival for _, arrival in decision.copies)]
+    if conversation is not None:
+        unknown = set(map(id, arriving))
+        heavy = [arrival for arrival in arrivals if arrival.row is None and id(arrival) not in unknown]
+        if heavy:
+            _repair(store, files, intake, conversation, tools, heavy)
+    for arrival in arriving:
         if arrival.row is None:
             view, arrival.payloads = payloads.leave(arrival.message, intake.threshold, tools, explore)
             arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now(), arrival.outside)
             for payload in arrival.payloads:
                 if files.put(payload.sha256, payload.data):
                     created.append(payload)  # noqa: PERF401 - one by one, so that a failure finds those before it
+
+
+def _repair(
+    store: Store,
+    files: Files,
+    intake: Intake,
+    conversation: ConversationRow,
+    tools: dict[str, str],
+    heavy: Sequence[_Arrival],
+) -> None:
+    """Write the payloads of known messages again whose files are missing or of another size.
+
+    Nothing is read or hashed while sizes are right: a host may send its whole history with every turn.
+    """
+    wrong = {row.sha256 for row in store.files(conversation.id) if files.size(row.sha256) != row.bytes}
+    if not wrong:
+        return
+    found = [payload for each in heavy for payload in payloads.leave(each.message, intake.threshold, tools, _unread)[1]]
+    lost = list({payload.sha256: payload for payload in found if payload.sha256 in wrong}.values())
+    facts: dict[str, Any] = {"conversation": intake.key, "files": [payload.id for payload in lost]}
+    try:
+        with store.transaction():
+            store.hold_files(alone=False)
+            for payload in lost:
+                if store.file_is_used(payload.sha256):  # not forgotten meanwhile
+                    files.put(payload.sha256, payload.data)
+    except StoreError as error:  # the messages are stored; only their files could not be written
+        message = f"{len(lost)} payload(s) of {intake.key} are missing or damaged, and cannot be repaired: {error}"
+        intake.on_event(Event("file.unavailable", message, "error", facts))
+    else:
+        message = f"{len(lost)} payload(s) of {intake.key} were missing or damaged; their messages came again and repaired them"
+        if lost:
+            intake.on_event(Event("file.repaired", message, "info", facts))
+
+
+def _unread(text: str, name: str | None, mime: str | None) -> str:
+    return ""
 
 
 def _conversation(store: Store, intake: Intake) -> ConversationRow | None:
