@@ -262,6 +262,28 @@ def test_a_host_that_sends_everything_each_time_does_not_bring_it_back(database:
     assert_nowhere(tmp_path, database, RAW)
 
 
+def test_pins_of_every_session_of_the_key_go_with_the_words_they_quote(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.user("First plumbago"), Message.user("Answer in French.")])
+        chat.pin("Be brief.")
+        said = chat.messages()[0].id
+        chat.reset()
+        chat.ingest([Message.user("Something else"), Message.user("And more")])
+        chat.pin("plumbago")
+        chat.pin(chat.messages()[0].id)  # the same place in another session
+        elsewhere = lcm.conversation("other")
+        elsewhere.ingest([Message.user("Hello")])
+        elsewhere.pin("plumbago")
+        assert chat.forget(said).pins == 1
+        done = chat.forget(said, apply=True)
+        assert done.pins == 1
+        assert [pin.text for pin in chat.pins()] == ["Be brief.", "Something else"]
+        assert len(elsewhere.pins()) == 1
+        assert lcm.forget("k", apply=True).pins == 2
+        assert chat.pins() == []
+
+
 def test_copies_pins_vectors_and_what_left_the_context_go_with_it(database: str, tmp_path: Path) -> None:
     with opened(database, tmp_path, semantic=True) as lcm:
         chat = lcm.conversation("k")

@@ -237,7 +237,8 @@ def _collect(
         written = [words for each in rows for words in (each.text, each.parts, each.meta) if words]
         written += _other_texts(store, row.id, set(going.seqs))
         _collect_files(store, going, written)
-        going.pins = [pin.id for pin in store.pins(row.id) if _is_pinned(pin, going, texts)]
+        own = {pin.id for pin in store.pins(row.id)} if going.whole else set()
+        going.pins = [pin.id for pin in store.key_pins(row.key) if pin.id in own or _is_pinned(pin, going, texts)]
         if row.id not in known:
             known[row.id] = _heard(going.seqs, [*texts, *_contents(means, going)])
         known[row.id].seqs = sorted({*known[row.id].seqs, *going.seqs})
@@ -272,8 +273,9 @@ def _phrases(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def _is_pinned(pin: PinRow, going: _Going, texts: Sequence[str]) -> bool:
-    named = pin.message_id is not None and pin.message_id % SPAN in going.seqs
-    return going.whole or named or any(_share(pin.text, text) for text in texts)
+    """Whether a pin of the key, made in any of its sessions, is one of these messages or quotes it."""
+    named = pin.message_id is not None and pin.message_id - going.row.id * SPAN in going.seqs
+    return named or any(_share(pin.text, text) for text in texts)
 
 
 def _share(one: str, other: str) -> bool:
@@ -398,7 +400,7 @@ def _plan(means: Means, going: Sequence[_Going], copied: Sequence[_Going]) -> Fo
         files=tuple(name for each in going for name in each.files),
         vectors=sum(vectors for vectors, _ in beside),
         other_texts=sum(texts for _, texts in beside),
-        pins=sum(len(each.pins) for each in going),
+        pins=len({(each.row.key, pin) for each in going for pin in each.pins}),
         backups=_copies(means),
         transcripts=tuple(_transcripts(store, going)),
         beyond=_beyond(means, going),
@@ -450,7 +452,7 @@ def _erase(means: Means, going: _Going) -> None:
         store.hold(conversation_id)
         _note(means, files=going.files.values(), rewriting=[(conversation_id, row.id) for row in going.rewritten])
         for pin in going.pins:
-            store.remove_pin(conversation_id, pin)
+            store.remove_key_pin(going.row.key, pin)
         store.remove_files(conversation_id, list(going.files))
         store.clear(conversation_id, [], title=going.title)
     seqs = set(going.seqs)

@@ -1221,9 +1221,6 @@ class Store(Protocol):
     def add_pin(self, conversation_id: int, pin: PinRow) -> None:
         """In a transaction. The same id again changes nothing."""
 
-    def remove_pin(self, conversation_id: int, pin_id: str) -> bool:
-        """In a transaction."""
-
     def remove_key_pin(self, key: str, pin_id: str) -> bool:
         """In a transaction: remove a pin from every conversation of the key."""
 

@@ -66,15 +66,6 @@ class Noted(Core):
             **asdict(pin),
         )
 
-    def remove_pin(self, conversation_id: int, pin_id: str) -> bool:
-        gone = self.run(
-            f"DELETE FROM pin WHERE conversation_id = :conversation AND id = :id AND {OWNED}",  # noqa: S608 - constants
-            conversation=conversation_id,
-            id=pin_id,
-            owner=self.owner,
-        )
-        return gone > 0
-
     def remove_key_pin(self, key: str, pin_id: str) -> bool:
         gone = self.run(
             "DELETE FROM pin WHERE id = :id AND conversation_id IN"
