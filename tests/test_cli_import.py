@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from lossless import Lossless
+from lossless.cli import cli
 from lossless.cli.watch import follow
 from tests.command import lcm
 from tests.imports.databases import CLAW
@@ -174,6 +176,16 @@ def test_ctrl_c_ends_the_watch_with_what_was_done(home: Path) -> None:
         rest, errors = watching.communicate(timeout=30)
     assert (watching.returncode, rest) == (0, "1 new message in 1 of 1 file.\n")
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("command", [("watch", "{home}/s", "--once"), ("worker", "--once")])
+def test_a_command_leaves_the_signals_of_its_process_alone(home: Path, command: tuple[str, ...]) -> None:
+    said(home / "s")
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    lcm("watch", home / "s", "--once")  # for a database that is there
+    ran = CliRunner().invoke(cli, [part.format(home=home) for part in command])
+    assert ran.exit_code == 0, ran.output
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_an_import_keeps_up_with_ingest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

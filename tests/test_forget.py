@@ -678,6 +678,29 @@ def test_hosts_write_while_summaries_are_rewritten(
     assert_nowhere(tmp_path, database, DEEP)
 
 
+def test_nothing_looks_damaged_while_words_are_forgotten(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lossless.summarizers import extractive
+
+    found, summarize = list[list[str]](), extractive.summarize
+    with opened(database, tmp_path) as lcm, opened(database, tmp_path) as other:
+        chat = grown(lcm)
+
+        def meanwhile(request: SummaryRequest) -> str:
+            proofs = [proof.key for proof in other.prove() if proof.broken or proof.missing]
+            found.append([each.text for each in other.doctor().at_least("error")] + proofs)
+            return summarize(request)
+
+        monkeypatch.setattr(extractive, "summarize", meanwhile)
+        first, last = (chat.messages()[at].id for at in (2, 45))  # whole leaves go, one keeps a part
+        done = chat.forget(first, until=last, apply=True)
+        assert done.gone
+        assert len(found) >= 2
+        assert not any(found)
+        assert other.doctor().at_least("error") == ()
+
+
 def test_a_backup_and_a_forget_at_once_keep_no_host_waiting(emptied: Callable[[], str], tmp_path: Path) -> None:
     database, waited = emptied(), list[float]()
     with opened(database, tmp_path) as lcm, opened(database, tmp_path) as host:

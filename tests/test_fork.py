@@ -198,10 +198,6 @@ def _write(database: Path, name: str) -> None:
             say(own, f"{name}-{n}")
 
 
-@pytest.mark.skipif(
-    os.environ.get("LCM_TEST_PROFILE") != "slow",
-    reason="hung once on a busy machine: run by `make slow` until the cause is known",
-)
 def test_a_pool_of_forked_processes_writes_beside_its_parent(tmp_path: Path) -> None:
     database = tmp_path / "lcm.db"
     with Lossless.open(database, settings=Settings()) as lcm:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,6 +43,22 @@ class Page(msgspec.Struct, frozen=True):
     limit: int
     returned: int
     next_cursor: str | None
+
+
+@contextmanager
+def until_stopped() -> Iterator[threading.Event]:
+    """Give an event that Ctrl-C and SIGTERM set; at the end, both do again what they did before."""
+    stop = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _note(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import click
 import msgspec
 
-from lossless.cli.frame import Command, answer, is_json, opened, progress, remark, say
+from lossless.cli.frame import Command, answer, is_json, opened, progress, remark, say, until_stopped
 from lossless.cli.imports import tell
 from lossless.cli.places import places
 from lossless.cli.text import many
@@ -41,14 +38,7 @@ def watch(directories: tuple[Path, ...], once: bool, every: float) -> None:
     watched = list(directories) or [path for _, path in places()]
     if not watched:
         raise InvalidInput("No program keeps its sessions in the usual places here.", hint="Name a DIR.")
-    stop = threading.Event()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
-    with opened(read_only=False, create=True, on_event=tell) as lcm:
+    with until_stopped() as stop, opened(read_only=False, create=True, on_event=tell) as lcm:
         if not once:
             progress(f"Watching {', '.join(map(str, watched))}; Ctrl-C ends.")
         done = follow(lcm.watch(watched), lambda: once or stop.wait(every), stop.is_set)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
-from types import FrameType
 
 import click
 
-from lossless.cli.frame import Command, answer, is_json, opened, progress
+from lossless.cli.frame import Command, answer, is_json, opened, progress, until_stopped
 from lossless.cli.text import many, safe
 from lossless.events import Event, log
 
@@ -41,11 +39,6 @@ def worker(owner: str | None, model: str | None, once: bool) -> None:
                 {"conversations": worked}, [f"{many(worked, 'conversation was', 'conversations were')} owed something"]
             )
             return
-
-        def end(number: int, frame: FrameType | None) -> None:
-            stop.set()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, end)
-        progress("Waiting for work; Ctrl-C ends.")
-        lcm.worker().run(stop)
+        with until_stopped() as stop:
+            progress("Waiting for work; Ctrl-C ends.")
+            lcm.worker().run(stop)

@@ -271,6 +271,10 @@ class Core(ABC):
     def hold_files(self, *, alone: bool) -> None: ...
 
     @abstractmethod
+    def hold_key(self, key: str) -> None:
+        """In a transaction: no other one that holds the key goes on until the end of this one."""
+
+    @abstractmethod
     def each_of(self, name: str, kind: str) -> str:
         """A query giving the column `value`, of an SQL type, for each element of a list parameter."""
 

@@ -106,28 +106,53 @@ class Erased(Core):
     def reword(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> None:
         columns = [name for name in NewSummary.__struct_fields__ if name not in ("public_id", "depth")]
         self.run("DELETE FROM revision WHERE summary_id = :id", id=old.id)
-        below = self._below(old)
-        if not below[0].is_message:
-            # Where sources went the others move up: their order has no gaps.
-            self.run("DELETE FROM summary_source WHERE summary_id = :id", id=old.id)
-            links = [(old.id, item.summary_id, at) for at, item in enumerate(below)]
-            self.insert("summary_source", ("summary_id", "source_id", "ordinal"), links)
         self.run(
             f"UPDATE summary SET {', '.join(f'{name} = :{name}' for name in columns)}, revision = revision + 1,"  # noqa: S608 - our names
-            " stale = 0, tries = 0, source_hash = :seal WHERE id = :id",
+            " stale = 0, tries = 0 WHERE id = :id",
             id=old.id,
-            seal=self._seal(conversation_id, below),
             **{name: getattr(new, name) for name in columns},
         )
+        self._reseal(conversation_id, [old.id])
         self._weigh(conversation_id, old.id, new.tokens)
         self.index_summary(old.id, new.text)
 
-    def _below(self, row: SummaryRow) -> list[ItemRow]:
+    def _reseal(self, conversation_id: int, ids: Sequence[int]) -> None:
+        """Update the witnesses of summaries that lost sources, and of all that were made from them.
+
+        It is done in the transaction that takes the sources, so that nothing looks damaged in between.
+        """
+        seen: set[int] = set()  # a damaged history may lead back to itself
+        while ids:
+            for summary_id in ids:
+                self._reseal_one(conversation_id, summary_id)
+            seen.update(ids)
+            ids = [each for each in self._made_from(ids) if each not in seen]
+
+    def _reseal_one(self, conversation_id: int, summary_id: int) -> None:
+        below = self._below(summary_id)
+        if below and not below[0].is_message:
+            # Where sources went the others move up: their order has no gaps.
+            self.run("DELETE FROM summary_source WHERE summary_id = :id", id=summary_id)
+            links = [(summary_id, item.summary_id, at) for at, item in enumerate(below)]
+            self.insert("summary_source", ("summary_id", "source_id", "ordinal"), links)
+        seal = self._seal(conversation_id, below) if below else None
+        self.run("UPDATE summary SET source_hash = :seal WHERE id = :id", seal=seal, id=summary_id)
+
+    def _made_from(self, ids: Sequence[int]) -> list[int]:
+        rows = self.all(
+            f"SELECT DISTINCT summary_id FROM summary_source WHERE source_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            ids=self.listing(ids),
+        )
+        return [row[0] for row in rows]
+
+    def _below(self, summary_id: int) -> list[ItemRow]:
         """What a summary is made from now."""
-        messages = self.all("SELECT message_id FROM summary_message WHERE summary_id = :id ORDER BY 1", id=row.id)
-        sources = self.all("SELECT source_id FROM summary_source WHERE summary_id = :id ORDER BY ordinal", id=row.id)
+        messages = self.all("SELECT message_id FROM summary_message WHERE summary_id = :id ORDER BY 1", id=summary_id)
+        sources = self.all(
+            "SELECT source_id FROM summary_source WHERE summary_id = :id ORDER BY ordinal", id=summary_id
+        )
         return [ItemRow(each[0] % SPAN, None, 0, MESSAGE) for each in messages] or [
-            ItemRow(0, each[0], 0, row.depth) for each in sources
+            ItemRow(0, each[0], 0, 0) for each in sources
         ]
 
     def _weigh(self, conversation_id: int, summary_id: int, tokens: int) -> None:
@@ -143,6 +168,7 @@ class Erased(Core):
     def drop_summary(self, conversation_id: int, summary_id: int) -> None:
         self.keep_ids("summary")
         self._weigh(conversation_id, summary_id, 0)
+        above = self._made_from([summary_id])
         for table, column in (
             ("revision", "summary_id"),
             ("summary_source", "summary_id"),
@@ -153,6 +179,7 @@ class Erased(Core):
         ):
             self.run(f"DELETE FROM {table} WHERE {column} = :id", id=summary_id)  # noqa: S608 - our names
         self._unindex("summary", summary_id)
+        self._reseal(conversation_id, above)
 
     @abstractmethod
     def _unindex(self, table: str, identity: int) -> None: ...

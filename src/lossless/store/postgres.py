@@ -32,7 +32,7 @@ from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
 CONNECT_SECONDS = 5
 # What the pool would print while it retries in the background, we raise with the way out.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
-START_UP_LOCK, _FILES_LOCK = 0x6C636D31, 0x6C636D32
+START_UP_LOCK, _FILES_LOCK, _KEY_LOCK = 0x6C636D31, 0x6C636D32, 0x6C636D33
 _POOL = 8
 _LOCK_TIMEOUT = "30s"
 _SHORT_MS, _WATCH = 200, 0.05
@@ -312,6 +312,15 @@ class PostgresStore(SQLStore):
 
     def hold_files(self, *, alone: bool) -> None:
         self.all(f"SELECT pg_advisory_xact_lock{'' if alone else '_shared'}(:lock)", lock=_FILES_LOCK)
+
+    def hold_key(self, key: str) -> None:
+        # Keys that share a number wait for each other, which does no harm.
+        self.all(
+            "SELECT pg_advisory_xact_lock(:lock, hashtext(:owner || chr(10) || :key))",
+            lock=_KEY_LOCK,
+            owner=self.owner,
+            key=key,
+        )
 
     # search
 

@@ -28,7 +28,8 @@ class Sessions(Core):
 
     def _lock_run(self, key: str, session: str, now: int) -> ConversationRow:
         """Every run of a scheduled job is a conversation of its own, and a late word of an old run goes to that one."""
-        self._held_active(key)  # whoever starts another run meanwhile has done so when this returns
+        # Rows alone do not do: two processes that start runs would lock an old one and the active one in either order.
+        self.hold_key(key)
         run = self.member(key, session)
         if run is not None:
             return self.hold(run.id)

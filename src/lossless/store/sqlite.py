@@ -575,6 +575,9 @@ class SQLiteStore(SQLStore):
     def hold_files(self, *, alone: bool) -> None:
         pass  # writers are one at a time anyway
 
+    def hold_key(self, key: str) -> None:
+        pass  # writers are one at a time anyway
+
     # search
 
     def index(self, texts: Sequence[tuple[int, str]]) -> None:
