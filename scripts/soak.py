@@ -207,7 +207,7 @@ def _operate(place: Place, lcm: Lossless, verb: str, archive: Path, scratch: Pat
                 chat.rewrite(chance.choice(summaries).id, apply=True)
         case "prove":
             for proof in lcm.prove():
-                if proof.broken or proof.missing:
+                if not proof.holds:
                     place.note("failures", role="prove", error=f"{proof.key}: {proof.broken}, {proof.missing} missing")
 
 
@@ -292,7 +292,7 @@ def check(place: Place) -> list[str]:
         for host in HOSTS:
             wrong += _check_host(place, host, stored, forgotten)
         wrong += [f"doctor: {line}" for line in problems(lcm)]
-        wrong += [f"prove: {proof.key}: {proof.broken}" for proof in lcm.prove() if proof.broken or proof.missing]
+        wrong += [f"prove: {proof.key}: {proof.broken}" for proof in lcm.prove() if not proof.holds]
     return wrong
 
 

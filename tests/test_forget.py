@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +21,8 @@ from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Text
 from lossless.cli import cli
+from lossless.engine.doctor import examine
+from lossless.engine.doctor.ward import Fault, Ward
 from lossless.engine.promise import broken
 from lossless.errors import InvalidInput, NotFound, StoreReadOnly
 from lossless.model import Forgotten, StoredMessage, SummaryRequest, ToolCall
@@ -699,6 +701,23 @@ def test_nothing_looks_damaged_while_words_are_forgotten(
         assert len(found) >= 2
         assert not any(found)
         assert other.doctor().at_least("error") == ()
+
+
+def test_a_file_that_is_forgotten_while_the_doctor_looks_is_not_called_missing(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, forgotten = examine.LOOK["F01"], list[Forgotten]()
+    with opened(database, tmp_path) as lcm, opened(database, tmp_path) as other:
+        chat = grown(lcm)
+
+        def meanwhile(ward: Ward) -> Iterable[Fault]:
+            if not forgotten:
+                forgotten.append(chat.forget(named(chat, "large").id, apply=True))
+            return look(ward)
+
+        monkeypatch.setitem(examine.LOOK, "F01", meanwhile)
+        assert not other.doctor().at_least("error")
+        assert forgotten[0].files
 
 
 def test_a_backup_and_a_forget_at_once_keep_no_host_waiting(emptied: Callable[[], str], tmp_path: Path) -> None:

@@ -782,8 +782,8 @@ class Lossless(Looking, Tracing):
         wanted = chosen(checks)
         closely = frozenset(wanted if checks else ())
         # To compare every word an index is made anew, and thrown away: that is no reading.
-        with nullcontext() if "X01" in closely else self._store.snapshot():
-            return health(self._ward(conversation, closely), wanted)
+        snapshot = nullcontext if "X01" in closely else self._store.snapshot
+        return health(lambda: self._ward(conversation, closely), wanted, snapshot)
 
     def prove(self, conversation: str | int | None = None) -> tuple[Proof, ...]:
         """Where every message of a conversation is, or of all; and that what was summarised is unchanged. Only reads."""
