@@ -99,6 +99,44 @@ def test_what_left_the_context_is_still_found_read_and_explained(database: str) 
         assert chat.expand(explained.summaries[0]).items
 
 
+def test_new_leaves_the_newest_system_message_in_its_place(database: str) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        prompt = Message.system("You are Bob.", event_id="s2")
+        chat.ingest([Message.system("You are Ada."), *turns(10), prompt, *turns(20)])
+        chat.compact(WINDOW, force=True)
+        planned = chat.new(9, apply=False)
+        done = chat.new(9)
+        assert [each.id for each in done.detached] == [each.id for each in planned.detached]
+        assert done.tokens_after == planned.tokens_after == chat.context().tokens > 0
+        assert chat.assemble(WINDOW).messages == (prompt,)
+        assert chat.new(9).detached == ()
+        chat.ingest([prompt, Message.user("hello")])
+        assert chat.assemble(WINDOW).messages == (prompt, Message.user("hello"))
+        assert chat.assemble(WINDOW, live=[prompt, Message.user("hello")]).messages == (prompt, Message.user("hello"))
+        assert_promise(chat)
+
+
+@pytest.mark.parametrize(("name", "left"), [("Ada", 10), ("Bob", 11)])
+def test_a_system_message_from_before_new_gives_way_to_a_newer_one(database: str, name: str, left: int) -> None:
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message.system("You are Ada."), *turns(5)], whole=True)
+        before = [item.id for item in chat.context().items]
+        chat.new(9)
+        said = (Message.system(f"You are {name}."), Message.user("hello"))
+        live = chat.assemble(WINDOW, live=said)
+        assert (live.messages, live.left_out) == (said, ())
+        chat.ingest(said, whole=True)
+        assert chat.assemble(WINDOW).messages == said
+        assert len(chat.detached()) == left
+        assert_promise(chat)
+        lcm.undo(next(each.id for each in chat.history() if each.kind == "new"))
+        assert [item.id for item in chat.context().items][: len(before)] == before
+        assert chat.detached() == ()
+        assert_promise(chat)
+
+
 def test_new_before_anything_was_said_does_nothing(chat: Conversation) -> None:
     assert chat.new().detached == ()
     assert chat.detached() == ()

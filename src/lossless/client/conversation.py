@@ -138,7 +138,7 @@ class Conversation:
 
         `retain_depth` is `new_session_retain_depth` of the settings if you do not say: 0 keeps every summary, -1 everything.
         Nothing is deleted: what left is listed by `detached()`, and found and read as before. With `apply=False` it is only
-        told what would leave.
+        told what would leave. The newest system message stays until a newer one is delivered.
         """
         depth = self._lcm.settings.new_session_retain_depth if retain_depth is None else retain_depth
         if depth < -1:
@@ -156,7 +156,7 @@ class Conversation:
         row = self._row()
         if row is None:
             return Renewed((), 0, 0)
-        items = sessions.leaving(self._store.items(row.id), retain_depth)
+        items = sessions.leaving(self._store.items(row.id), retain_depth, self._store.newest_system(row.id))
         named = sessions.named_items(self._store, row.id, [(item, "new", self._intake.now()) for item in items])
         return Renewed(named, row.context_tokens, row.context_tokens - sum(item.tokens for item in items))
 

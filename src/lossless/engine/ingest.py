@@ -17,8 +17,9 @@ from msgspec import Struct, ValidationError, convert, field, structs, to_builtin
 from lossless.engine import invalid, payloads
 from lossless.engine.align import Canonicalize, continues, digest, new_part, tool_ids
 from lossless.engine.files import Files
+from lossless.engine.live import INSTRUCTIONS
 from lossless.engine.payloads import Payload
-from lossless.engine.sessions import begun_after
+from lossless.engine.sessions import begun_after, replace_system
 from lossless.engine.streams import PROGRESS, Said, Stream, provider_key
 from lossless.engine.told import Told, look_back
 from lossless.errors import InvalidInput, StoreError
@@ -376,6 +377,10 @@ def _write(
             along(conversation)
         decision = _decide(store, conversation, intake, arrivals, whole)
         fresh = [_ready(arrival, decision) for arrival in decision.new]
+        if conversation.renewed_at is not None and any(
+            each.role in INSTRUCTIONS and not each.outside for each in fresh
+        ):
+            replace_system(store, conversation)
         if fresh:
             store.append(conversation, fresh, now)
         copies = sum(

@@ -20,9 +20,12 @@ _GOES_ON = ("", "new", "unknown", "restart", "shutdown")
 """Reasons for which a session ends and its conversation does not."""
 
 
-def leaving(items: Sequence[ItemRow], retain_depth: int) -> list[ItemRow]:
-    """What a /new takes out of a context: the messages, and the summaries that are not as deep as that."""
-    return [item for item in items if retain_depth >= 0 and item.depth < retain_depth]
+def leaving(items: Sequence[ItemRow], retain_depth: int, system: ItemRow | None = None) -> list[ItemRow]:
+    """Return what a /new takes out of a context: messages, and summaries that are not as deep as that.
+
+    `system`, the newest system message, stays.
+    """
+    return [item for item in items if retain_depth >= 0 and item.depth < retain_depth and item != system]
 
 
 def current(store: Store, key: str, session: str | None) -> ConversationRow | None:
@@ -40,7 +43,7 @@ def renew(store: Store, key: str, session: str | None, retain_depth: int, now: i
         row = _held(store, key, session)
         if row is None:
             return Renewed((), 0, 0)
-        items = leaving(store.items(row.id), retain_depth)
+        items = leaving(store.items(row.id), retain_depth, store.newest_system(row.id))
         before = {"renewed_at": row.renewed_at, "seq": begun_after(store, row)}
         store.record(row.id, "new", now, before, f"/new: {len(items):,} items left the context")
         store.detach(row.id, items, "new", now)
@@ -56,6 +59,13 @@ def undo_renew(store: Store, conversation_id: int, at: int, plan: dict[str, Any]
     store.attach(conversation_id, left)
     store.set_renewed(conversation_id, plan["renewed_at"])
     store.set_cursor(conversation_id, _RENEWED, {"seq": plan["seq"]}, at)
+
+
+def replace_system(store: Store, row: ConversationRow) -> None:
+    """In a transaction: take out the system message that a /new left in the context, since a newer one comes."""
+    system = store.newest_system(row.id)
+    if system is not None and row.renewed_at is not None and system.ordinal <= begun_after(store, row):
+        store.detach(row.id, [system], "new", row.renewed_at)
 
 
 def begun_after(store: Store, row: ConversationRow) -> int:

@@ -269,7 +269,8 @@ def _must_be_live(
     row: ConversationRow, entries: Sequence[Entry], unsaved: Sequence[Message], live: Sequence[Message]
 ) -> str:
     """Why the stored view cannot serve, if so."""
-    if not entries:
+    brings_prompt = any(message.role in lives.INSTRUCTIONS for message in live)
+    if not entries or (brings_prompt and all(_instructs(entry) for entry in entries)):
         return "nothing is stored"
     if any(isinstance(entry.item, Summary) for entry in entries):
         return ""
