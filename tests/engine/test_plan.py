@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lossless.config import Settings, ThresholdRule
 from lossless.engine.plan import (
     Run,
+    answers_earlier,
     closed_run,
     condensed_run,
     is_due,
@@ -363,6 +364,27 @@ def test_no_tail_parts_a_call_from_a_result_that_both_fit(
             assert not (call + 1 == result == start)
     else:
         assert start == len(items)
+
+
+@given(
+    items_strategy,
+    st.integers(0, 10),
+    st.none() | st.integers(0, 2000),
+    st.lists(st.tuples(st.integers(0, 59), st.integers(0, 9), st.booleans()), max_size=30),
+)
+def test_items_that_answer_no_earlier_call_can_be_cut_off(
+    items: list[ItemRow], count: int, max_tokens: int | None, ties: list[tuple[int, int, bool]]
+) -> None:
+    links: dict[int, tuple[list[str], list[str]]] = {}
+    for ordinal, name, is_result in ties:
+        links.setdefault(ordinal, ([], []))[is_result].append(f"c{name}")
+    start = tail_start(items, count, max_tokens)
+    if not answers_earlier(items[start:], links):
+        assert tail_start(items, count, max_tokens, links) == start
+    raw = [item for item in items if item.is_message]
+    for at in range(1, len(raw)):
+        if not answers_earlier(raw[at:], links):
+            assert len(closed_run(Run(tuple(raw[:at])), raw[at:], links, 100).items) == at
 
 
 @given(items_strategy, st.integers(1, 10))

@@ -320,8 +320,11 @@ def closed(work: Work, run: Run) -> Run:
         tokens += item.tokens
     if run.depth or not behind:
         return run
-    links = work.store.links(work.conversation.id, run.items[0].ordinal, behind[-1].ordinal)
-    return plan.closed_run(run, behind, links, work.limits.run_tokens) if links else run
+    identity, first, cut, last = work.conversation.id, run.items[0].ordinal, behind[0].ordinal, behind[-1].ordinal
+    links = work.store.links(identity, cut, last)
+    if not plan.answers_earlier(behind, links):
+        return run
+    return plan.closed_run(run, behind, links | work.store.links(identity, first, cut - 1), work.limits.run_tokens)
 
 
 def absorb(work: Work, least: int) -> bool:

@@ -6,9 +6,9 @@ Pure. The same boundary of the fresh tail serves compaction and assembly.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -161,21 +161,40 @@ def _reach(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | Non
     both.
     """
     called: dict[str, int] = {}
-    before, first, asking = [0], list[int](), -1
+    before = [0, *accumulate([item.tokens if item.is_message else 0 for item in items])]
+    first, asking = list(range(len(items))), -1
     for at, item in enumerate(items):
-        before.append(before[-1] + (item.tokens if item.is_message else 0))
-        asked, answered = links.get(item.ordinal, _NO_LINKS) if item.is_message else _NO_LINKS
-        calls = {called[each] for each in answered if each in called}
-        near = [each for each in calls if each == asking or most is None or before[at + 1] - before[each] <= most]
-        first.append(min(near, default=at))
-        called.update(dict.fromkeys(asked, at))
+        found = links.get(item.ordinal) if item.depth < 0 else None
+        if found is None:
+            asking = -1
+            continue
+        asked, answered = found
+        calls = {called[each] for each in answered if each in called} if answered else _NONE
+        if calls:
+            near = [each for each in calls if each == asking or most is None or before[at + 1] - before[each] <= most]
+            first[at] = min(near, default=at)
+        if asked:
+            called.update(dict.fromkeys(asked, at))
         asking = at if asked else asking if asking in calls else -1
     for at in range(len(items) - 2, -1, -1):
-        first[at] = min(first[at], first[at + 1])
+        if first[at + 1] < first[at]:
+            first[at] = first[at + 1]
     return first
 
 
-_NO_LINKS: Links = ((), ())
+_NONE: Set[int] = frozenset()
+
+
+def answers_earlier(items: Sequence[ItemRow], links: Mapping[int, Links]) -> bool:
+    """Tell whether a result among the items answers no call among them: only then may a cut before them part the two."""
+    asked: set[str] = set()
+    for item in items:
+        found = links.get(item.ordinal) if item.depth < 0 else None
+        if found:
+            if not asked.issuperset(found[1]):
+                return True
+            asked.update(found[0])
+    return False
 
 
 def kept(items: Sequence[ItemRow], boundary: int, count: int, system: ItemRow | None = None) -> frozenset[int]:

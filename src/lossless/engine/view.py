@@ -51,13 +51,16 @@ def tail_start(store: Store, conversation_id: int, items: Sequence[ItemRow], lim
     start = plan.tail_start(items, count, most)
     if start == len(items):
         return start
+    links = store.links(conversation_id, items[start].ordinal, items[-1].ordinal)
+    if not plan.answers_earlier(items[start:], links):
+        return start  # mostly at once: calls and results lie side by side
     # The tail never grows by more than it may hold, so a call that lies further back cannot join it.
     first, tokens = start, 0
     while first and tokens <= min(most, _FAR):
         first -= 1
         tokens += items[first].tokens if items[first].is_message else 0
-    links = store.links(conversation_id, items[first].ordinal, items[-1].ordinal)
-    return first + plan.tail_start(items[first:], count, most, links) if links else start
+    links |= store.links(conversation_id, items[first].ordinal, items[start].ordinal - 1)
+    return first + plan.tail_start(items[first:], count, most, links)
 
 
 def read(store: Store, conversation: ConversationRow, limits: Limits, zone: tzinfo) -> Read:

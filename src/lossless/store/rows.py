@@ -13,6 +13,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
+from msgspec import DecodeError, Struct, convert, json
+
 from lossless import sent
 from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.store import jsontext
@@ -238,13 +240,26 @@ def is_from_user(row: NewMessage) -> bool:
 
 def links_in(parts: str) -> Links:
     """Return the ids of the calls that a row's parts make, and of those they bring the results of."""
-    pieces = jsontext.stored(parts)
-    asked = [
-        piece["call_id"] if piece["type"] == "tool_call" else piece["data"]["call_id"]
-        for piece in pieces
-        if piece["type"] == "tool_call" or (piece["type"] == "opaque" and _calls(piece["kind"], piece["data"]))
-    ]
-    return asked, [piece["call_id"] for piece in pieces if piece["type"] == "tool_result"]
+    try:
+        ties = _decode_ties(parts)
+    except (DecodeError, UnicodeEncodeError):
+        ties = convert(jsontext.stored(parts), list[_Tie])
+    asked = [tie.call_id for tie in ties if tie.type == "tool_call"]
+    if '"opaque"' in parts:
+        asked += [tie.data["call_id"] for tie in ties if tie.type == "opaque" and _calls(tie.kind, tie.data)]
+    return asked, [tie.call_id for tie in ties if tie.type == "tool_result"]
+
+
+class _Tie(Struct, gc=False):
+    """As much of a stored part as tells what it calls or answers."""
+
+    type: str
+    call_id: str = ""
+    kind: str = ""
+    data: Any = None
+
+
+_decode_ties = json.Decoder(list[_Tie]).decode
 
 
 def _calls(kind: str, data: Any) -> bool:
