@@ -79,6 +79,12 @@ class Sent(NamedTuple):
 
 def notes(extra: Extra) -> Iterator[Note]:
     """Yield what of an `extra` is sent."""
+    if len(extra) == 1 and isinstance(held := extra.get("openclaw"), dict) and _BOOKKEEPING.issuperset(held):
+        return iter(())  # as with every reply that pi writes
+    return _all_notes(extra)
+
+
+def _all_notes(extra: Extra) -> Iterator[Note]:
     for name in FORMATS:
         if isinstance(held := extra.get(name), dict):
             yield from _notes(held, (name,), name == "openclaw")

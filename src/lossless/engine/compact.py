@@ -299,8 +299,7 @@ def _sweep(work: Work, stop_at: int | None, *, eager: bool = False) -> Generator
 def _leaf_run(work: Work, least: int, after: int) -> Run | None:
     """The oldest raw run worth a call, closed under pairing. Too little at the tail waits for more."""
     while run := plan.leaf_run(work.items, work.boundary, work.limits.run_tokens, after, work.keep):
-        behind = work.items[work.items.index(run.items[-1]) + 1 : work.boundary][:1]
-        if run.tokens < least and behind and behind[0].is_message and behind[0].ordinal not in work.keep:
+        if run.tokens < least and (behind := plan.following(work.items, work.boundary, run, 0, work.keep)):
             # Left alone before a large message, it would hold up the sweep and keep the summaries around it apart.
             run = Run((*run.items, behind[0]))
         if run.tokens >= least:
@@ -311,13 +310,7 @@ def _leaf_run(work: Work, least: int, after: int) -> Run | None:
 
 def closed(work: Work, run: Run) -> Run:
     """Return a run of messages with calls and all of their results on one side of its end."""
-    after = work.items.index(run.items[-1]) + 1
-    behind, tokens = list[ItemRow](), 0
-    for item in work.items[after : work.boundary]:
-        if not item.is_message or item.ordinal in work.keep or tokens > work.limits.run_tokens:
-            break
-        behind.append(item)
-        tokens += item.tokens
+    behind = plan.following(work.items, work.boundary, run, work.limits.run_tokens, work.keep)
     if run.depth or not behind:
         return run
     identity, first, cut, last = work.conversation.id, run.items[0].ordinal, behind[0].ordinal, behind[-1].ordinal

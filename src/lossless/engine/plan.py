@@ -131,13 +131,14 @@ def tail_start(
     The tail is the newest tool rounds, up to a count of messages and a number of tokens, and always the newest round. It is
     cut between rounds, as `links` tell them; the round that reaches the count is whole. It may start inside a turn.
     """
-    raw = [at for at, item in enumerate(items) if item.is_message]
-    if count <= 0 or not raw:
+    if count <= 0:
         return len(items)
     low = _reach(items, links, max_tokens) if links else None
     start, taken, tokens = len(items), 0, 0
     pending, cost = 0, 0
-    for at in reversed(raw):
+    for at in range(len(items) - 1, -1, -1):
+        if items[at].depth >= 0:
+            continue  # a summary
         pending, cost = pending + 1, cost + items[at].tokens
         if low is not None and low[at] < at:
             continue
@@ -161,7 +162,7 @@ def _reach(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | Non
     both.
     """
     called: dict[str, int] = {}
-    before = [0, *accumulate([item.tokens if item.is_message else 0 for item in items])]
+    before = [] if most is None else [0, *accumulate([item.tokens if item.depth < 0 else 0 for item in items])]
     first, asking = list(range(len(items))), -1
     for at, item in enumerate(items):
         found = links.get(item.ordinal) if item.depth < 0 else None
@@ -224,6 +225,20 @@ def leaf_run(
         if total >= limit:
             break
     return Run(tuple(chosen)) if chosen else None
+
+
+def following(
+    items: Sequence[ItemRow], boundary: int, run: Run, limit: int, keep: Collection[int] = ()
+) -> list[ItemRow]:
+    """Return the messages that follow a run, just over `limit` tokens of them, up to one that no summary may take."""
+    chosen: list[ItemRow] = []
+    total = 0
+    for item in items[items.index(run.items[-1]) + 1 : boundary]:
+        if item.depth >= 0 or total > limit or item.ordinal in keep:
+            break
+        chosen.append(item)
+        total += item.tokens
+    return chosen
 
 
 def closed_run(run: Run, behind: Sequence[ItemRow], links: Mapping[int, Links], limit: int) -> Run:
@@ -352,8 +367,8 @@ def mixed_run(items: Sequence[ItemRow], boundary: int, limits: Limits) -> Run | 
 
 def shown_tokens(items: Sequence[ItemRow]) -> int:
     """Return about what the items cost as they are shown, each summary in its frame."""
-    frames = sum(_LEAF_FRAME if item.depth == 0 else _FRAME for item in items if not item.is_message)
-    return frames + sum(item.tokens for item in items)
+    frames = sum(_LEAF_FRAME if item.depth == 0 else _FRAME for item in items if item.depth >= 0)
+    return frames + sum([item.tokens for item in items])
 
 
 def scaled(settings: Settings, limits: Limits) -> Settings:

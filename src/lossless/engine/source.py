@@ -111,6 +111,8 @@ def clock(at: datetime, zone: tzinfo) -> str:
 
 def is_repeated(at: datetime, zone: tzinfo) -> bool:
     """Tell whether the clocks of a zone show this minute twice."""
+    if zone.utcoffset(None) is not None:
+        return False  # they are never set back
     try:
         local = at.astimezone(zone)
         return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
@@ -223,14 +225,13 @@ def _label(name: str | None) -> str:
 
 
 def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> str:
-    role, texts = entry.role, list[str]()
-    for each in entry.said:
-        if isinstance(each, str):
-            texts.append(_words(each, role, bare))
-            continue
-        texts.append(_words(each.text, role, bare) if isinstance(each, Text) else _part_text(each, tools))
-        texts += _beside(each.extra) if each.extra and not isinstance(each, Reasoning) else ()
-    texts += _beside(entry.extra) if entry.extra else ()
+    role = entry.role
+    texts = [
+        _words(each, role, bare) if isinstance(each, str) else _part_text(each, role, bare, tools)
+        for each in entry.said
+    ]
+    if entry.extra:
+        texts += _beside(entry.extra)
     return _safe("\n".join([text for text in texts if text and not text.isspace()]))
 
 
@@ -258,21 +259,28 @@ def _may_be_encoded(text: str) -> bool:
     return False
 
 
-def _part_text(part: Part, tools: Mapping[str, str]) -> str:
-    match part:
-        case ToolCall(_, name, arguments):
-            told = arguments if arguments.strip() not in ("", "{}") else "no arguments"
-            return f"Tool call ({_label(name) or 'unknown'}): {told}"
-        case ToolResult(call_id, inner, name, is_error):
-            text = "\n".join(
-                filter(None, (text for each in inner for text in (_result_text(each), *_beside(each.extra))))
-            )
-            tool = (_label(name or tools.get(call_id)) or "unknown") + (", failed" if is_error else "")
-            return f"Tool result ({tool}): {text or 'no output'}" if is_error or (text and not text.isspace()) else ""
-        case Text() | File() | Opaque():
-            return _result_text(part)
-        case Reasoning():
-            return ""
+def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+    """What a part says, and what is sent beside it."""
+    if isinstance(part, Reasoning):
+        return ""
+    text = _words(part.text, role, bare) if isinstance(part, Text) else _own_text(part, tools)
+    return _with_beside(text, part.extra)
+
+
+def _own_text(part: ToolCall | ToolResult | File | Opaque, tools: Mapping[str, str]) -> str:
+    if isinstance(part, ToolCall):
+        told = part.arguments if part.arguments.strip() not in ("", "{}") else "no arguments"
+        return f"Tool call ({_label(part.name) or 'unknown'}): {told}"
+    if isinstance(part, ToolResult):
+        inner = [_with_beside(_result_text(each), each.extra) for each in part.parts]
+        text = "\n".join([each for each in inner if each])
+        tool = (_label(part.name or tools.get(part.call_id)) or "unknown") + (", failed" if part.is_error else "")
+        return f"Tool result ({tool}): {text or 'no output'}" if part.is_error or (text and not text.isspace()) else ""
+    return _result_text(part)
+
+
+def _with_beside(text: str, extra: Extra) -> str:
+    return "\n".join(filter(str.strip, (text, *_beside(extra)))) if extra else text
 
 
 def _beside(extra: Extra) -> Iterator[str]:
@@ -303,9 +311,9 @@ def _answer(text: str) -> str:
 
 
 def _result_text(part: Text | File | Opaque) -> str:
+    if isinstance(part, Text):
+        return _answer(part.text)
     match part:
-        case Text(text):
-            return _answer(text)
         case File(mime, name, _, url):
             where = "" if not url or url.lower().startswith("data:") else url.partition("?")[0]
             known = ", ".join(filter(None, map(_label, (name, mime, where))))
