@@ -144,7 +144,7 @@ def test_a_model_sees_how_a_summary_was_made_and_what_is_suspected_in_it(databas
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_the_newest_system_message_is_never_summarised_and_stays_the_system_prompt(database: str, role: str) -> None:
-    with open_small(database, short) as lcm:
+    with open_small(database, short, proactive_threshold_compaction_mode="inline") as lcm:
         chat = lcm.conversation("k")
         first, second = (Message(role, (Text(f"You are {name}."),)) for name in ("Ada", "Bob"))
         chat.ingest([first, *turns(60)])
@@ -170,6 +170,20 @@ def test_the_newest_system_message_is_never_summarised_and_stays_the_system_prom
                     )
             assert chat.context(at=10**9).items == shown.items
             chat.ingest([second, *turns(60, 60)] if prompt is first else [])
+
+
+def test_assembling_a_long_history_that_was_never_compacted_has_it_compacted(database: str, tmp_path: Path) -> None:
+    with Lossless.open(":memory:") as lcm:
+        lcm.conversation("k").ingest(turns(100))
+        lcm.export(archive := tmp_path / "k.lcm")
+    with open_small(database, short) as lcm:
+        lcm.import_(archive, apply=True)
+        chat = lcm.conversation("k")
+        assert chat.summaries() == []
+        assert chat.assemble(WINDOW).uncovered
+        assert lcm.drain()
+        assert not chat.assemble(WINDOW).uncovered
+        assert_promise(chat)
 
 
 def test_a_system_message_in_the_fresh_tail_stays_in_its_place_while_it_fits(chat: Conversation) -> None:
@@ -214,7 +228,7 @@ def _name(item: object) -> object:
 
 
 def test_the_last_thousand_assemblies_are_kept_in_little_room(database: str) -> None:
-    with open_small(database, short) as lcm:
+    with open_small(database, short, proactive_threshold_compaction_mode="inline") as lcm:
         chat = lcm.conversation("k")
         chat.ingest(turns(40))
         for _ in range(1_100):

@@ -583,7 +583,8 @@ def test_what_is_neither_shown_nor_covered_is_an_event_and_degraded_until_it_is_
     database: str, clock: Clock
 ) -> None:
     events: list[Event] = []
-    with Lossless.open(database, settings=SMALL, summarizer=short, clock=clock, on_event=events.append) as lcm:
+    settings = structs.replace(SMALL, proactive_threshold_compaction_mode="inline")
+    with Lossless.open(database, settings=settings, summarizer=short, clock=clock, on_event=events.append) as lcm:
         chat = lcm.conversation("my chat")
         chat.ingest(turns(60))
         hidden = [chat.assemble(8_000, reserve=5_000).uncovered for _ in range(3)]

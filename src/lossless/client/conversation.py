@@ -46,6 +46,7 @@ from lossless.engine.surgery import past
 from lossless.engine.surgery.marks import KINDS, known_kinds
 from lossless.engine.surgery.select import Selection
 from lossless.engine.times import read_time
+from lossless.engine.worker import IDLE
 from lossless.errors import FileUnavailable, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.events import Event
 from lossless.formats.fit import Caps, caps
@@ -384,7 +385,7 @@ class Conversation:
     def _limits(self, window: int, model: str | None) -> plan.Limits:
         return plan.limits(self._lcm.settings, window, key=self.key, model=model, factor=self._factor(model))
 
-    def _owe(self, window: int, observed: int, model: str | None) -> None:
+    def _owe(self, window: int, observed: int, model: str | None, *, after: float = 0) -> None:
         lcm, row = self._lcm, self._row()
         if row is None or not row.active:
             return
@@ -396,7 +397,10 @@ class Conversation:
         if debt is None or not _covers(debt, window, overhead, model):
             with self._store.transaction():
                 self._store.owe(row.id, window, overhead, model, int(lcm._clock() * 1_000_000))
-        lcm._background.wake()
+        if after:
+            lcm._background.start(after=after)
+        else:
+            lcm._background.wake()
 
     def _may_be_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
         """Whether a turn may have made compaction worth while, as far as the row tells."""
@@ -716,7 +720,7 @@ class Conversation:
     def _watch_coverage(
         self, row: ConversationRow, context: Context, window: int, reserve: int, model: str | None
     ) -> None:
-        """Report, once, that a request leaves out what no summary covers, and have it compacted if this host defers that."""
+        """Report, once, that a request leaves out what no summary covers, and have it compacted in the background."""
         waiting = self._lcm._uncovered
         if not context.uncovered:
             waiting.pop(self.key, None)
@@ -732,8 +736,13 @@ class Conversation:
         overhead = max(0, context.tokens + context.uncovered + reserve - row.context_tokens)
         waiting[self.key] = overhead
         with suppress(StoreError):  # a request is not refused for it: the next one asks again
-            if not (self._store.read_only or self._closed_to) and self._store.debt(row.id) is not None:
-                self._owe(window, row.context_tokens + overhead, model)
+            if self._store.read_only or self._closed_to:
+                return
+            # A host that compacts within its turns does so after this one; any other may only ever assemble.
+            deferred = self._lcm.settings.proactive_threshold_compaction_mode == "deferred"
+            if deferred or self._store.debt(row.id) is not None:
+                # In a moment: the host may be about to compact by itself.
+                self._owe(window, row.context_tokens + overhead, model, after=IDLE)
 
     def _showing(
         self,

@@ -155,9 +155,14 @@ class Worker:
             over.set()
             thread.join()
 
-    def run(self, stop: threading.Event, *, wake: threading.Event | None = None) -> None:
-        """Work until `stop` is set, looking again soon while something is owed and at once when woken."""
+    def run(self, stop: threading.Event, *, wake: threading.Event | None = None, after: float = 0) -> None:
+        """Work until `stop` is set, looking again soon while something is owed and at once when woken.
+
+        The first look is `after` so many seconds.
+        """
         wake = wake or stop
+        if after:
+            wake.wait(after)
         while not stop.is_set():
             try:
                 if self.step() or self.embed():
@@ -184,7 +189,12 @@ class Background:
         self._lock = threading.Lock()
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Have what is pending done now."""
+        self.start()
+        self._wake.set()
+
+    def start(self, *, after: float = 0) -> None:
+        """Have a worker look for work, the first time after so many seconds, unless one runs already."""
         with self._lock:
             if self._pid != os.getpid():  # threads do not survive a fork
                 self._thread, self._pid = None, os.getpid()
@@ -192,10 +202,11 @@ class Background:
             if (self._thread is None or not self._thread.is_alive()) and not self._stop.is_set():
                 stop, wake = self._stop, self._wake
                 target = self._worker().run
-                self._thread = threading.Thread(target=target, args=(stop,), kwargs={"wake": wake}, daemon=True)
+                self._thread = threading.Thread(
+                    target=target, args=(stop,), kwargs={"wake": wake, "after": after}, daemon=True
+                )
                 self._thread.name = "lcm-worker"
                 self._thread.start()
-        self._wake.set()
 
     def close(self, seconds: float) -> None:
         """No further debt is begun. One that waits for a model is left to its lease after so many seconds."""
