@@ -57,9 +57,16 @@ def a_debt(**changes: object) -> DebtRow:
     return structs.replace(debt, **changes)
 
 
-@pytest.mark.parametrize(("attempts", "minutes"), [(0, 5), (1, 10), (2, 20), (3, 30), (4, 30), (50, 30)])
-def test_what_failed_is_tried_again_ever_more_rarely(attempts: int, minutes: int) -> None:
-    after = later(a_debt(attempts=attempts), NOW)
+@pytest.mark.parametrize(
+    ("attempts", "compacting", "rewriting"),
+    [(0, 5, 5), (1, 10, 10), (2, 20, 20), (3, 30, 40), (4, 30, 60), (50, 30, 60), (5_000, 30, 60)],
+)
+@pytest.mark.parametrize("window", [1_000, 0])
+def test_what_failed_is_tried_again_ever_more_rarely(
+    attempts: int, compacting: int, rewriting: int, window: int
+) -> None:
+    minutes = compacting if window else rewriting
+    after = later(a_debt(attempts=attempts, window_tokens=window), NOW)
     assert (after.pending, after.attempts, after.next_at) == (True, attempts + 1, NOW + 60 * minutes)
 
 

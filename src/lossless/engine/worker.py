@@ -24,7 +24,7 @@ from lossless.store.base import DebtRow, Store
 IDLE, LEASE, RENEW, LOOK = 2.0, 60.0, 20.0, 30.0
 """Seconds: without an ingest before work starts; that a claim holds; between renewals; between looks for work."""
 _DONE = ("compacted", "below threshold", "nothing to compact", "exhausted")
-_FIRST_DELAY, _LONGEST_DELAY = 300.0, 1800.0
+_FIRST_DELAY, _LONGEST_DELAY, _MOST_DOUBLED = 300.0, 1800.0, 4
 
 Drain = Callable[[DebtRow, Callable[[], bool]], Compaction]
 """Work on a debt, until done or until the function says that the conversation is wanted elsewhere."""
@@ -51,8 +51,12 @@ def settlement(debt: DebtRow, done: Compaction, now: float) -> Settlement:
 
 
 def later(debt: DebtRow, now: float) -> Settlement:
-    """Tried in vain: again in 5, 10, 20 and then every 30 minutes."""
-    delay = min(_FIRST_DELAY * 2**debt.attempts, _LONGEST_DELAY)
+    """Tried in vain: again in 5, 10, 20 and then every 30 minutes; to rewrite summaries in 40 and then every 60.
+
+    A summary that no model wrote serves until then, while a context that is not compacted only grows.
+    """
+    longest = _LONGEST_DELAY if debt.window_tokens else LONGEST_PAUSE
+    delay = min(_FIRST_DELAY * 2 ** min(debt.attempts, _MOST_DOUBLED), longest)
     return Settlement(True, debt.attempts + 1, now + delay)
 
 
