@@ -17,6 +17,7 @@ from lossless import (
     File,
     Lossless,
     Message,
+    Settings,
     StoredMessage,
     Summary,
     Text,
@@ -645,3 +646,29 @@ def test_usage_is_taken_by_the_asynchronous_verbs_too(tmp_path: Path) -> None:
     anyio.run(_after_turn, str(tmp_path / "lcm.db"))
     with Lossless.open(tmp_path / "lcm.db") as lcm:
         assert calibrate.read(lcm._store, calibrate.name("m", "k")).calibration.samples == 1
+
+
+@pytest.mark.parametrize("model", ["m", None])
+def test_status_explain_and_doctor_use_the_corrected_budget_of_assemble(database: str, model: str | None) -> None:
+    settings = Settings(proactive_threshold_compaction_mode="inline")
+    with Lossless.open(database, settings=settings) as lcm:
+        chat = lcm.conversation("k")
+        _talk(chat, 1.5, 12, model)
+        row = chat._row()
+        assert row is not None
+        factor = chat._factor(model)
+        assert factor > 1.4
+        window = round(row.context_tokens * 1.2)
+        with lcm._store.transaction():
+            lcm._store.owe(row.id, window, 0, model, 0)
+        shown = chat.assemble(window, model=model)
+        chat.ingest([Message.user("go on")])
+        assert shown.uncovered
+        assert lcm._store.windows([row.id]) == {row.id: (window, model)}, "as the host named it"
+        found = lcm.status(conversation="k")
+        assert found.conversation is not None
+        assert found.conversation.budget == int(window / factor)
+        assert [each.budget for each in found.full] == [int(window / factor)]
+        assert "C06" in {each.check for each in lcm.doctor().findings}
+        assert chat.explain(1_000_000_001, window=window).state == "left out"
+        assert chat.explain(1_000_000_001, window=2 * window).state != "left out"

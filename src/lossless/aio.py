@@ -483,8 +483,8 @@ class AsyncConversation:
     async def context(self, at: datetime | str | int | None = None) -> Context:
         return await _run(self._chat.context, at)
 
-    async def explain(self, what: str | int, *, window: int | None = None) -> Explanation:
-        return await _run(self._chat.explain, what, window=window)
+    async def explain(self, what: str | int, *, window: int | None = None, model: str | None = None) -> Explanation:
+        return await _run(self._chat.explain, what, window=window, model=model)
 
     async def pin(self, what: str | int) -> Pin:
         return await _run(self._chat.pin, what)

@@ -609,10 +609,10 @@ class Conversation:
         """
         window, lcm = self._lcm._window(window), self._lcm
         _refuse_sizes(window)
-        limits = plan.limits(lcm.settings, window, key=self.key, model=model)
-        if limits.budget - reserve < 1:
-            raise InvalidInput(f"reserve={reserve} leaves nothing of {limits.budget}.", hint="Reserve less.")
-        room = limits.budget - reserve
+        most = plan.limits(lcm.settings, window, key=self.key, model=model).budget
+        if most - reserve < 1:
+            raise InvalidInput(f"reserve={reserve} leaves nothing of {most}.", hint="Reserve less.")
+        room = most - reserve
         try:
             factor = self._factor(model)
             room = max(1, int(room / factor))
@@ -628,7 +628,7 @@ class Conversation:
             context, note = show(
                 self._store,
                 row,
-                self._showing(row, limits, room, guidance, live, prompt_follows, model),
+                self._showing(row, limits, most, room, guidance, live, prompt_follows, model),
                 self._intake.now,
             )
         except Exception as error:  # whatever failed on our side, a host that holds its messages gets a request
@@ -684,6 +684,9 @@ class Conversation:
 
     def _rejections(self, *, hold: bool = False) -> rejections.Rejections:
         return rejections.stored(self._store.guard(self._rejected, hold=hold))
+
+    def _last_model(self, row: ConversationRow) -> str | None:
+        return self._store.windows([row.id]).get(row.id, (0, None))[1]
 
     def _last_window(self) -> int | None:
         row = self._row()
@@ -748,6 +751,7 @@ class Conversation:
         self,
         row: ConversationRow,
         limits: plan.Limits,
+        window: int,
         room: int,
         guidance: Guidance = "none",
         live: Sequence[Message] | None = None,
@@ -756,6 +760,7 @@ class Conversation:
     ) -> Showing:
         return Showing(
             limits,
+            window,
             room,
             self._lcm.settings.zone,
             self._intake.canonicalize,
@@ -831,14 +836,19 @@ class Conversation:
         items = tuple(entry.item for entry in shown if entry.item is not None)
         return Context(items, tokens, tuple(entry.message for entry in shown), reason=reason)
 
-    def explain(self, what: str | int, *, window: int | None = None) -> Explanation:
-        """Why a message is, or is not, in the context: the message of that id, or the newest that holds that text."""
+    def explain(self, what: str | int, *, window: int | None = None, model: str | None = None) -> Explanation:
+        """Why a message is, or is not, in the context: the message of that id, or the newest that holds that text.
+
+        `model` is the model that is shown the context, by default the one its host named last: what it counted before
+        corrects the room there is, as in `assemble`.
+        """
         row = self._row()
         meant, more = ([], False) if row is None else self._meant(row, what, limit=_MOST_ALIKE)
         if row is None or not meant:
             raise NotFound("message", str(what), hint="Give its id (msg#...), or words that stand in it.")
-        limits = plan.limits(self._lcm.settings, self._lcm._window(window), key=self.key)
-        how = self._showing(row, limits, limits.budget)
+        window, model = self._lcm._window(window), model or self._last_model(row)
+        limits = self._limits(window, model)
+        how = self._showing(row, limits, window, limits.budget, model=model)
         found = explain(self._store, row, meant[0], show(self._store, row, how, self._intake.now)[0])
         if found is None:
             raise NotFound("message", str(what), hint="Give its id (msg#...), or words that stand in it.")

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from msgspec import Struct, convert, field, to_builtins
 
-from lossless.store.base import Store
+from lossless.store.base import ConversationRow, Store
 from lossless.tokens import Calibration
+
+_PREFIX = "tokens:"
+_ASSUMED = 128_000
+"""The window of a model of which no host said anything."""
 
 
 class Kept(Struct, frozen=True):
@@ -22,7 +29,7 @@ class Kept(Struct, frozen=True):
 
 def name(model: str | None, key: str) -> str:
     """Return the name a calibration is kept under: the model's, or else that of the conversation it is shown."""
-    return f"tokens:model {model}" if model else f"tokens:conversation {key}"
+    return f"{_PREFIX}model {model}" if model else f"{_PREFIX}conversation {key}"
 
 
 def read(store: Store, name: str, *, hold: bool = False) -> Kept:
@@ -37,3 +44,23 @@ def observe(store: Store, name: str, estimated: int, reported: int, now: int) ->
         kept = read(store, name, hold=True).observe(estimated, reported)
         store.set_guard(name, to_builtins(kept), now)
     return kept
+
+
+class Budget(NamedTuple):
+    """What the context of a conversation may hold, in tokens as we estimate them."""
+
+    tokens: int
+    assumed: bool
+    """Whether no host named a window."""
+
+
+def budgets(store: Store, rows: Sequence[ConversationRow], most: int | None) -> dict[int, Budget]:
+    """Return the budgets of conversations by id, corrected as `assemble` corrects them; `most` is a setting's bound."""
+    named = store.windows([row.id for row in rows])
+    factors = {rest: convert(state, Kept).factor for rest, state in store.guards(_PREFIX).items()}
+    found = dict[int, Budget]()
+    for row in rows:
+        window, model = named.get(row.id, (_ASSUMED, None))
+        factor = factors.get(name(model, row.key).removeprefix(_PREFIX), 1.0)
+        found[row.id] = Budget(max(1, int(min(window, most or window) / factor)), row.id not in named)
+    return found

@@ -39,6 +39,8 @@ class Showing(Struct, frozen=True):
     """How a conversation is shown: for which limits, with what before it and behind it."""
 
     limits: Limits
+    window: int
+    """The tokens of the host's model that may be shown; the limits and `room` are in tokens as we estimate them."""
     room: int
     zone: tzinfo
     canonicalize: Canonicalize
@@ -84,7 +86,7 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
         made.kept,
         made.fresh,
         at=now(),
-        window=how.limits.budget,
+        window=how.window,
         tokens=made.context.tokens,
         reason=made.context.reason,
         extra="".join(entry.message.text for entry in head),

@@ -12,6 +12,7 @@ from msgspec import Struct, convert
 
 from lossless.config import Settings, is_file
 from lossless.engine.behind import following
+from lossless.engine.calibrate import Budget, budgets
 from lossless.engine.copied import own_after
 from lossless.engine.guards import Breaker, Spend, Stop, daily
 from lossless.engine.remake import MOST_TRIES
@@ -36,7 +37,6 @@ from lossless.version import __version__
 
 LEAST_ROOM = 64_000_000
 """Bytes that should be free where the database is, if its log of writes is not longer than half of that."""
-_WINDOW = 128_000
 _SHOWN, _MOST = 5, 1_000
 _FAR = int((LONGEST_PAUSE + 60) * 1_000_000)
 """Microseconds: a time further ahead is from a clock that was wrong."""
@@ -141,34 +141,32 @@ def _health(rows: Sequence[DepthRow]) -> SummaryHealth:
 
 
 def _conversation(look: Looking, row: ConversationRow) -> ConversationFigures:
-    window = look.store.windows([row.id]).get(row.id) or _WINDOW
     return ConversationFigures(
         row.id,
         row.key,
         row.active,
         holdings(look.store, [row], row.id),
-        _budget(look, window),
+        _budgets(look, [row])[row.id].tokens,
         moment(row.updated_at),
         next(iter(_debts(look, row.id)), None),
         following(look.store, row.id, look.now, look.is_closed)[0],
     )
 
 
-def _budget(look: Looking, window: int) -> int:
-    return min(window, look.settings.max_assembly_token_budget or window)
+def _budgets(look: Looking, rows: Sequence[ConversationRow]) -> dict[int, Budget]:
+    return budgets(look.store, rows, look.settings.max_assembly_token_budget)
 
 
 def _full(look: Looking, rows: Sequence[ConversationRow]) -> Iterator[FullContext]:
     """Find the active conversations whose contexts are too large for the window their host named last."""
     active = [row for row in rows if row.active and row.context_tokens]
-    windows = look.store.windows([row.id for row in active])
+    found = _budgets(look, active)
     stops = {key: convert(state, Stop) for key, state in look.store.guards("stop:").items()}
     for row in active:
-        window = windows.get(row.id, 0)
-        budget = _budget(look, window or _WINDOW)
+        budget, assumed = found[row.id]
         exhausted = stops.get(row.key, Stop()).seq == row.next_seq
         if row.context_tokens > budget or exhausted:
-            yield FullContext(row.key, row.context_tokens, budget, exhausted, not window)
+            yield FullContext(row.key, row.context_tokens, budget, exhausted, assumed)
 
 
 def _debts(look: Looking, conversation_id: int | None) -> list[Debt]:

@@ -1378,8 +1378,8 @@ class Store(Protocol):
     def heap(self, conversation_id: int | None) -> Heap:
         """Of one conversation, or of all."""
 
-    def windows(self, conversation_ids: Sequence[int]) -> dict[int, int]:
-        """Return the window that the host of each conversation named last, in tokens; those that named none are missing."""
+    def windows(self, conversation_ids: Sequence[int]) -> dict[int, tuple[int, str | None]]:
+        """Return the window that the host of each conversation named last, and its model; those that named none are missing."""
 
     def depth_rows(self, conversation_id: int | None, *, since: int, tries: int) -> list[DepthRow]:
         """By depth, the summaries made since then; tried so often in vain, one is in vain."""

@@ -42,20 +42,22 @@ class Counted(Core):
             {"owner": self.owner} if conversation_id is None else {"owner": self.owner, "conversation": conversation_id}
         )
 
-    def windows(self, conversation_ids: Sequence[int]) -> dict[int, int]:
+    def windows(self, conversation_ids: Sequence[int]) -> dict[int, tuple[int, str | None]]:
         among = f"c.id IN ({self.each_of('ids', 'bigint')}) AND c.owner = :owner"
         given = {"ids": self.listing(conversation_ids), "owner": self.owner}
         shown = self.all(
-            "SELECT c.id, m.at, m.window_tokens FROM conversation c JOIN manifest m ON m.conversation_id = c.id"  # noqa: S608 - our names
-            f" AND m.turn = (SELECT max(n.turn) FROM manifest n WHERE n.conversation_id = c.id) WHERE {among}",
+            "SELECT c.id, m.at, m.window_tokens, d.model FROM conversation c JOIN manifest m ON m.conversation_id = c.id"  # noqa: S608 - our names
+            " AND m.turn = (SELECT max(n.turn) FROM manifest n WHERE n.conversation_id = c.id)"
+            f" LEFT JOIN debt d ON d.conversation_id = c.id WHERE {among}",
             **given,
         )
         due = self.all(
-            "SELECT c.id, d.requested_at, d.window_tokens FROM conversation c JOIN debt d ON d.conversation_id = c.id"  # noqa: S608 - our names
+            "SELECT c.id, d.requested_at, d.window_tokens, d.model FROM conversation c JOIN debt d ON d.conversation_id = c.id"  # noqa: S608 - our names
             f" WHERE {among} AND d.window_tokens > 0",
             **given,
         )
-        return {identity: window for identity, _, window in sorted([*shown, *due], key=lambda row: (row[0], row[1]))}
+        found = sorted([*shown, *due], key=lambda row: (row[0], row[1]))
+        return {identity: (window, model) for identity, _, window, model in found}
 
     def depth_rows(self, conversation_id: int | None, *, since: int, tries: int) -> list[DepthRow]:
         flaws = (

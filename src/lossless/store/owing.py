@@ -90,7 +90,7 @@ class Owing(Core):
         self.run(
             "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, requested_at)"
             " VALUES (:conversation, 1, 0, 0, :now) ON CONFLICT (conversation_id) DO UPDATE SET"
-            " pending = 1, window_tokens = 0, overhead = 0, model = NULL, attempts = 0, next_at = 0,"
+            " pending = 1, window_tokens = 0, overhead = 0, attempts = 0, next_at = 0,"
             " requested_at = excluded.requested_at, revision = debt.revision + 1 WHERE debt.pending = 0",
             conversation=conversation_id,
             now=now,

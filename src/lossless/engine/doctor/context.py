@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from lossless.engine.calibrate import budgets
 from lossless.engine.doctor.ward import Fault, Step, Ward
 from lossless.engine.sessions import begun_after
 from lossless.store.base import MESSAGE, SPAN, USER_MESSAGE, ConversationRow
 
 CAUSE = "doctor"
-_WINDOW = 128_000
 
 
 def nowhere(ward: Ward) -> Iterator[Fault]:
@@ -143,9 +143,9 @@ def beneath(ward: Ward) -> Iterator[Fault]:
 
 
 def length(ward: Ward) -> Iterator[Fault]:
-    windows = ward.store.windows(ward.ids)
+    found = budgets(ward.store, ward.rows, None)
     for row in ward.rows:
-        window = windows.get(row.id, _WINDOW)
+        window = found[row.id].tokens
         if row.active and row.context_tokens > window:
             told = f"The context is longer than a window of {window:,} tokens: lcm compact {shlex.quote(row.key)}"
             yield Fault(
