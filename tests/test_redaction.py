@@ -156,6 +156,28 @@ def test_a_transcript_is_read_without_its_secrets(database: str, tmp_path: Path)
     assert_no_secret(tmp_path, database)
 
 
+def test_ids_of_entries_in_a_transcript_are_stored_without_their_secrets(database: str, tmp_path: Path) -> None:
+    first, second, other = (f"{name}-{GITHUB}" for name in "abc")
+    lines = [pi(first, None, "root"), pi(second, first, "left", "assistant")]
+    path = put(tmp_path / "outside" / "session.jsonl", pi_session(), *lines)
+    with opened(database, tmp_path) as lcm:
+        chat = lcm.conversation("k")
+        assert chat.bootstrap(path).imported == 2
+        lines.append(pi("d", second, "goes on"))
+        put(path, pi_session(), *lines)
+        assert chat.bootstrap(path).imported == 1
+        assert [each.text for each in chat.context().messages] == ["root", "left", "goes on"]
+        lines.append(pi(other, first, "right", "assistant"))
+        put(path, pi_session(), *lines)
+        assert chat.bootstrap(path).imported == 1
+        assert [each.text for each in chat.context().messages] == ["root", "right"]
+        again = lcm.conversation("again")
+        again.bootstrap(path)
+        assert [each.text for each in again.context().messages] == ["root", "right"]
+    path.unlink()
+    assert_no_secret(tmp_path, database)
+
+
 def test_an_archive_comes_in_without_its_secrets_and_whole(tmp_path: Path) -> None:
     with Lossless.open(
         tmp_path / "open" / "lcm.db",

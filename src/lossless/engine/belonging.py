@@ -84,7 +84,7 @@ def anchor(store: Store, intake: Intake, file: Transcript, members: Sequence[Con
     for batch in file.batches() if asked else ():
         events: dict[str, KnownEvent] = {}
         for row in [holder] if holder else asked:
-            if events := known(store, row.id, batch):
+            if events := known(store, intake, row.id, batch):
                 holder = row
                 break
         for entry in batch:
@@ -103,12 +103,12 @@ def anchor(store: Store, intake: Intake, file: Transcript, members: Sequence[Con
 
 
 def _is_same(entry: Entry, event: KnownEvent, intake: Intake) -> bool:
-    return entry.message is not None and digest(entry.message, intake.canonicalize) == event.digest
+    return entry.message is not None and digest(intake.cleaned(entry.message), intake.canonicalize) == event.digest
 
 
-def known(store: Store, conversation_id: int, entries: Sequence[Entry]) -> dict[str, KnownEvent]:
-    """What is stored of some entries, by their ids."""
-    names = {entry.id: rows.event_key(entry.id) for entry in entries}
+def known(store: Store, intake: Intake, conversation_id: int, entries: Sequence[Entry]) -> dict[str, KnownEvent]:
+    """What is stored of some entries, by their ids in the transcript."""
+    names = {entry.id: rows.event_key(intake.entry_id(entry.id)) for entry in entries}
     events = store.known_events(conversation_id, [name for name in names.values() if name], aliases=True)
     return {entry_id: events[name] for entry_id, name in names.items() if name in events}
 
@@ -127,7 +127,7 @@ def delivered_until(
         if entry.message is not None and entry.thread is None
     ]
     said = [(entry, each) for entry, each in said if each.at is None or each.at < (row.archived_at or each.at + 1)]
-    named = known(store, row.id, [entry for entry, _ in said]) if file.header.named else {}
+    named = known(store, intake, row.id, [entry for entry, _ in said]) if file.header.named else {}
     told = look_back(store, row, "transcript", [each for _, each in said], []).rows
     ends = [
         entry.end
@@ -171,7 +171,7 @@ def place(store: Store, intake: Intake, file: Transcript, row: ConversationRow, 
         stored=[Told(each.role, each.digest, each.created_at if each.at is None else each.at) for each in stored],
         tracked="same file" if mark else _tracked(read),
         renewed=row.renewed_at is not None and row.renewed_at >= read_at,
-        elsewhere=_is_elsewhere(store, intake.key, file.header, first),
+        elsewhere=_is_elsewhere(store, intake, file.header, first),
         last_at=_time(newest[0]) if newest and newest[0] else None,
         sure=file.header.named and all(entry.own_time for entry in [*first, *last]),
     )
@@ -184,17 +184,18 @@ def _tracked(read: Sequence[Path]) -> Literal["none", "other file", "missing fil
     return "other file" if any(path.exists() for path in read) else "missing file"
 
 
-def _is_elsewhere(store: Store, key: str, header: Header, first: Sequence[Entry]) -> bool:
+def _is_elsewhere(store: Store, intake: Intake, header: Header, first: Sequence[Entry]) -> bool:
     """Whether the entries belong to an active conversation under a key that has nothing to do with this one."""
     if not header.named or header.parent_session is not None:
         return False
+    key = intake.key
     channel = key.rpartition(":")[0]
     return any(
         row.active
         and row.transcribed
         and row.key != key
         and (not channel or row.key.rpartition(":")[0] != channel)  # threads of one channel may share their beginning
-        and known(store, row.id, first[:16])
+        and known(store, intake, row.id, first[:16])
         and not _is_fork_of(store, row, header.session)
         for row in store.conversations()
     )

@@ -410,7 +410,7 @@ def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: boo
         outside=lambda messages: {
             at: reasons[name] for at, message in enumerate(messages) if (name := message.event_id or "") in reasons
         },
-        timeless=frozenset(entry.id for entry in said if not entry.own_time),
+        timeless=frozenset(job.intake.entry_id(entry.id) for entry in said if not entry.own_time),
     )
     marked: list[int] = []
 
@@ -475,11 +475,11 @@ def _reasons(job: _Job, said: Sequence[Entry]) -> dict[str, str]:
     found = {}
     for entry in said:
         if entry.is_idle:
-            found[entry.id] = IDLE
+            found[job.intake.entry_id(entry.id)] = IDLE
         elif entry.number <= job.mark.bounded:
-            found[entry.id] = "fork"
+            found[job.intake.entry_id(entry.id)] = "fork"
         elif job.branch is not None and entry.id not in job.branch:
-            found[entry.id] = "branch"
+            found[job.intake.entry_id(entry.id)] = "branch"
     return found
 
 
@@ -493,19 +493,20 @@ def _step(job: _Job, entry: Entry) -> None:
     if job.branch is not None and entry.id not in job.branch:
         return
     parts = entry.message.parts if entry.message else ()
-    if entry.message is None and entry.parent in job.tips:
+    name, parent = job.intake.entry_id(entry.id), entry.parent and job.intake.entry_id(entry.parent)
+    if entry.message is None and parent in job.tips:
         # What hangs there is said of the entry, not after it: the branch may go on from either.
-        job.tips = (*job.tips, entry.id)[-_MOST_TIPS:]
-        if entry.parent in job.callers:
-            job.callers = (*job.callers, entry.id)[-_MOST_TIPS:]
-    elif any(isinstance(part, ToolResult) for part in parts) and entry.parent in job.callers:
-        job.tips = (*job.tips, entry.id)[-_MOST_TIPS:]
+        job.tips = (*job.tips, name)[-_MOST_TIPS:]
+        if parent in job.callers:
+            job.callers = (*job.callers, name)[-_MOST_TIPS:]
+    elif any(isinstance(part, ToolResult) for part in parts) and parent in job.callers:
+        job.tips = (*job.tips, name)[-_MOST_TIPS:]
     else:
-        if job.branch is None and job.tips and entry.parent not in job.tips:
+        if job.branch is None and job.tips and parent not in job.tips:
             job.branched = True
-        job.tips = (entry.id,)
+        job.tips = (name,)
     if any(isinstance(part, ToolCall) for part in parts):
-        job.callers = (entry.id,)
+        job.callers = (name,)
 
 
 def _follow(job: _Job) -> None:
@@ -515,7 +516,7 @@ def _follow(job: _Job) -> None:
         return
     on, off = list[int](), list[int]()
     for batch in job.file.batches():
-        for entry_id, event in belonging.known(store, target.id, batch).items():
+        for entry_id, event in belonging.known(store, job.intake, target.id, batch).items():
             (on if branch is None or entry_id in branch else off).append(event.seq)
     with store.transaction():
         store.hold(target.id)
@@ -549,7 +550,7 @@ def _store_threads(job: _Job, batch: Sequence[Entry]) -> None:
             with job.store.transaction():
                 job.target = _held(job)
         parent = job.target.id
-        key = sidechain(job.intake.key, thread)
+        key = sidechain(job.intake.key, job.intake.entry_id(thread))
         if job.intake.closed is not None and job.intake.closed(key):
             continue
         intake = structs.replace(job.intake, key=key, session=None)

@@ -78,6 +78,10 @@ class Intake(Struct, frozen=True):
         named = {name: getattr(header, name) for name in ("session", "key", "parent_session", "parent_key")}
         return structs.replace(header, **{name: self.redact.identifier(it) for name, it in named.items() if it})
 
+    def entry_id(self, name: str) -> str:
+        """Return the id of a transcript's entry as it is stored, which is the event id of its message."""
+        return name if self.redact is None else self.redact.identifier(name)
+
     def cleaned(self, message: Message) -> Message:
         """The message as it is stored, and as it counts for identity."""
         return self.redact(message)[0] if self.redact else message

@@ -35,9 +35,9 @@ class Caps(NamedTuple):
 
 
 _SMALLEST = Caps(18_000_000, 20)
-"""Where the provider is not known: what the strictest of them take (20 MB and 20 pictures, of AWS Bedrock)."""
+"""Where the provider is not known: below what the strictest ones take (20 MB of Gemini, 20 pictures of Amazon Bedrock)."""
 _CAPS = {"anthropic": Caps(30_000_000, 100), "openai": Caps(45_000_000, 500)}
-"""Their documented limits (32 MB and 100 pictures, 50 MB and 500) less what a host adds: its system prompt, its tools."""
+"""Below their limits (32 MB; 50 MB and 500 pictures), so that the host's system prompt and tools fit, too."""
 _FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai"}
 _PART_BYTES, _MESSAGE_BYTES = 80, 40
 
