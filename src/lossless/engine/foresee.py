@@ -91,4 +91,6 @@ def _known(store: Store, intake: Intake, said: Sequence[Entry], thread: str | No
     """The ids of those that are stored."""
     key = intake.key if thread is None else sidechain(intake.key, intake.entry_id(thread))
     mine = [each for each in said if each.thread == thread]
-    return {name for row in store.members(key) if row.next_seq > 1 for name in belonging.known(store, intake, row.id, mine)}
+    return {
+        name for row in store.members(key) if row.next_seq > 1 for name in belonging.known(store, intake, row.id, mine)
+    }
