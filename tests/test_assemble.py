@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -102,6 +103,27 @@ def test_the_view_is_bounded_whatever_is_stored(database: str) -> None:
         assert shown.left_out[0].id == "older"
         assert sum(left.tokens for left in shown.left_out) + shown.tokens == chat.status().context_tokens
         assert shown.items[-1] == chat.messages(after=1399)[0]
+
+
+def test_a_turn_costs_the_same_beside_many_other_conversations(tmp_path: Path) -> None:
+    path = str(tmp_path / "lcm.db")
+    with open_small(path, short) as lcm:
+        lcm.conversation("k").ingest(turns(40))
+    with open_small(path, short) as lcm:
+        everything: Any = lcm._store
+        asked: list[str] = []
+
+        def look(sql: str, **parameters: Any) -> Any:
+            if ":conversation" in sql:  # those about one of them
+                asked.extend(row[3] for row in read("EXPLAIN QUERY PLAN " + sql, **parameters))
+            return read(sql, **parameters)
+
+        read, everything.all = everything.all, look
+        chat = lcm.conversation("k")
+        assert chat.compact(WINDOW, force=True).summaries
+        assert chat.assemble(WINDOW).items
+        assert "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)" in asked
+        assert not [step for step in asked if step.endswith("(owner=?)")]
 
 
 def test_summaries_name_their_sources_and_their_times(database: str) -> None:

@@ -615,8 +615,8 @@ class Conversation:
         room = most - reserve
         try:
             factor = self._factor(model)
-            room = max(1, int(room / factor))
-            limits = self._limits(window, model)
+            if factor != 1:
+                room, limits = max(1, int(room / factor)), self._limits(window, model)
             live = self._heard(live)
             row = None if self._hidden else self._row()
             if row is None:

@@ -78,6 +78,8 @@ class _View(Struct):
     """What may neither leave nor be shortened."""
     quoted: dict[int, Message] = field(default_factory=dict)
     """Messages whose results are shown as text, as they were."""
+    in_order: bool = False
+    """Whether what is kept can be sent as it is."""
 
     @property
     def kept(self) -> list[Entry]:
@@ -134,26 +136,28 @@ def assemble(
     user = next(users, None)
     turn = max(0, len(body) - 1) if user is None else user
     view = _View(_without_old_thinking(body, turn), min(fresh, len(body)), user, older, [])
-    view.tokens = sum(entry.tokens for entry in view.entries)
+    view.tokens = sum([entry.tokens for entry in view.entries])
     taken = sum(entry.tokens for entry in head)
     room = budget - taken
     messages, tokens = _fitted(view, room)
-    if orphans := _orphans(view, messages):
+    if not view.in_order and (orphans := _orphans(view, messages)):
         view.quoted = {at: view.entries[at].plain or view.entries[at].message for at in orphans}
         for at, message in orphans.items():
             view.swap(at, message)
         messages, tokens = _fitted(view, room)
-    if _is_heavy(view, caps):
+    heavy = _is_heavy(view, caps)
+    if heavy:
         _unload(view, caps)
         messages, tokens = _fitted(view, room)
+        heavy = _is_heavy(view, caps)
     kept = view.kept
     stays = [entry for entry in head if entry.item is not None]
     context = Context(
         tuple(entry.item for entry in (*stays, *kept) if entry.item is not None),
         tokens + taken,
         (*(entry.message for entry in head), *messages),
-        (*view.left, *_unsaid(kept, messages)),
-        tokens > room or _is_heavy(view, caps),
+        (*view.left, *(() if view.in_order else _unsaid(kept, messages))),
+        tokens > room or heavy,
     )
     return Assembly(context, [*stays, *kept], view.first_fresh + len(stays))
 
@@ -187,8 +191,10 @@ def _fitted(view: _View, room: int) -> tuple[tuple[Message, ...], int]:
         if view.tokens > goal:
             _shrink(view, goal)
         kept = view.kept
-        messages = paired([entry.message for entry in kept], fresh=view.first_fresh)
-        tokens = _cost(kept, messages)
+        said = tuple([entry.message for entry in kept])
+        messages = paired(said, fresh=view.first_fresh)
+        view.in_order = messages == said  # as most are: then what they cost is known
+        tokens = view.tokens if view.in_order else _cost(kept, messages)
         # A stand-in for a missing result costs a few tokens more than was planned for.
         goal, before = min(goal, view.tokens) - (tokens - room), (view.tokens, len(view.gone))
         if tokens <= room:
@@ -237,10 +243,10 @@ def _shrink(view: _View, room: int) -> None:
 def _is_heavy(view: _View, caps: Caps) -> bool:
     """Whether a request would have more bytes or more pictures than its provider takes."""
     kept = view.kept
-    if sum(entry.pictures for entry in kept) > caps.pictures:
+    if sum([entry.pictures for entry in kept]) > caps.pictures:
         return True
     # What it can take at most is known at once, and nearly always enough.
-    return sum(entry.bulk for entry in kept) > caps.bytes < sum(wire_bytes(entry.message) for entry in kept)
+    return sum([entry.bulk for entry in kept]) > caps.bytes < sum(wire_bytes(entry.message) for entry in kept)
 
 
 def _unload(view: _View, caps: Caps) -> None:

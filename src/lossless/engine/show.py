@@ -104,12 +104,12 @@ def _with_prompt(
     the last one counts. Otherwise, and where it would leave for lack of room, it comes first.
     """
     older = found.older - _unread(prompt, found)
-    at = next((at for at, entry in enumerate(body) if prompt and _same(entry, prompt)), None)
-    older_ones = body[:at] if at is not None else ()
-    in_place = at is not None and (at >= max(1, found.fresh) or any(_instructs(entry) for entry in older_ones))
-    if prompt is None or in_place:
+    if prompt is None:
+        return assemble(head, body, fresh=found.fresh, budget=how.room, older=older, caps=how.caps)
+    at = next((at for at, entry in enumerate(body) if _same(entry, prompt)), None)
+    if at is not None and (at >= max(1, found.fresh) or any(_instructs(entry) for entry in body[:at])):
         made = assemble(head, body, fresh=found.fresh, budget=how.room, older=older, caps=how.caps)
-        if prompt is None or any(_same(entry, prompt) for entry in made.kept):
+        if any(_same(entry, prompt) for entry in made.kept):
             return made
     rest = [entry for entry in body if not _same(entry, prompt)]
     fresh = found.fresh - (at is not None and at < found.fresh)

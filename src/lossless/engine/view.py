@@ -164,9 +164,13 @@ def stored_entry(conversation_id: int, row: MessageRow) -> Entry:
     stored = StoredMessage(
         conversation_id * SPAN + row.seq, row.seq, row.tokens, row.digest, moment(row.created_at), message, row.outside
     )
-    parts = row.parts or ""
-    bulk = 6 * len(row.text) + 4 * (len(parts) + len(row.meta or "")) + _FRAME
-    return Entry(stored, message, row.tokens, None, row.created_at, bulk, parts.count('"type":"file"'))
+    bulk, pictures, parts, meta = 6 * len(row.text) + _FRAME, 0, row.parts, row.meta
+    if parts is not None:
+        bulk += 4 * len(parts)
+        pictures = parts.count('"type":"file"')
+    if meta is not None:
+        bulk += 4 * len(meta)
+    return Entry(stored, message, row.tokens, None, row.created_at, bulk, pictures)
 
 
 def summary_entry(row: SummaryRow, sources: Sequence[str], zone: tzinfo) -> Entry:

@@ -277,6 +277,12 @@ def of_model(messages: Sequence[Message], model: str | None) -> list[Message]:
 
 def without_thinking(message: Message) -> Message:
     """Return the message without what the model thought, and without what ties its words to those thoughts."""
+    if "openai_chat" not in message.extra:
+        for part in message.parts:
+            if isinstance(part, _MAY_THINK):
+                break
+        else:
+            return message  # most are: this is asked of every message in every turn
     kept = tuple(part for part in message.parts if not _is_thought(part))
     notes = _noted(message.extra, "openai_chat")
     if len(kept) == len(message.parts) and "reasoning_details" not in notes:
@@ -285,6 +291,9 @@ def without_thinking(message: Message) -> Message:
     if "reasoning_details" in notes:
         extra = extra | {"openai_chat": {key: note for key, note in notes.items() if key != "reasoning_details"}}
     return replace(message, parts=kept if len(kept) == len(message.parts) else unlinked(kept), extra=extra)
+
+
+_MAY_THINK = (Reasoning, Opaque)
 
 
 def _is_thought(part: Part) -> bool:

@@ -45,7 +45,8 @@ ACTIVE = f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner 
 FILE_COLUMNS = "id, sha256, name, mime, bytes, lines, summary, created_at"
 UNSETTLED = "(s.stale = 1 OR s.level = 'extractive' OR s.level = 'cut')"
 # Ownership is asked of the database in every statement, not remembered by its callers.
-OWNED = "EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)"
+# Not EXISTS: SQLite would make a join of it, and go through all conversations of the owner for every query.
+OWNED = "(SELECT c.owner FROM conversation c WHERE c.id = :conversation) = :owner"
 NO_LIMIT = 9_223_372_036_854_775_807
 
 LAST = "last {}"

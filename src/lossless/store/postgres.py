@@ -25,7 +25,7 @@ from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
 from lossless.store import fulltext, kept, migrate, pgtools
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
-from lossless.store.core import LAST
+from lossless.store.core import LAST, OWNED
 from lossless.store.sql import Row, SQLStore, opened_before_fork
 from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
 
@@ -301,9 +301,8 @@ class PostgresStore(SQLStore):
 
     def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
-            "SELECT m.event_id, m.id, m.role, m.parts, m.digest, m.outside FROM message m WHERE m.conversation_id = :conversation"
-            " AND m.event_id = ANY(CAST(:ids AS text[]))"
-            " AND EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)",
+            "SELECT m.event_id, m.id, m.role, m.parts, m.digest, m.outside FROM message m WHERE m.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND m.event_id = ANY(CAST(:ids AS text[])) AND {OWNED}",
             ids=list(event_ids),
             conversation=conversation_id,
             owner=self.owner,

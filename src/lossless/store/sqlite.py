@@ -40,7 +40,7 @@ from lossless.search.sought import OVERLAP, Sought
 from lossless.search.words import segment
 from lossless.store import fulltext, header, jsontext, kept, migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
-from lossless.store.core import LAST
+from lossless.store.core import LAST, OWNED
 from lossless.store.fts5 import FTS5Index, either
 from lossless.store.header import APPLICATION_ID
 from lossless.store.sql import Row, SQLStore, opened_before_fork
@@ -559,10 +559,9 @@ class SQLiteStore(SQLStore):
 
     def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
-            "SELECT m.event_id, e.seq, m.role, m.parts, m.digest, m.outside FROM json_each(:hashes) AS h"
+            "SELECT m.event_id, e.seq, m.role, m.parts, m.digest, m.outside FROM json_each(:hashes) AS h"  # noqa: S608 - constants
             " CROSS JOIN event e ON e.conversation_id = :conversation AND e.hash = h.value"
-            " CROSS JOIN message m ON m.id = :base + e.seq"
-            " WHERE EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)",
+            f" CROSS JOIN message m ON m.id = :base + e.seq WHERE {OWNED}",
             hashes=self.listing([_hash(name) for name in event_ids]),
             conversation=conversation_id,
             base=conversation_id * SPAN,

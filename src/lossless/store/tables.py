@@ -14,7 +14,7 @@ from typing import Any
 
 from lossless.store import jsontext
 from lossless.store.base import SPAN, Rows, Shape
-from lossless.store.core import Core, Row
+from lossless.store.core import OWNED, Core, Row
 
 TABLES = (
     "conversation",
@@ -119,8 +119,7 @@ class Tables(Core):
         chosen = ", ".join(f"t.{name}" for name in columns)
         belongs = _BELONGS.get(table, "t.conversation_id = :conversation")
         return self.stream(
-            f"SELECT {chosen} FROM {table} t WHERE {belongs} AND EXISTS (SELECT 1 FROM conversation c"  # noqa: S608 - our names
-            f" WHERE c.id = :conversation AND c.owner = :owner) ORDER BY {self._order(shape, order or shape.key)}",
+            f"SELECT {chosen} FROM {table} t WHERE {belongs} AND {OWNED} ORDER BY {self._order(shape, order or shape.key)}",  # noqa: S608 - our names
             conversation=conversation_id,
             first=conversation_id * SPAN,
             last=(conversation_id + 1) * SPAN,
