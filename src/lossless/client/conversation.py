@@ -609,7 +609,8 @@ class Conversation:
         """
         window, lcm = self._lcm._window(window), self._lcm
         _refuse_sizes(window)
-        most = plan.limits(lcm.settings, window, key=self.key, model=model).budget
+        limits = plan.limits(lcm.settings, window, key=self.key, model=model)
+        most = limits.budget
         if most - reserve < 1:
             raise InvalidInput(f"reserve={reserve} leaves nothing of {most}.", hint="Reserve less.")
         room = most - reserve
