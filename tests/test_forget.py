@@ -703,6 +703,20 @@ def test_nothing_looks_damaged_while_words_are_forgotten(
         assert other.doctor().at_least("error") == ()
 
 
+def test_no_summary_lists_a_file_that_was_forgotten(database: str, tmp_path: Path) -> None:
+    with opened(database, tmp_path) as lcm:
+        chat = grown(lcm)
+        (file,) = chat.files()
+        last, store = [each for each in chat.summaries() if each.depth == 0][-1], lcm._store
+        assert isinstance(store, SQLStore)
+        with store.transaction():  # as one that was made from a text that named it
+            store.run("UPDATE summary SET file_ids = :ids WHERE public_id = :id", ids=f'["{file.id}"]', id=last.id)
+        done = chat.forget(named(chat, "large").id, apply=True)
+        assert done.files == (file.id,)
+        assert (done.left, done.elsewhere) == (0, ())
+        assert store.all("SELECT file_ids FROM summary WHERE public_id = :id", id=last.id) == [("[]",)]
+
+
 def test_a_file_that_is_forgotten_while_the_doctor_looks_is_not_called_missing(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

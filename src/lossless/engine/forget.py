@@ -464,7 +464,8 @@ def _erase(means: Means, going: _Going) -> None:
             _bury(means, conversation_id, going.seqs[first : first + _AT_ONCE])
     with store.erasing():
         store.hold(conversation_id)
-        # Once more: somebody may have written to the history of operations meanwhile.
+        # Once more: a new summary may list the files, and a new operation may hold the words.
+        store.remove_files(conversation_id, list(going.files))
         store.clear(conversation_id, [], title=False)
 
 

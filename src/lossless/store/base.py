@@ -770,7 +770,7 @@ class Store(Protocol):
         in the ledgers of grants, a title."""
 
     def remove_files(self, conversation_id: int, ids: Sequence[str]) -> None:
-        """In a transaction: rows of files; the bytes are the files directory's."""
+        """In a transaction: remove rows of files, and their ids from summaries; the bytes are the files directory's."""
 
     def scrub(self) -> Unscrubbed:
         """Outside a transaction: what was deleted leaves the search index, free pages and logs too, as far as they are ours.

@@ -20,7 +20,7 @@ _WORDS = (
     ("message t JOIN conversation c ON c.id = t.conversation_id", "'msg#' || t.id", ("text", "parts", "meta", "event_id")),
     ("copy t JOIN message m ON m.id = t.message_id JOIN conversation c ON c.id = m.conversation_id",
      "'a copy of msg#' || m.id", ("text", "parts", "meta")),
-    ("summary t JOIN conversation c ON c.id = t.conversation_id", "t.public_id", ("text",)),
+    ("summary t JOIN conversation c ON c.id = t.conversation_id", "t.public_id", ("text", "file_ids")),
     ("revision t JOIN summary s ON s.id = t.summary_id JOIN conversation c ON c.id = s.conversation_id",
      "'an earlier text of ' || s.public_id", ("text",)),
     ("pin t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("text",)),
@@ -210,6 +210,14 @@ class Erased(Core):
             conversation=conversation_id,
             ids=self.listing(ids),
         )
+        listed = self.all(
+            "SELECT id, file_ids FROM summary WHERE conversation_id = :id AND file_ids <> '[]'", id=conversation_id
+        )
+        for summary_id, before in listed:
+            names = jsontext.stored(before)
+            if not set(names).isdisjoint(ids):
+                kept = jsontext.dumps([name for name in names if name not in ids])
+                self.run("UPDATE summary SET file_ids = :kept WHERE id = :id", kept=kept, id=summary_id)
 
     def _clear_ledger(self, conversation_id: int) -> None:
         """What was asked for under grants that reach the conversation, where it is more than an id."""

@@ -527,18 +527,29 @@ class PostgresStore(SQLStore):
 
     def scrub(self) -> Unscrubbed:
         with self._translated(), self._borrowed() as connection:
-            began = connection.execute("SELECT clock_timestamp()").fetchall()[0][0]
             # A dead row keeps its words until the table is written anew; so do the samples a planner goes by.
-            tables = [f"{self.schema}.{table}" for table in _WORDY]
-            done = list[bool]()
-            for table, how in (*((table, "FULL, ANALYZE") for table in tables), ("pg_catalog.pg_statistic", "FULL")):
-                done.append(self._rewritten(connection, table, how, _PAUSES if all(done) else _PAUSES[:1]))
+            unseen, done = self._is_unseen(connection), list[bool]()
+            for table in _WORDY:
+                pauses = _PAUSES if all(done) else _PAUSES[:1]
+                done.append(self._rewritten(connection, f"{self.schema}.{table}", "FULL, ANALYZE", pauses))
+            # Once more: who looked meanwhile sees no deleted row, but still the samples of before.
+            unseen = self._is_unseen(connection) and unseen
+            done.append(self._rewritten(connection, "pg_catalog.pg_statistic", "FULL", _PAUSES if all(done) else ()))
+        return "read" if not unseen else "" if all(done) else "held"
+
+    def _is_unseen(self, connection: Connection) -> bool:
+        """Wait a little until no other session sees the database as it was before now: its rows could not be removed."""
+        began = connection.execute("SELECT clock_timestamp()").fetchall()[0][0]
+        for pause in (*_PAUSES, None):
             older = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 " AND backend_xmin IS NOT NULL AND xact_start < %s",
                 (began,),
             ).fetchall()
-        return "read" if older[0][0] else "" if all(done) else "held"
+            if not older[0][0] or pause is None:
+                break
+            time.sleep(pause)
+        return not older[0][0]
 
     def give_back(self) -> bool:
         return True  # the server's own to do (autovacuum)
