@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from msgspec import structs
 
-from lossless import Lossless, SummaryRequest
+from lossless import Lossless, Message, SummaryRequest
 from lossless.engine.worker import later, settlement
 from lossless.errors import InvalidInput, StoreUnavailable, SummarizerUnavailable
 from lossless.events import Event
@@ -316,6 +316,31 @@ def test_a_model_that_asks_for_a_pause_gets_it(database: str, clock: Clock) -> N
         assert chat.summaries() == []  # not written without a model for the sake of seven seconds
         clock.now += 6
         assert not lcm.worker().step()
+
+
+def test_summaries_for_a_small_window_are_rewritten_as_short_as_they_were_made(database: str, clock: Clock) -> None:
+    asked: list[tuple[bool, int]] = []
+
+    def listening(request: SummaryRequest) -> str:
+        asked.append((request.depth > 0, request.target_tokens))
+        return short(request)
+
+    lengths = {"leaf_chunk_tokens": 2_000, "leaf_target_tokens": 1_200, "condensed_target_tokens": 2_000}
+    with open_at(database, clock, **lengths) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest(turns(300))
+        chat.compact(4_000, force=True)
+        chat.assemble(4_000)
+        chat.ingest([Message.user("go on")])
+        assert {summary.depth > 0 for summary in chat.summaries()} == {False, True}
+    clock.now += 3
+    with open_at(database, clock, listening, max_sweep_iterations=1000, **lengths) as lcm:
+        while lcm.worker().step():
+            clock.now += 1
+        made = len(asked)
+        lcm.conversation("k").rewrite(all=True, apply=True)
+    assert len(asked) > made > 0
+    assert {True: 512, False: 250} == {depth: max(each for of, each in asked if of is depth) for depth, _ in asked}
 
 
 def test_summaries_no_model_wrote_are_made_anew_and_only_what_was_made_from_them(database: str, clock: Clock) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from lossless import summarizers
 from lossless.config import Settings
 from lossless.engine.backfill import unhurried
+from lossless.engine.compact import fitted
 from lossless.engine.flow import advance
 from lossless.engine.guards import Guards
 from lossless.engine.prompts import Templates
@@ -106,7 +107,7 @@ def remaking(
     operation: str | None = None,
 ) -> Remaking | Applied:
     """Summaries to be made anew, ready to be driven; what came of it, where nothing is to be asked."""
-    settings, templates = _settings(lcm, how), _templates(lcm, how)
+    settings, templates = fitted(lcm._store, row, _settings(lcm, how))[1], _templates(lcm, how)
     summarizer = _summarizer(lcm, settings, how)
     steps = select.steps(lcm._store, row, selection, settings, templates)
     plan = Plan(kind, row.key, steps, summarizer.name, cost(summarizer.name, steps))

@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 
 from lossless.config import Settings
 from lossless.engine import plan, targets
+from lossless.engine.calibrate import budgets
 from lossless.engine.draft import Draft, Told, as_row, drafted, of_messages, of_summaries, without_model
 from lossless.engine.flow import Questioning, never
 from lossless.engine.plan import Limits, Run
@@ -136,6 +137,13 @@ class Work(Struct):
         """Whether to wait for a model that asks for a pause: while everything still fits, nothing is hidden by it."""
         pause = isinstance(error, SummarizerUnavailable) and error.retry_after
         return bool(pause and self.patient and self.tokens + self.overhead <= self.limits.budget)
+
+
+def fitted(store: Store, conversation: ConversationRow, settings: Settings) -> tuple[Limits, Settings]:
+    """Return the limits of the window that a host named last, and the settings with summaries that fit it."""
+    budget = budgets(store, [conversation], settings.max_assembly_token_budget)[conversation.id].tokens
+    limits = plan.limits(settings, budget, key=conversation.key)
+    return limits, plan.scaled(plan.workable(settings, limits), limits)
 
 
 def report_length(

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lossless.config import Settings
-from lossless.engine import plan
-from lossless.engine.compact import Flow, Work, report_length, retry_at, why
+from lossless.engine.compact import Flow, Work, fitted, report_length, retry_at, why
 from lossless.engine.draft import PROVISIONAL, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.prompts import Templates
 from lossless.errors import SummarizerError
@@ -32,7 +31,7 @@ def remake(
     on_event: Hook = ignore,
 ) -> Flow:
     """Make the unsettled summaries of a conversation anew, as far as one sweep goes."""
-    limits = plan.limits(settings, max(1, conversation.context_tokens))
+    limits, settings = fitted(store, conversation, settings)
     deadline = now() + settings.sweep_deadline_ms / 1000
     work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere)
     before = conversation.context_tokens
