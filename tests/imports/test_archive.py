@@ -30,6 +30,7 @@ from lossless.store.rows import moment
 from lossless.store.sql import SQLStore
 from tests import strategies
 from tests.house import lived_in, opened
+from tests.test_compaction import WINDOW, open_small, short, turns
 
 NOW = 1_800_000_000_000_000
 KEPT = (
@@ -177,6 +178,28 @@ def test_beside_a_conversation_of_the_same_key_it_is_archived(
         causes = [(row.active, row.archive_cause) for row in lcm._store.family(chat.key) if row.key == chat.key]
         assert causes == [(True, None), (False, "import"), (False, "manual-reset")]
         assert len(chat.grep("after the reset")) == 1
+
+
+def test_a_row_of_an_earlier_version_is_searchable_as_today_after_an_import(database: str, tmp_path: Path) -> None:
+    cited = {"anthropic": {"citations": [{"cited_text": "the ferry to Zanzibar"}]}}
+    with open_small(database, short) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message("assistant", (Text("See there.", cited),)), *turns(60)])
+        store = lcm._store
+        assert isinstance(store, SQLStore)
+        with store.transaction():  # earlier versions stored the words of the text alone
+            store.run("UPDATE message SET text = 'See there.' WHERE id = 1000000001")
+        store.rebuild_search()
+        chat.compact(WINDOW, force=True)
+        assert [len(chat.grep("Zanzibar", mode=mode, scope="messages")) for mode in ("full_text", "regex")] == [0, 0]
+        lcm.export(tmp_path / "k.lcm")
+        before = chat.messages()
+    with open_small(str(tmp_path / "new.db"), short) as lcm:
+        lcm.import_(tmp_path / "k.lcm", apply=True)
+        chat = lcm.conversation("k")
+        assert [len(chat.grep("Zanzibar", mode=mode, scope="messages")) for mode in ("full_text", "regex")] == [1, 1]
+        assert [each.message for each in chat.messages()] == [each.message for each in before]
+        assert not {each.check for each in lcm.doctor().findings} & {"S16", "M04", "X01"}
 
 
 def test_two_owners_may_take_in_the_same_archive(packed: tuple[str, Path], database: str, tmp_path: Path) -> None:
