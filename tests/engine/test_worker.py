@@ -340,7 +340,7 @@ def test_summaries_for_a_small_window_are_rewritten_as_short_as_they_were_made(d
         made = len(asked)
         lcm.conversation("k").rewrite(all=True, apply=True)
     assert len(asked) > made > 0
-    assert {True: 512, False: 250} == {depth: max(each for of, each in asked if of is depth) for depth, _ in asked}
+    assert {depth: max(each for of, each in asked if of is depth) for depth, _ in asked} == {True: 512, False: 250}
 
 
 def test_summaries_no_model_wrote_are_made_anew_and_only_what_was_made_from_them(database: str, clock: Clock) -> None:
