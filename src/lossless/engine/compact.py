@@ -25,7 +25,7 @@ from lossless.engine.view import tail_start
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.events import Event, Hook, ignore
 from lossless.model import Compaction, SummaryRequest
-from lossless.store.base import ConversationRow, ItemRow, NewSummary, Store, SummaryRow, TextAt
+from lossless.store.base import ConversationRow, ItemRow, Links, NewSummary, Store, SummaryRow, TextAt
 from lossless.store.rows import moment
 from lossless.summarizers.base import Reply
 
@@ -76,6 +76,9 @@ class Work(Struct):
     """Ordinals of messages before the tail that no summary may take."""
     known: dict[int, SummaryRow] = field(default_factory=dict)
     """Summaries among the items, as they were read or made."""
+    linked: range = range(0)
+    """The ordinals whose tool calls and results were read last."""
+    links: dict[int, Links] = field(default_factory=dict)
 
     def look(self) -> None:
         """Read the items anew."""
@@ -322,10 +325,14 @@ def closed(work: Work, run: Run) -> Run:
     if run.depth or not behind:
         return run
     identity, first, cut, last = work.conversation.id, run.items[0].ordinal, behind[0].ordinal, behind[-1].ordinal
-    links = work.store.links(identity, cut, last)
-    if not plan.answers_earlier(behind, links):
+    known, linked = work.links, work.linked
+    work.links, work.linked = work.store.links(identity, cut, last), range(cut, last + 1)
+    if not plan.answers_earlier(behind, work.links):
         return run
-    return plan.closed_run(run, behind, links | work.store.links(identity, first, cut - 1), work.limits.run_tokens)
+    # What followed one run is mostly the next one: then it was read with it.
+    known = known if first in linked and cut - 1 in linked else work.store.links(identity, first, cut - 1)
+    work.links, work.linked = known | work.links, range(first, last + 1)
+    return plan.closed_run(run, behind, work.links, work.limits.run_tokens)
 
 
 def absorb(work: Work, least: int) -> bool:

@@ -238,7 +238,7 @@ def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> s
 def _safe(text: str) -> str:
     """The text without encoded bytes, and without lines that pass for a header of ours."""
     # Each is looked for by a cheaper sign of it first: most texts hold none of them.
-    if ("/" in text or ";" in text) and "data:" in text.lower():
+    if ("a:" in text or "A:" in text) and ("/" in text or ";" in text) and "data:" in text.lower():
         text = _DATA_URL.sub(ENCODED, text)
     if _may_be_encoded(text):
         text = _BASE64.sub(ENCODED, text)

@@ -505,8 +505,11 @@ class SQLiteStore(SQLStore):
                 _keep_for_ever(each)
 
     def all(self, sql: str, **parameters: Any) -> list[Row]:
-        with self._translated(), self._reading() as connection:
-            return connection.execute(sql, parameters).fetchall()
+        try:  # as `_translated` does, which every single query would wait for
+            with self._reading() as connection:
+                return connection.execute(sql, parameters).fetchall()
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._fault(error) from error
 
     def stream(self, sql: str, **parameters: Any) -> Rows:
         with self._translated(), self._reading() as connection:
@@ -936,12 +939,15 @@ class SQLiteStore(SQLStore):
         """Faults of the driver as ours. What others do inside may decode bytes of theirs, which is not our `own` fault."""
         try:
             yield
-        except apsw.Error as error:
-            raise translate(error, self.location) from error
-        except UnicodeDecodeError as error:
-            if not own:
+        except (apsw.Error, UnicodeDecodeError) as error:
+            if isinstance(error, UnicodeDecodeError) and not own:
                 raise
-            raise StoreCorrupt(f"{self.location} is damaged (a text in it is no UTF-8).", hint=_RESTORE) from error
+            raise self._fault(error) from error
+
+    def _fault(self, error: apsw.Error | UnicodeDecodeError) -> StoreError:
+        if isinstance(error, apsw.Error):
+            return translate(error, self.location)
+        return StoreCorrupt(f"{self.location} is damaged (a text in it is no UTF-8).", hint=_RESTORE)
 
 
 _COMPARED = ("fresh_words", "stored_words", "fresh", "differing")
