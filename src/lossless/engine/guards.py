@@ -162,7 +162,8 @@ class Guards:
         spend = self._read(self._spend, Spend)
         if spend.is_held(now, settings):
             raise _too_many(spend)
-        self._refuse_if_full(self._daily(), now)
+        if settings.max_calls_per_day is not None:
+            self._refuse_if_full(self._daily(), now)
 
     def count(self) -> None:
         """Count a request that is about to be sent, or raise `SummarizerBlocked` if it may not be."""
