@@ -341,7 +341,7 @@ def _lives(database: str, actions: list[tuple[str, int]]) -> None:
         assert len(life.chat.messages()) == 2 * life.said
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(actions=st.lists(ACTIONS, max_size=14))
 def test_any_sequence_of_work_keeps_the_promise(actions: list[tuple[str, int]]) -> None:
     _lives(":memory:", actions)
