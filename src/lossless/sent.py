@@ -77,10 +77,10 @@ class Sent(NamedTuple):
     kind: Kind
 
 
-def notes(extra: Extra) -> Iterator[Note]:
-    """Yield what of an `extra` is sent."""
+def notes(extra: Extra) -> Iterable[Note]:
+    """Return what of an `extra` is sent."""
     if len(extra) == 1 and isinstance(held := extra.get("openclaw"), dict) and _BOOKKEEPING.issuperset(held):
-        return iter(())  # as with every reply that pi writes
+        return ()  # as with every reply that pi writes
     return _all_notes(extra)
 
 

@@ -128,7 +128,7 @@ class Lossless(Looking, Tracing):
         self._notes: dict[str, list[tuple[int, NewManifest]]] = {}
         self._measured: dict[str, tuple[str | None, int]] = {}
         """By key: the model and the tokens of what was assembled last."""
-        self._factors: dict[str, float] = {}
+        self._factors: dict[str, tuple[float, float]] = {}  # by model or key, with the time they were read
         """By name: how many tokens a model counts for one of ours, as far as it was asked."""
         self._uncovered: dict[str, int] = {}
         """By key, for each conversation whose newest request left out what no summary covers: the tokens besides its context."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -89,6 +90,8 @@ _MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
 _MOST_NOTES = 32
 _MOST_WORDS = 200
 _MOST_ALIKE = 200
+_FRESH = 5.0
+"""For how many seconds a corrected estimate is used before it is read again, as other processes may have written it."""
 
 
 class Conversation:
@@ -369,14 +372,14 @@ class Conversation:
             # The turn is stored, and the next one brings another count.
             self._intake.on_event(Event("usage.lost", str(error), "warning", {"conversation": self.key}))
             return
-        self._lcm._factors[name] = kept.factor
+        self._lcm._factors[name] = kept.factor, time.monotonic()
 
     def _factor(self, model: str | None, *, fresh: bool = False) -> float:
-        """Return how many tokens a model counts for one of ours; read once, and again by whoever compacts."""
+        """Return how many tokens a model counts for one of ours; `fresh`, as others had it a few seconds ago at most."""
         known, name = self._lcm._factors, calibrate.name(model, self.key)
-        if fresh or name not in known:
-            known[name] = calibrate.read(self._store, name).factor
-        return known[name]
+        if name not in known or (fresh and time.monotonic() - known[name][1] > _FRESH):
+            known[name] = calibrate.read(self._store, name).factor, time.monotonic()
+        return known[name][0]
 
     def _estimated(self, counted: int, model: str | None) -> int:
         """Return what a prompt of so many tokens of a model costs by our estimate."""

@@ -25,7 +25,7 @@ from lossless.engine.view import tail_start
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.events import Event, Hook, ignore
 from lossless.model import Compaction, SummaryRequest
-from lossless.store.base import ConversationRow, ItemRow, Links, NewSummary, Store, SummaryRow, TextAt
+from lossless.store.base import ConversationRow, ItemRow, Links, NewSummary, Store, SummaryRow
 from lossless.store.rows import moment
 from lossless.summarizers.base import Reply
 
@@ -108,16 +108,15 @@ class Work(Struct):
             self.stop = "yielded"
         return not self.stop
 
-    def replace(self, run: Run, summary: NewSummary, revisions: Sequence[TextAt]) -> ItemRow:
+    def replace(self, run: Run, summary: NewSummary, told: Told) -> ItemRow:
         """Put a summary in the place of a run, and note it in the history, in one transaction."""
         with self.store.transaction():
-            item = self.store.replace(self.conversation, run.items, summary, revisions)
-            found = self.store.operation(self.operation) if self.operation else None
-            if found is None or found.status == "undone":
+            item = self.store.replace(self.conversation, run.items, summary, told.revisions, told.seal)
+            assert item.summary_id is not None  # it was just made
+            if not (self.operation and self.store.note_summary(self.operation, item.summary_id)):
                 at, window = int(self.now() * 1_000_000), {"window": self.limits.budget}
                 self.operation = self.store.record(self.conversation.id, "compact", at, window, "compaction")
-            assert item.summary_id is not None  # it was just made
-            self.store.note_summary(self.operation, item.summary_id)
+                self.store.note_summary(self.operation, item.summary_id)
         return item
 
     def done(self, before: int) -> Compaction:
@@ -387,7 +386,7 @@ def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bo
 def _put(work: Work, run: Run, row: NewSummary, told: Told) -> bool:
     """Put a summary in the place of its run. False, and the stop named, if the context changed meanwhile."""
     try:
-        item = work.replace(run, row, told.revisions)
+        item = work.replace(run, row, told)
     except ContextMoved:
         work.look()
         work.stop = "moved"

@@ -21,7 +21,7 @@ from lossless.engine.prompts import FOOTER, Templates
 from lossless.engine.source import Entry
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.model import Summary, SummaryRequest
-from lossless.store import jsontext
+from lossless.store import jsontext, seals
 from lossless.store.base import MessageRow, NewSummary, SummaryRow, TextAt
 from lossless.store.rows import moment, said_in, spoken_by
 from lossless.summarizers.base import Reply
@@ -61,6 +61,8 @@ class Told(Struct, frozen=True):
     file_ids: tuple[str, ...]
     revisions: tuple[TextAt, ...] = ()
     """Which texts of summaries the prompt holds, sources and previous context: a draft is void once one of them changed."""
+    seal: str | None = None
+    """The witness of the messages it was read from."""
 
 
 class Draft(Struct, frozen=True, dict=True):
@@ -89,6 +91,7 @@ def of_messages(
     return Told(
         *(0, text, estimate(text), tokens, *vouching, min(times), max(times), tokens, 0, files),
         revisions=_texts(previous),
+        seal=seals.of_messages([(row.role, row.text, row.parts, row.at) for row in rows]),
     )
 
 

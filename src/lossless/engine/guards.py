@@ -114,6 +114,8 @@ class Guards:
         self._free = model == "extractive"
         self._calls = self._sent = 0
         self._known = Breaker()
+        self._counted: tuple[Spend, Daily] | None = None
+        """As they were when a request was counted last; the next one is checked once more when it is counted."""
 
     def asked(self, summarizer: Summarizer, request: SummaryRequest) -> Reply | SummarizerError:
         """Return what a summariser answers, or why it does not."""
@@ -159,11 +161,10 @@ class Guards:
             raise SummarizerBlocked(
                 "breaker", "The summariser's credentials were refused too often.", until=self._known.until
             )
-        spend = self._read(self._spend, Spend)
+        spend, daily = self._counted or (self._read(self._spend, Spend), self._daily())
         if spend.is_held(now, settings):
             raise _too_many(spend)
-        if settings.max_calls_per_day is not None:
-            self._refuse_if_full(self._daily(), now)
+        self._refuse_if_full(daily, now)
 
     def count(self) -> None:
         """Count a request that is about to be sent, or raise `SummarizerBlocked` if it may not be."""
@@ -175,7 +176,9 @@ class Guards:
             counted = spend if spend.is_held(now, settings) else spend.called(now, settings)
             self._write(self._spend, counted)
             if not counted.is_held(now, settings):
-                self._store.set_guard(DAILY, to_builtins(daily.called(now), str_keys=True), _micros(now), shared=True)
+                daily = daily.called(now)
+                self._store.set_guard(DAILY, to_builtins(daily, str_keys=True), _micros(now), shared=True)
+        self._counted = counted, daily
         if counted.is_held(now, settings):
             raise _too_many(counted)
         self._calls += 1
@@ -187,6 +190,7 @@ class Guards:
             if self._known.missing != missing:
                 self._write(self._breaker, structs.replace(self._known, missing=missing))
             return
+        self._counted = None
         with self._store.transaction():
             if self._sent:
                 spend = self._read(self._spend, Spend, hold=True)
@@ -207,6 +211,7 @@ class Guards:
 
     def lift(self) -> None:
         """Forget what holds calls back, as somebody asks for it now; the daily limit stays."""
+        self._counted = None
         for name, state in ((self._spend, Spend()), (self._breaker, Breaker()), (self._stop, Stop())):
             if self._store.guard(name) is not None:
                 self._write(name, state)

@@ -6,7 +6,7 @@ Pure. The same boundary of the fresh tail serves compaction and assembly.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby
 from typing import NamedTuple
@@ -170,20 +170,20 @@ def _reach(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | Non
             asking = -1
             continue
         asked, answered = found
-        calls = {called[each] for each in answered if each in called} if answered else _NONE
-        if calls:
-            near = [each for each in calls if each == asking or most is None or before[at + 1] - before[each] <= most]
-            first[at] = min(near, default=at)
-        if asked:
-            called.update(dict.fromkeys(asked, at))
-        asking = at if asked else asking if asking in calls else -1
+        is_reply = False
+        for each in answered:
+            call = called.get(each, at)
+            is_reply = is_reply or call == asking
+            near = call == asking or most is None or before[at + 1] - before[call] <= most
+            if near and call < first[at]:
+                first[at] = call
+        for each in asked:
+            called[each] = at
+        asking = at if asked else asking if is_reply else -1
     for at in range(len(items) - 2, -1, -1):
         if first[at + 1] < first[at]:
             first[at] = first[at + 1]
     return first
-
-
-_NONE: Set[int] = frozenset()
 
 
 def answers_earlier(items: Sequence[ItemRow], links: Mapping[int, Links]) -> bool:

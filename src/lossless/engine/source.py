@@ -92,8 +92,8 @@ def written(entries: Sequence[Entry], zone: tzinfo, tags: Sequence[str]) -> str:
     """
     bare = without_tags(tags)
     tools = {part.call_id: part.name for each in entries for part in each.said if type(part) is ToolCall}
-    texts = [(each, _entry_text(each, bare, tools)) for each in entries]
-    return "\n\n".join([f"{_header(each, zone)}\n{text}" for each, text in texts if text])
+    texts = _safe_all([_entry_text(each, bare, tools) for each in entries])
+    return "\n\n".join([f"{_header(each, zone)}\n{text}" for each, text in zip(entries, texts, strict=True) if text])
 
 
 def condensed_source(summaries: Sequence[Summary], zone: tzinfo) -> str:
@@ -232,20 +232,39 @@ def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> s
     ]
     if entry.extra:
         texts += _beside(entry.extra)
-    return _safe("\n".join([text for text in texts if text and not text.isspace()]))
+    return "\n".join([text for text in texts if text and not text.isspace()])
+
+
+def _safe_all(texts: Sequence[str]) -> list[str]:
+    """The texts as `_safe` makes them. They are looked at together first: mostly none of them holds anything to replace."""
+    together = "\n".join(texts)
+    if _holds_data(together) or "MEDIA:/" in together or _may_be_encoded(together) or _STAMP.search(together):
+        return list(map(_safe, texts))
+    return [text.strip() for text in texts]
 
 
 def _safe(text: str) -> str:
     """The text without encoded bytes, and without lines that pass for a header of ours."""
     # Each is looked for by a cheaper sign of it first: most texts hold none of them.
-    if ("a:" in text or "A:" in text) and ("/" in text or ";" in text) and "data:" in text.lower():
+    if _holds_data(text):
         text = _DATA_URL.sub(ENCODED, text)
     if _may_be_encoded(text):
         text = _BASE64.sub(ENCODED, text)
-    if "/" in text and "MEDIA:/" in text:
+    if "MEDIA:/" in text:
         text = _MEDIA_LINE.sub(MEDIA, text)
     text = text.strip()
-    return _HEADER.sub("> ", text) if "[" in text and _STAMP.search(text) else text
+    return _HEADER.sub("> ", text) if _STAMP.search(text) else text
+
+
+def _holds_data(text: str) -> bool:
+    """Whether a data URL is in the text, whatever its case."""
+    for end in ("a:", "A:"):
+        at = text.find(end, 3)
+        while at >= 0:
+            if _DATA_URL.match(text, at - 3):
+                return True
+            at = text.find(end, at + 2)
+    return False
 
 
 def _may_be_encoded(text: str) -> bool:
@@ -283,15 +302,18 @@ def _with_beside(text: str, extra: Extra) -> str:
     return "\n".join(filter(str.strip, (text, *_beside(extra)))) if extra else text
 
 
-def _beside(extra: Extra) -> Iterator[str]:
+def _beside(extra: Extra) -> list[str]:
     """What a format sends beside a text: documents, citations, a legacy call."""
-    for note in sent.notes(extra):
-        match note.value:
-            case {"name": str(name), "arguments": str(arguments)} if note.key == "function_call":
-                yield f"Tool call ({_label(name) or 'unknown'}): {arguments}"
-            case value:
-                said = "\n".join(sent.words(sent.strings(value, key=note.key)))
-                yield f"{note.key}: {said}" if said else ""
+    return [_note_text(note) for note in sent.notes(extra)]
+
+
+def _note_text(note: sent.Note) -> str:
+    match note.value:
+        case {"name": str(name), "arguments": str(arguments)} if note.key == "function_call":
+            return f"Tool call ({_label(name) or 'unknown'}): {arguments}"
+        case value:
+            said = "\n".join(sent.words(sent.strings(value, key=note.key)))
+            return f"{note.key}: {said}" if said else ""
 
 
 def _words(text: str, role: str, bare: Canonicalize) -> str:

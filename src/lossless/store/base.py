@@ -711,10 +711,12 @@ class Store(Protocol):
         items: Sequence[ItemRow],
         summary: NewSummary,
         revisions: Sequence[TextAt] = (),
+        seal: str | None = None,
     ) -> ItemRow:
         """Put a summary in the place of exactly these items, in one transaction.
 
-        `ContextMoved` if they changed, or a summary that was in the prompt has another text than these.
+        `ContextMoved` if they changed, or a summary that was in the prompt has another text than these. `seal` is the witness
+        of the messages, where they were read already.
         """
 
     def has_texts(self, texts: Sequence[TextAt]) -> bool:
@@ -905,8 +907,8 @@ class Store(Protocol):
     def operations(self, conversation_ids: Sequence[int] | None, limit: int) -> list[OperationRow]:
         """List what was done to some conversations or to all, the newest first."""
 
-    def note_summary(self, operation_id: str, summary_id: int) -> None:
-        """In a transaction: note that an operation made a summary."""
+    def note_summary(self, operation_id: str, summary_id: int) -> bool:
+        """In a transaction: note that an operation made a summary; False if the operation is gone or undone."""
 
     def summaries_made(self, operation_id: str) -> list[int]:
         """List the summaries that were noted as made by an operation, the newest first."""

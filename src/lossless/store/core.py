@@ -375,6 +375,7 @@ class Core(ABC):
         items: Sequence[ItemRow],
         summary: NewSummary,
         revisions: Sequence[TextAt] = (),
+        seal: str | None = None,
     ) -> ItemRow:
         first, last = items[0].ordinal, items[-1].ordinal
         with self.transaction():
@@ -383,7 +384,7 @@ class Core(ABC):
             is_same = there == [(item.ordinal, item.summary_id, item.tokens) for item in items]
             if not (is_same and self.has_texts(revisions)):
                 raise ContextMoved(f"The context of {conversation.key} changed while it was being summarised.")
-            summary_id = self._insert_summary(conversation.id, summary, self._seal(conversation.id, items))
+            summary_id = self._insert_summary(conversation.id, summary, seal or self._seal(conversation.id, items))
             self._link(conversation.id, summary_id, items)
             self.run(
                 "DELETE FROM item WHERE conversation_id = :conversation AND ordinal >= :first AND ordinal <= :last",

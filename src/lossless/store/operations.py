@@ -68,9 +68,17 @@ class Operations(Detached, Tables):
         )
         return [OperationRow(*row) for row in rows]
 
-    def note_summary(self, operation_id: str, summary_id: int) -> None:
+    def note_summary(self, operation_id: str, summary_id: int) -> bool:
         # The id is the number: it grows, and so it gives the order in which they were made.
-        self.insert("change", _CHANGE, [(operation_id, summary_id, "summary", f"[{summary_id}]", None, None)])
+        noted = self.run(
+            f"INSERT INTO change ({', '.join(_CHANGE)}) SELECT o.id, :summary, 'summary', :row, NULL, NULL FROM operation o"  # noqa: S608 - constants
+            " WHERE o.id = :id AND o.owner = :owner AND o.status <> 'undone'",
+            id=operation_id,
+            summary=summary_id,
+            row=f"[{summary_id}]",
+            owner=self.owner,
+        )
+        return noted == 1
 
     def summaries_made(self, operation_id: str) -> list[int]:
         rows = self.all("SELECT number FROM change WHERE operation_id = :id ORDER BY number DESC", id=operation_id)

@@ -505,7 +505,9 @@ class SQLiteStore(SQLStore):
                 _keep_for_ever(each)
 
     def all(self, sql: str, **parameters: Any) -> list[Row]:
-        try:  # as `_translated` does, which every single query would wait for
+        try:  # as `_translated` and `_reading` do, which every single query would wait for
+            if getattr(self._writing, "now", False) and not self._closed:
+                return self._writer.execute(sql, parameters).fetchall()
             with self._reading() as connection:
                 return connection.execute(sql, parameters).fetchall()
         except (apsw.Error, UnicodeDecodeError) as error:
