@@ -408,8 +408,10 @@ class Conversation:
     def _may_be_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
         """Whether a turn may have made compaction worth while, as far as the row tells."""
         settings = self._lcm.settings
-        limits = self._limits(window, model)
-        return settings.compaction_trigger != "threshold" or max(row.context_tokens, observed) > limits.threshold
+        return (
+            settings.compaction_trigger != "threshold"
+            or max(row.context_tokens, observed) > self._limits(window, model).threshold
+        )
 
     def _is_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
         settings = self._lcm.settings

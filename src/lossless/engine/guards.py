@@ -174,7 +174,7 @@ class Guards:
             self._refuse_if_full(daily, now)
             spend = self._read(self._spend, Spend, hold=True)
             counted = spend if spend.is_held(now, settings) else spend.called(now, settings)
-            self._write(self._spend, counted)
+            self._store.set_guard(self._spend, to_builtins(counted), _micros(now))
             if not counted.is_held(now, settings):
                 daily = daily.called(now)
                 self._store.set_guard(DAILY, to_builtins(daily, str_keys=True), _micros(now), shared=True)

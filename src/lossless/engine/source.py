@@ -283,7 +283,7 @@ def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, st
     if isinstance(part, Reasoning):
         return ""
     text = _words(part.text, role, bare) if isinstance(part, Text) else _own_text(part, tools)
-    return _with_beside(text, part.extra)
+    return _with_beside(text, part.extra) if part.extra else text
 
 
 def _own_text(part: ToolCall | ToolResult | File | Opaque, tools: Mapping[str, str]) -> str:
@@ -291,7 +291,9 @@ def _own_text(part: ToolCall | ToolResult | File | Opaque, tools: Mapping[str, s
         told = part.arguments if part.arguments.strip() not in ("", "{}") else "no arguments"
         return f"Tool call ({_label(part.name) or 'unknown'}): {told}"
     if isinstance(part, ToolResult):
-        inner = [_with_beside(_result_text(each), each.extra) for each in part.parts]
+        inner = [
+            _with_beside(_result_text(each), each.extra) if each.extra else _result_text(each) for each in part.parts
+        ]
         text = "\n".join([each for each in inner if each])
         tool = (_label(part.name or tools.get(part.call_id)) or "unknown") + (", failed" if part.is_error else "")
         return f"Tool result ({tool}): {text or 'no output'}" if part.is_error or (text and not text.isspace()) else ""
@@ -299,7 +301,7 @@ def _own_text(part: ToolCall | ToolResult | File | Opaque, tools: Mapping[str, s
 
 
 def _with_beside(text: str, extra: Extra) -> str:
-    return "\n".join(filter(str.strip, (text, *_beside(extra)))) if extra else text
+    return "\n".join(filter(str.strip, (text, *_beside(extra))))
 
 
 def _beside(extra: Extra) -> list[str]:

@@ -134,6 +134,8 @@ class Core(ABC):
 
     for_update = ""
     skip_locked = ""
+    finds: str
+    """The condition that one text holds another."""
 
     def conversation(self, key: str) -> ConversationRow | None:
         rows = self.all(ACTIVE, owner=self.owner, key=key)
@@ -334,8 +336,8 @@ class Core(ABC):
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT m.id, m.parts FROM message m WHERE m.id BETWEEN :first AND :last AND {OWNED}"  # noqa: S608 - constants
-            " AND m.parts LIKE :pattern",
-            pattern='%"call_id":%',
+            f" AND {self.finds.format('m.parts', ':field')}",
+            field='"call_id":',
             first=base + first,
             last=base + last,
             conversation=conversation_id,

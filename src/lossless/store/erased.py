@@ -60,8 +60,6 @@ class Erased(Core):
     def drop_copies(self) -> None: ...
 
     beyond: tuple[str, ...]
-    finds: str
-    """The condition that one text holds another."""
 
     @abstractmethod
     def stream(self, sql: str, **parameters: Any) -> Rows: ...
