@@ -468,9 +468,15 @@ class Core(ABC):
 
     def _link(self, conversation_id: int, summary_id: int, items: Sequence[ItemRow]) -> None:
         if items[0].is_message:
-            base = conversation_id * SPAN
-            self.insert(
-                "summary_message", ("message_id", "summary_id"), [(base + i.ordinal, summary_id) for i in items]
+            # Their items are still there, and nothing else between them.
+            self.run(
+                "INSERT INTO summary_message (message_id, summary_id) SELECT :base + i.ordinal, :summary FROM item i"
+                " WHERE i.conversation_id = :conversation AND i.ordinal >= :first AND i.ordinal <= :last",
+                base=conversation_id * SPAN,
+                summary=summary_id,
+                conversation=conversation_id,
+                first=items[0].ordinal,
+                last=items[-1].ordinal,
             )
         else:
             links = [(summary_id, item.summary_id, at) for at, item in enumerate(items)]
