@@ -51,9 +51,7 @@ class Cluster:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        options = (
-            f"-p {self.port} -k {self._directory} -c fsync=off -c listen_addresses=127.0.0.1 -c max_connections=200"
-        )
+        options = f"-p {self.port} -k {self._directory} -c fsync=off -c full_page_writes=off -c listen_addresses=127.0.0.1 -c max_connections=200"
         self._run(
             "pg_ctl", "-D", f"{self._directory}/data", "-w", "-l", f"{self._directory}/log", "-o", options, "start"
         )

@@ -23,7 +23,7 @@ MOST_BYTES = 300_000
 SETTINGS = Settings(
     summary_max_calls_per_window=10**6, max_sweep_iterations=10**6, timezone="UTC", max_request_bytes=MOST_BYTES
 )
-RUNS = 400 if os.environ.get("LCM_TEST_PROFILE") == "slow" else 10
+RUNS = 400 if os.environ.get("LCM_TEST_PROFILE") == "slow" else 6
 WORDS = ["error", "read", "the", "file", "of", "module", "returns", "None", "test", "fails", "because", "index", "42"]
 THOUGHTS = [
     Reasoning("hm", "claude-sig", {"anthropic": {}}),

@@ -20,6 +20,9 @@ WORDS = st.sampled_from(["ok", "again", "continue", "a longer thing to say"])
 LATER = st.sampled_from(["before", "after", "never"])
 
 
+_LIVES = max(24, hypothesis_settings().max_examples)
+
+
 class Told(RuleBasedStateMachine):
     """A host that talks, writes, forgets, dies, forks and starts new files."""
 
@@ -169,7 +172,7 @@ def when(message: Message) -> int:
 
 
 def test_they_converge_on_sqlite() -> None:
-    run_state_machine_as_test(Told, settings=hypothesis_settings(max_examples=50, stateful_step_count=20))
+    run_state_machine_as_test(Told, settings=hypothesis_settings(max_examples=_LIVES, stateful_step_count=20))
 
 
 def test_they_converge_on_postgresql(postgres_server: str) -> None:
@@ -183,4 +186,6 @@ def test_they_converge_on_postgresql(postgres_server: str) -> None:
                 with psycopg.connect(postgres_server, autocommit=True) as connection:
                     connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
 
-    run_state_machine_as_test(OnPostgres, settings=hypothesis_settings(max_examples=12, stateful_step_count=20))
+    run_state_machine_as_test(
+        OnPostgres, settings=hypothesis_settings(max_examples=_LIVES // 3, stateful_step_count=20)
+    )

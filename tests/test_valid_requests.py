@@ -192,7 +192,7 @@ def faults(said: Sequence[Message], fresh: int) -> dict[str, Any]:
     return found
 
 
-THOUSANDS = range(10 if os.environ.get("LCM_TEST_PROFILE") == "slow" else 3)
+THOUSANDS = range(10 if os.environ.get("LCM_TEST_PROFILE") == "slow" else 2)
 """Of invented histories; all ten in `make slow`."""
 
 

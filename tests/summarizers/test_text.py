@@ -154,7 +154,7 @@ def test_hostile_text_costs_no_more_than_its_length(unit: str) -> None:
         return min(spent)
 
     # Sixteen times the text; quadratic would be 256 times the cost.
-    assert cost(800_000) < 64 * max(cost(50_000), 0.005)
+    assert cost(400_000) < 64 * max(cost(25_000), 0.003)
 
 
 def test_what_no_text_column_takes_is_replaced() -> None:
