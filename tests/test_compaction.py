@@ -510,6 +510,13 @@ STUBBORN: dict[str, dict[str, object]] = {
     "long condensed summaries": {"condensed_target_tokens": 50_000},
     "a hard fan-out that is none": {"condensed_min_fanout_hard": 50},
     "wide fan-outs": {"leaf_min_fanout": 200, "condensed_min_fanout": 200},
+    "no fan-out that is reached": {
+        "leaf_min_fanout": 30,
+        "condensed_min_fanout": 30,
+        "condensed_min_fanout_hard": 30,
+        "leaf_chunk_tokens": 1_000,
+        "context_threshold": 0.3,
+    },
     "leaves only, a chunk beyond the window": {"compaction_trigger": "leaf"},
     "leaves only": {"compaction_trigger": "leaf", "leaf_chunk_tokens": 4000},
     "both triggers": {"compaction_trigger": "both", "leaf_chunk_tokens": 2000},

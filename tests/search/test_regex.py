@@ -44,6 +44,12 @@ def test_letters_digits_and_words_are_those_of_every_script(pattern: str, text: 
     assert (None if span is None else text[slice(*span)]) == found
 
 
+@pytest.mark.parametrize("pattern", [r"(?:\b){2}", r"((?i:(?:\b){3}é))", r"(?:\B){2}x", r"(?:(?:\b){2}é ?){2}"])
+@pytest.mark.parametrize("text", ["é", "é é", "éx", "x é"])
+def test_a_repeated_boundary_is_one_boundary(pattern: str, text: str) -> None:
+    assert bool(regex.compile(pattern).search(text)) == bool(re.search(pattern, text))
+
+
 @given(patterns, texts)
 def test_a_pattern_finds_what_pythons_own_engine_finds(pattern: str, text: str) -> None:
     assume(text)  # in an empty one Python sees no `\\B`

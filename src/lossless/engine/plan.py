@@ -83,7 +83,9 @@ _LEAST_ROOM = 8
 
 def workable(settings: Settings, limits: Limits) -> Settings:
     """Return the settings as they can work together within these limits: summaries that fit, fan-outs that are reached."""
-    fanout = min(settings.condensed_min_fanout_hard, settings.leaf_min_fanout, settings.condensed_min_fanout)
+    # More summaries than this do not fit below the threshold, and would never be condensed.
+    most = max(2, limits.threshold // (2 * scaled(settings, limits).leaf_target_tokens))
+    fanout = min(settings.condensed_min_fanout_hard, settings.leaf_min_fanout, settings.condensed_min_fanout, most)
     target = _condensed_target(settings, limits.threshold)
     if (fanout, target) == (settings.condensed_min_fanout_hard, settings.condensed_target_tokens):
         return settings

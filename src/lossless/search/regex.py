@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING
 
 from lossless.errors import InvalidInput
@@ -23,6 +24,8 @@ _MEMORY = 16 << 20
 _EDGE, _INSIDE = "\ufdd0", "\ufdd1"
 """Marks: two code points that Unicode promises never to assign."""
 _MARKS = _EDGE + _INSIDE
+_MOST_TIMES = 16
+"""How many times a repeated `\\b` is asked for at the most: more often says nothing else, and costs as much text."""
 _SETS = {
     "w": r"\pL\pM\pN_",
     "W": r"\pC\pS\pZ\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po}\x{203f}\x{2040}\x{2054}\x{fe33}\x{fe34}\x{fe4d}-\x{fe4f}\x{ff3f}",
@@ -41,9 +44,10 @@ class Pattern:
         self.source = pattern
         found = list(tokens(pattern))
         self._plain = _compiled("".join(_plain(token) for token in found), pattern)
-        # As many marks as the pattern asks for: each time it asks, one is taken.
-        self._edge = _EDGE * sum(_is_edge(token, r"\b") for token in found)
-        self._inside = _INSIDE * sum(_is_edge(token, r"\B") for token in found)
+        # As many marks as the pattern may ask for in one place: each time it asks, one is taken.
+        times = min(_MOST_TIMES, prod(token.least for token in found if token.kind == "repeat" and token.least > 1))
+        self._edge = _EDGE * sum(_is_edge(token, r"\b") for token in found) * times
+        self._inside = _INSIDE * sum(_is_edge(token, r"\B") for token in found) * times
         if self._edge or self._inside:
             unbound = ("(?:)" if _is_edge(token, r"\b", r"\B") else _plain(token) for token in found)
             self._unbound = _compiled("".join(unbound), pattern)
