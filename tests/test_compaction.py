@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -510,13 +510,6 @@ STUBBORN: dict[str, dict[str, object]] = {
     "long condensed summaries": {"condensed_target_tokens": 50_000},
     "a hard fan-out that is none": {"condensed_min_fanout_hard": 50},
     "wide fan-outs": {"leaf_min_fanout": 200, "condensed_min_fanout": 200},
-    "no fan-out that is reached": {
-        "leaf_min_fanout": 30,
-        "condensed_min_fanout": 30,
-        "condensed_min_fanout_hard": 30,
-        "leaf_chunk_tokens": 1_000,
-        "context_threshold": 0.3,
-    },
     "leaves only, a chunk beyond the window": {"compaction_trigger": "leaf"},
     "leaves only": {"compaction_trigger": "leaf", "leaf_chunk_tokens": 4000},
     "both triggers": {"compaction_trigger": "both", "leaf_chunk_tokens": 2000},
@@ -563,6 +556,15 @@ def test_no_setting_stops_condensation_for_ever(changes: dict[str, object]) -> N
             "fresh_tail_max_tokens": st.sampled_from([0, 1_000]),
         },
     )
+)
+@example(
+    {
+        "leaf_min_fanout": 30,
+        "condensed_min_fanout": 30,
+        "condensed_min_fanout_hard": 30,
+        "leaf_chunk_tokens": 1_000,
+        "context_threshold": 0.3,
+    }
 )
 @settings(max_examples=6, deadline=None)
 def test_whatever_the_settings_a_long_history_gets_under_its_goal_or_it_is_said_why_not(
