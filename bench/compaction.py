@@ -293,15 +293,16 @@ def report(count: int, found: list[tuple[Reading, Reading]]) -> str:
 
 def parts(count: int, *, joined: bool) -> None:
     """One run with a stopwatch at every part of compaction."""
-    from lossless.engine import compact, draft, guards, prompts
+    from lossless.engine.compaction import prompts, summarize, sweep
+    from lossless.engine.shared import call_limits
 
     places: dict[str, list[tuple[Any, str]]] = {
-        "the sources as text": [(compact, "of_messages"), (compact, "of_summaries")],
+        "the sources as text": [(sweep, "of_messages"), (sweep, "of_summaries")],
         "reading rows": [(SQLiteStore, name) for name in ("items", "messages_at", "summaries")],
         "the prompt": [(prompts, "request")],
-        "guards": [(guards.Guards, name) for name in ("is_exhausted", "before_call", "answered")],
+        "guards": [(call_limits.Guards, name) for name in ("is_exhausted", "before_call", "answered")],
         "the summariser": [(Instant, "__call__")],
-        "whether it is faithful": [(draft, "_support")],
+        "whether it is faithful": [(summarize, "_support")],
         "the store's writes": [(SQLiteStore, "replace")],
     }
     warm()

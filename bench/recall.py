@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lossless import Lossless, Message, Settings
-from lossless.engine.asked import Mode
+from lossless.engine.recall.search_request import Mode
 
 DATA = os.environ.get("LCM_BENCH_LOCOMO")
 AT = (5, 10, 20)

@@ -13,12 +13,12 @@ import pytest
 from msgspec import structs
 
 from lossless import Answer, AsyncLossless, Conversation, Lossless, Message, Settings, SummaryRequest
-from lossless.engine.answer import Asking, ask, deadlines
-from lossless.engine.candidates import Candidate, buckets
-from lossless.engine.citations import parse_reply
-from lossless.engine.flow import advance
-from lossless.engine.grants import Slots
-from lossless.engine.reading import everything
+from lossless.engine.recall.answer import Asking, ask, deadlines
+from lossless.engine.recall.candidates import Candidate, buckets
+from lossless.engine.recall.citations import parse_reply
+from lossless.engine.recall.grants import Slots
+from lossless.engine.recall.reader import everything
+from lossless.engine.shared.model_flow import advance
 from lossless.errors import InvalidInput, NotFound, SummarizerAuth, SummarizerUnavailable
 from lossless.model import Excerpt, instant
 from lossless.store.sql import SQLStore

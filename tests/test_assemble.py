@@ -25,9 +25,10 @@ from lossless import (
     ToolCall,
     ToolResult,
 )
-from lossless.engine import calibrate, reading
-from lossless.engine.guidance import guidance
-from lossless.engine.render import stands_for
+from lossless.engine.context.guidance import guidance
+from lossless.engine.context.summary_xml import stands_for
+from lossless.engine.recall import reader
+from lossless.engine.shared import calibration
 from lossless.errors import InvalidInput, NotFound, StoreUnavailable
 from lossless.events import Event
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
@@ -158,7 +159,7 @@ def test_a_model_sees_how_a_summary_was_made_and_what_is_suspected_in_it(databas
         assert tools(chat).call("lcm_describe", {"id": first.id}).details["suspected"] == "25% of its claims"
         found = lcm._store.summary_named(first.id)
         assert found is not None
-        assert 'level="normal" suspected="25% of its claims"' in reading.shown(reading.of_summary(*found))
+        assert 'level="normal" suspected="25% of its claims"' in reader.shown(reader.of_summary(*found))
         # It is never called healthy.
         assert lcm.status().verdict == "warning"
         assert "1 summary contains claims not found in their sources." in [each.text for each in lcm.status().reasons]
@@ -667,7 +668,7 @@ async def _after_turn(database: str) -> None:
 def test_usage_is_taken_by_the_asynchronous_verbs_too(tmp_path: Path) -> None:
     anyio.run(_after_turn, str(tmp_path / "lcm.db"))
     with Lossless.open(tmp_path / "lcm.db") as lcm:
-        assert calibrate.read(lcm._store, calibrate.name("m", "k")).calibration.samples == 1
+        assert calibration.read(lcm._store, calibration.name("m", "k")).calibration.samples == 1
 
 
 @pytest.mark.parametrize("model", ["m", None])

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import Lossless, Message, SummaryRequest
-from lossless.engine import plan
-from lossless.engine.backfill import foretell, limits, next_run
-from lossless.engine.promise import broken
-from lossless.engine.prompts import Templates
+from lossless.engine.compaction import plan
+from lossless.engine.compaction.backfill import foretell, limits, next_run
+from lossless.engine.compaction.prompts import Templates
+from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, NotFound, SummarizerAuth, SummarizerUnavailable
 from lossless.model import Backfill
 from lossless.store.base import MESSAGE, USER_MESSAGE, ItemRow

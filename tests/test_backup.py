@@ -25,10 +25,10 @@ import psycopg
 import pytest
 
 from lossless import AsyncLossless, Lossless, LosslessError, Message, Settings
-from lossless.engine import backup as engine
-from lossless.engine.bundle import Bundle
-from lossless.engine.files import Files
-from lossless.engine.promise import broken
+from lossless.engine.backup import backup as engine
+from lossless.engine.backup.backup_file import Bundle
+from lossless.engine.shared.file_store import Files
+from lossless.engine.shared.promise import broken
 from lossless.errors import (
     InvalidInput,
     NotFound,

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from lossless import Lossless, Message
 from lossless.cli import cli
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
 from tests.command import fine
 from tests.test_backfill import spoken
 from tests.transcribing import Session

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lossless.engine.prompts import NAMES, Templates
+from lossless.engine.compaction.prompts import NAMES, Templates
 from tests.command import lcm
 
 OWN = "Kort. {{ conversation_segment }}\nExpand for details about: ...\n"

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lossless.cli.text import moment, painted, table, zoned
+from lossless.cli.tables import moment, painted, table, zoned
 
 KEY = "agent:main:subagent:0f9c2d4e-77aa-01d3-b512-c9738b1fe617"
 ROWS = [(KEY, "148,979", "2026-03-01 12:00", "What the whole of it is about, in a sentence"), ("main", "7", "-", "")]

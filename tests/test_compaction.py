@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import Conversation, Lossless, Message, Settings, Summary, SummaryRequest, Text, ToolCall, config
-from lossless.engine import plan
+from lossless.engine.compaction import plan
 from lossless.errors import InvalidInput, SummarizerAuth, SummarizerUnavailable
 from lossless.events import Event
 from lossless.formats import openai_chat

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lossless import errors
-from lossless.engine.guidance import guidance
+from lossless.engine.context.guidance import guidance
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from lossless import Conversation, Lossless, Message, Settings
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
 from tests.test_bootstrap import shown, texts
 from tests.transcribing import Session, age, assistant, user
 

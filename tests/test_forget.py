@@ -22,8 +22,8 @@ from msgspec import structs
 from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Text
 from lossless.cli import cli
 from lossless.engine.doctor import examine
-from lossless.engine.doctor.ward import Fault, Ward
-from lossless.engine.promise import broken
+from lossless.engine.doctor.examination import Fault, Ward
+from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, NotFound, StoreReadOnly
 from lossless.model import Forgotten, StoredMessage, SummaryRequest, ToolCall
 from lossless.store.sql import SQLStore

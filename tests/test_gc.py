@@ -16,9 +16,11 @@ import anyio
 import pytest
 
 from lossless import AsyncLossless, Lossless, Message, Settings
-from lossless.engine import gc as collecting
-from lossless.engine.bundle import drafting
-from lossless.engine.promise import broken
+from lossless.engine.backup.backup_file import drafting
+from lossless.engine.erase import gc as collecting
+from lossless.engine.shared.drafts import draft_held
+from lossless.engine.shared.files_dir import SHARED, is_its_own
+from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, StoreFull
 from lossless.model import Garbage
 from lossless.store.base import GrantRow, NewManifest
@@ -158,7 +160,7 @@ def test_a_directory_named_after_the_database_is_its_own(tmp_path: Path) -> None
             backup.mkdir()
             (backup / "database").write_bytes(b"half")
             os.utime(backup, (NOW - days * DAY, NOW - days * DAY))
-        with collecting.draft_held(backups[0]):
+        with draft_held(backups[0]):
             done = lcm.gc(apply=True)
         assert (done.files, done.drafts, done.doubtful) == (1, 2, 0)
         assert not stray.exists()
@@ -235,7 +237,7 @@ def shared_name(tmp_path: Path, how: str) -> Lossless:
         (tmp_path / "lcm-files").symlink_to(tmp_path / "elsewhere")
     else:
         (tmp_path / "lcm-files").mkdir()
-        (tmp_path / "lcm-files" / collecting.SHARED).touch()
+        (tmp_path / "lcm-files" / SHARED).touch()
     return Lossless.open(tmp_path / "lcm.db", settings=Settings(), clock=lambda: NOW)
 
 
@@ -275,18 +277,18 @@ def test_databases_of_a_server_have_a_directory_each(
     (tmp_path / "lossless" / "lcm-files").mkdir(parents=True)  # somebody else's
     with Lossless.open(url, settings=settings, clock=lambda: NOW) as lcm:
         assert lcm._files.root.name.endswith(f"-{url.rpartition('/')[2]}-files")
-        assert collecting.is_its_own(lcm._store, lcm._files)
+        assert is_its_own(lcm._store, lcm._files)
         lcm.conversation("k").ingest([Message.user(LARGE, event_id="large")])
         own = lcm._files.root
     shutil.rmtree(own.with_name("lcm-files"))
     own.rename(own.with_name("lcm-files"))  # as all of them once had it
     with Lossless.open(url, settings=settings, clock=lambda: NOW) as lcm:
         assert lcm.conversation("k").messages()[0].text == LARGE
-        assert not collecting.is_its_own(lcm._store, lcm._files)
+        assert not is_its_own(lcm._store, lcm._files)
         lcm.forget("k", apply=True)
-        assert len([path for path in payloads(lcm) if path.name != collecting.SHARED]) == 1
+        assert len([path for path in payloads(lcm) if path.name != SHARED]) == 1
     with Lossless.open(own.with_name("lcm.db"), settings=settings, clock=lambda: NOW) as default:
-        assert not collecting.is_its_own(default._store, default._files)
+        assert not is_its_own(default._store, default._files)
 
 
 def test_a_copy_that_a_restore_put_aside_twice_tells_its_time(emptied: Callable[[], str], tmp_path: Path) -> None:

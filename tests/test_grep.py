@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lossless import AsyncLossless, Conversation, Hits, Lossless, Message, Reasoning, Settings, Text, ToolCall
-from lossless.engine.asked import Mode, Scope
+from lossless.engine.recall.search_request import Mode, Scope
 from lossless.errors import InvalidInput, NotFound
 from lossless.events import Event
 from lossless.search import regex

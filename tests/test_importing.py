@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from lossless import AsyncLossless, Lossless, Message, Settings
-from lossless.engine.watching import LOOK, Watch
+from lossless.engine.import_history.watch import LOOK, Watch
 from lossless.errors import InvalidInput, StoreBusy, StoreReadOnly
 from lossless.model import ImportedSource
 from tests.imports.databases import CLAW, CLAW_06, HERMES, OldClaw

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lossless import Conversation, Lossless, Message, Settings
-from lossless.engine import bootstrap as bootstrapping
+from lossless.engine.sync import read as bootstrapping
 from lossless.events import Event
 from tests.test_bootstrap import shown, texts
 from tests.transcribing import Died, Session, assistant, dying, result, user

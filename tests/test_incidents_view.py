@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from lossless import Conversation, File, Message, Opaque, Reasoning, Summary, Text, ToolCall, ToolResult
-from lossless.engine.pairing import MISSING, paired
-from lossless.engine.render import as_message
+from lossless.engine.context.summary_xml import as_message
+from lossless.engine.context.tool_pairing import MISSING, paired
 from lossless.formats import anthropic, openai_chat, openai_responses
 from lossless.model import Context
 from tests.test_compaction import WINDOW, open_small, short, turns

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lossless import Conversation, File, Lossless, Message, Settings
-from lossless.engine.explore import explore
-from lossless.engine.explore.model import request
+from lossless.engine.ingest.explore import explore
+from lossless.engine.ingest.explore.model import request
 from lossless.events import Event
 from lossless.tokens import estimate
 from tests.conftest import KEY

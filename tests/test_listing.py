@@ -18,8 +18,8 @@ import msgspec
 import pytest
 
 from lossless import AsyncLossless, Lossless, Message
-from lossless.engine.inspecting import newest
-from lossless.engine.listing import whereabouts
+from lossless.engine.inspect.details import newest
+from lossless.engine.inspect.lists import whereabouts
 from lossless.errors import FileUnavailable, InvalidCursor, InvalidInput, InvalidTimeFilter, NotFound
 from lossless.model import Listing, Whereabouts
 from lossless.store.base import MESSAGE, SPAN, ItemRow, PlaceRow

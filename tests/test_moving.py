@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lossless import Lossless, Message, Settings
-from lossless.engine import moving
+from lossless.engine.backup import copy_database
 from lossless.errors import FileUnavailable, InvalidInput, StoreError, StoreUnavailable
 from lossless.model import Migration
 from lossless.store.sql import SQLStore
@@ -41,7 +41,7 @@ def home(database: str, tmp_path: Path) -> str:
     return database
 
 
-def migrate(source: str, target: str, tmp_path: Path, progress: moving.Progress | None = None) -> Migration:
+def migrate(source: str, target: str, tmp_path: Path, progress: copy_database.Progress | None = None) -> Migration:
     with opened(source, tmp_path / "files") as lcm:
         return lcm.migrate(target, progress=progress)
 
@@ -119,7 +119,7 @@ def test_owners_stay_apart(home: str, elsewhere: str, tmp_path: Path) -> None:
 def test_killed_after_any_batch_it_is_taken_up_again(
     home: str, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "BATCH", 25)
+    monkeypatch.setattr(copy_database, "BATCH", 25)
     whole = migrate(home, str(tmp_path / "whole.db"), tmp_path)
     steps, kills = 0, 0
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from lossless import Lossless, Message, Settings
-from lossless.engine.ingest import SHOWN
+from lossless.engine.ingest.ingest import SHOWN
 from lossless.errors import LosslessError
 from tests import strategies
 from tests.conftest import new_database

@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 from lossless import AsyncLossless, Lossless, Message, Settings
-from lossless.engine.files import Files
-from lossless.engine.prune import Wanted, apply, cutoff
+from lossless.engine.erase.prune import Wanted, apply, cutoff
+from lossless.engine.shared.file_store import Files
 from lossless.errors import ContextMoved, FileUnavailable, InvalidInput
 from lossless.model import Pruning
 from lossless.store.base import ConversationRow, ItemRow, NewSummary

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Summary, SummaryRequest, Text, ToolCall
-from lossless.engine.describe import Wanted, in_memory, page
-from lossless.engine.draft import Draft, as_row, of_summaries
-from lossless.engine.prompts import Templates
-from lossless.engine.reference import parse
+from lossless.engine.compaction.prompts import Templates
+from lossless.engine.compaction.summarize import Draft, as_row, of_summaries
+from lossless.engine.recall.describe import Wanted, in_memory, page
 from lossless.errors import InvalidInput, NotFound
+from lossless.ids import parse
 from lossless.model import Description, Excerpt
 from lossless.store.sql import SQLStore
 from lossless.summarizers.text import well_formed

@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from lossless import Conversation, Lossless, Message, Settings, Text, ToolCall
-from lossless.engine.promise import broken
-from lossless.engine.redact import Redactor
+from lossless.engine.ingest.secrets import Redactor
+from lossless.engine.shared.promise import broken
 from lossless.errors import ConfigError
 from lossless.model import File, Opaque, Part, Reasoning, ToolResult
 from tests import secrets

@@ -22,7 +22,7 @@ from lossless import (
     ToolCall,
     ToolResult,
 )
-from lossless.engine import rejections
+from lossless.engine.context import rejections
 from lossless.errors import InvalidInput
 from lossless.formats import anthropic, openai_chat, openai_responses
 from lossless.model import Context, StoredMessage

@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from lossless import Conversation, Lossless, Message, Text, ToolCall
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
 from lossless.events import Event, log
 from lossless.model import Opaque, SummaryRequest, ToolResult
 from lossless.tools import tools

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lossless import Conversation, Hits, Lossless, Message, Settings
-from lossless.engine import semantic
-from lossless.engine.asked import Sort
+from lossless.engine.recall import semantic
+from lossless.engine.recall.search_request import Sort
 from lossless.errors import InvalidInput
 from lossless.events import Event
 from lossless.search.embeddings import cosines, embedder, meaning

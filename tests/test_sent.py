@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless import Conversation, File, Lossless, Message, Opaque, Settings, StoredMessage, Text
-from lossless.engine import payloads, reading, source
+from lossless.engine.compaction import summary_source as source
+from lossless.engine.ingest import large_content
+from lossless.engine.recall import reader
 from lossless.formats import anthropic, openai_chat
 from lossless.store import rows
 from lossless.store.sql import SQLStore
@@ -133,7 +135,7 @@ def test_whatever_is_sent_is_found_summarised_and_described(lcm: Lossless, chat:
     (row,) = lcm._store.messages_at(1, [1])
     entry = source.Entry(0, *rows.spoken_by(row), rows.said_in(row))
     assert BRICKS.strip() in source.written([entry], UTC, ())
-    assert BRICKS.strip() in reading.words(message)
+    assert BRICKS.strip() in reader.words(message)
 
 
 @each_wire
@@ -170,8 +172,8 @@ def test_thinking_and_sealed_text_are_counted_and_go_nowhere_else() -> None:
     assert message_tokens(message) >= estimate(LONG) + len(SEALED) * 10 * 3 // 16 - 200
     assert rows.encode(message, None).text == "Yes."
     assert summarised(message).endswith("]\nYes.")
-    assert reading.words(message) == "Yes."
-    assert payloads.leave(message, 1_000, {}) == (message, [])
+    assert reader.words(message) == "Yes."
+    assert large_content.leave(message, 1_000, {}) == (message, [])
 
 
 def test_what_only_a_provider_reads_costs_what_it_stands_for() -> None:
@@ -290,9 +292,9 @@ def test_any_message_is_counted_searched_and_lightened_as_it_is_sent(wire: tuple
     for word in {word for each in strings for word in re.findall(r"[^\W\d_]{4,}", each)}:
         assert word in text
         assert word in said or word in ("https", "example", "makeExit")
-    lighter, taken = payloads.leave(message, 2_000, {})
-    assert payloads.restore(lighter, {each.id: each.data for each in taken}.__getitem__) == message
-    assert payloads.is_heavy(message, 2_000) or not taken
+    lighter, taken = large_content.leave(message, 2_000, {})
+    assert large_content.restore(lighter, {each.id: each.data for each in taken}.__getitem__) == message
+    assert large_content.is_heavy(message, 2_000) or not taken
     assert message_tokens(lighter) < 2_000 + 600 * (1 + len(taken))
 
 

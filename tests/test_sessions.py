@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Summary, SummaryRequest
-from lossless.engine.flow import advance
 from lossless.engine.sessions import leaving
+from lossless.engine.shared.model_flow import advance
 from lossless.errors import InvalidInput, NotFound
 from lossless.events import Event
 from lossless.model import Compaction

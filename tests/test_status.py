@@ -16,9 +16,9 @@ import pytest
 from msgspec import structs
 
 from lossless import Conversation, Lossless, Message, Settings
-from lossless.engine.guards import Guards
-from lossless.engine.standing import judged, span
-from lossless.engine.stats import spread
+from lossless.engine.inspect.stats import spread
+from lossless.engine.inspect.verdict import judged, span
+from lossless.engine.shared.call_limits import Guards
 from lossless.events import Event
 from lossless.model import Debt, Following, Lagging, Status
 from lossless.store.base import SPAN
@@ -678,7 +678,7 @@ def test_messages_are_counted_all_or_evenly_spread() -> None:
 
 
 def test_a_large_history_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    monkeypatch.setattr("lossless.engine.stats.spread.__defaults__", (100,))
+    monkeypatch.setattr("lossless.engine.inspect.stats.spread.__defaults__", (100,))
     with open_at(str(tmp_path / "lcm.db"), clock) as lcm:
         lcm.conversation("k").ingest(
             structs.replace(

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Summary, SummaryRequest
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
 from lossless.errors import ConfigError, ContextMoved, InvalidInput, NotFound
 from lossless.model import Operation, Step
 from lossless.store.base import NewSummary, Store

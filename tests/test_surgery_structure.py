@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lossless import Conversation, Lossless, Message, Summary, SummaryRequest
-from lossless.engine.surgery.marks import flaw
+from lossless.engine.surgery.flaws import flaw
 from lossless.errors import ContextMoved, InvalidInput, NotFound
 from lossless.store.base import NewSummary
 from tests.test_compaction import short, turns

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Summary, SummaryRequest
-from lossless.engine.guidance import FULL, SHORT, guidance
-from lossless.engine.source import clock
+from lossless.engine.compaction.summary_source import clock
+from lossless.engine.context.guidance import FULL, SHORT, guidance
 from lossless.errors import InvalidInput, StoreError
 from lossless.store.base import NewSummary
 from lossless.store.sql import SQLStore

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, SummaryRequest
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Context, Excerpt
 from tests.house import SMALL, short

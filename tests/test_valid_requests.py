@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lossless.engine.assemble import Entry, assemble
-from lossless.engine.pairing import paired
+from lossless.engine.context.assemble import Entry, assemble
+from lossless.engine.context.tool_pairing import paired
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.model import Context, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.tokens import message_tokens

@@ -18,12 +18,12 @@ from anyio.lowlevel import current_token
 
 from lossless.client import Conversation, Inquiry, Job, Lossless
 from lossless.client.surgery import How, Remaking
-from lossless.engine.align import Canonicalize
-from lossless.engine.asked import Mode, Scope
-from lossless.engine.flow import advance
-from lossless.engine.ingest import Skip
-from lossless.engine.surgery.anew import AT_ONCE
-from lossless.engine.surgery.marks import KINDS, known_kinds
+from lossless.engine.ingest.identity import Canonicalize
+from lossless.engine.ingest.ingest import Skip
+from lossless.engine.recall.search_request import Mode, Scope
+from lossless.engine.shared.model_flow import advance
+from lossless.engine.surgery.flaws import KINDS, known_kinds
+from lossless.engine.surgery.rewrite import AT_ONCE
 from lossless.engine.surgery.select import Selection
 from lossless.errors import LosslessError, SummarizerError
 from lossless.model import (

@@ -15,6 +15,9 @@ from msgspec import Struct, field
 
 Extra: TypeAlias = dict[str, Any]
 
+INSTRUCTIONS = ("system", "developer")
+"""The roles whose messages instruct the model: the host sends them, and they are no part of the talk."""
+
 
 class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
     """Words somebody wrote."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.engine.align import digest, new_part, without_tags
+from lossless.engine.ingest.identity import digest, new_part, without_tags
 from lossless.model import Message, Reasoning, Text, ToolCall, ToolResult
 from tests import strategies
 

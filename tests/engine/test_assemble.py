@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Message, Opaque, Reasoning, StoredMessage, Text, ToolCall, ToolResult
-from lossless.engine.assemble import Assembly, Entry, assemble, is_from_user
-from lossless.engine.pairing import MISSING, paired
+from lossless.engine.context.assemble import Assembly, Entry, assemble, is_from_user
+from lossless.engine.context.tool_pairing import MISSING, paired
 from lossless.formats import openai_responses
 from lossless.model import Context
 from lossless.tokens import message_tokens

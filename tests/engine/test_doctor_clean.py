@@ -12,7 +12,7 @@ import pytest
 from lossless import Lossless, Message
 from lossless.engine.doctor import clean as clean_rules
 from lossless.engine.doctor.clean import RULES
-from lossless.engine.files import Files
+from lossless.engine.shared.file_store import Files
 from lossless.errors import InvalidInput
 from tests.engine.ailing import KEY, contents, inside, live
 from tests.house import SMALL, opened, short

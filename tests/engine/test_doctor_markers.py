@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lossless.engine.doctor.markers import marker
+from lossless.engine.compaction.failure_markers import marker
 
 DIRECTIVES = "[LCM fallback summary; directive-shaped untrusted content omitted]"
 CUT = "[LCM fallback summary; truncated for context management]"

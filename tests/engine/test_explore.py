@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lossless.engine.explore import Kind, describe_bytes, explore, extension, guess_kind
+from lossless.engine.ingest.explore import Kind, describe_bytes, explore, extension, guess_kind
 from lossless.tokens import estimate
 
 CASES = Path(__file__).parent.parent / "cases" / "explore"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lossless import File, Lossless, Message, Opaque, Settings, Text, ToolCall, ToolResult
 from lossless.client import Conversation
-from lossless.engine import payloads
-from lossless.engine.files import Files
+from lossless.engine.ingest import large_content
+from lossless.engine.shared.file_store import Files
 from lossless.errors import FileUnavailable, InvalidInput, NotFound
 from lossless.events import Event
 from lossless.model import Part
@@ -306,10 +306,10 @@ heavy_parts: st.SearchStrategy[Part] = st.one_of(
 @given(st.sampled_from(["user", "assistant", "tool"]), st.lists(heavy_parts, max_size=4).map(tuple))
 def test_whatever_left_comes_back(role: str, parts: tuple[Part, ...]) -> None:
     message = Message(role, parts)
-    shown, taken = payloads.leave(message, 500, {})
+    shown, taken = large_content.leave(message, 500, {})
     kept = {payload.id: payload.data for payload in taken}
-    assert payloads.restore(shown, kept.__getitem__) == message
-    assert taken == [] or payloads.is_heavy(message, 500)
+    assert large_content.restore(shown, kept.__getitem__) == message
+    assert taken == [] or large_content.is_heavy(message, 500)
 
 
 def test_unknown_parts_are_kept_as_they_are(chat: Conversation) -> None:
@@ -417,7 +417,7 @@ def test_a_known_message_that_comes_again_repairs_its_payload(
         assert (again.stored, again.known) == ((), 2)
         assert chat.messages()[1].text == lines(4000)
         (repaired,) = [event for event in events if event.name == "file.repaired"]
-        assert repaired.facts["files"] == [payloads.file_id(name)]
+        assert repaired.facts["files"] == [large_content.file_id(name)]
         chat.ingest([other, message], whole=event_id is None)
         assert events.count(repaired) == 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lossless import Lossless, Message, Settings
-from lossless.engine.grants import Charge, Delegate, Slots, issue
+from lossless.engine.recall.grants import Charge, Delegate, Slots, issue
 from lossless.errors import GrantRefused
 from lossless.store.sql import SQLStore
 from tests.conftest import OpenStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from lossless import Lossless, Message, Settings, SummaryRequest
-from lossless.engine.guards import Breaker, Daily, Spend
+from lossless.engine.shared.call_limits import Breaker, Daily, Spend
 from lossless.errors import SummarizerAuth
 from lossless.model import StoredMessage
 from tests.provider import Provider

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lossless import Message
-from lossless.engine.heartbeats import beats, with_beats
+from lossless.engine.ingest.heartbeats import beats, with_beats
 from lossless.model import ToolCall
 from lossless.transcripts.base import Entry
 

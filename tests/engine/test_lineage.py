@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lossless.engine.lineage import Situation, Told, home
+from lossless.engine.sync.continuation import Situation, Told, home
 
 
 def told(*words: str, role: str = "user", at: int | None = 0) -> list[Told]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lossless.engine.pairing import MISSING, paired
+from lossless.engine.context.tool_pairing import MISSING, paired
 from lossless.formats import openai_responses
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.config import Settings, ThresholdRule
-from lossless.engine.plan import (
+from lossless.engine.compaction.plan import (
     Run,
     answers_earlier,
     closed_run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lossless import Conversation, Lossless, Message, Text
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
 from lossless.errors import NotFound
 from lossless.store.base import NewSummary
 

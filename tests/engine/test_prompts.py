@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.config import Settings
-from lossless.engine.prompts import NAMES, Templates, check, export, preview, request, template_name
+from lossless.engine.compaction.prompts import NAMES, Templates, check, export, preview, request, template_name
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import SummaryRequest
 from tests import strategies
@@ -569,5 +569,5 @@ def test_an_export_replaces_no_directory_and_follows_no_link(tmp_path: Path) -> 
 
 
 def test_jinja_is_loaded_only_when_something_is_asked() -> None:
-    code = "import sys, lossless.engine.prompts; print('jinja2' in sys.modules)"
+    code = "import sys, lossless.engine.compaction.prompts; print('jinja2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

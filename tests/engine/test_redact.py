@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from lossless import Message, Text, ToolCall
-from lossless.engine.redact import Redactor
+from lossless.engine.ingest.secrets import Redactor
 from lossless.errors import InvalidInput
 from lossless.model import File, Opaque, Part, Reasoning, ToolResult
 from tests import strategies

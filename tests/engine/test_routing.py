@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lossless.engine.routing import estimate, is_broad, route
+from lossless.engine.recall.routing import estimate, is_broad, route
 
 
 @pytest.mark.parametrize(

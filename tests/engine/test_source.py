@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.config import Settings
-from lossless.engine.draft import of_messages
-from lossless.engine.source import (
+from lossless.engine.compaction.summarize import of_messages
+from lossless.engine.compaction.summary_source import (
     ENCODED,
     MEDIA,
     clock,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Message
-from lossless.engine.streams import Progress, Said, provider_key, told_before
+from lossless.engine.ingest.two_sources import Progress, Said, provider_key, told_before
 from lossless.formats import openclaw
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.config import Settings
-from lossless.engine.targets import (
+from lossless.engine.compaction.summary_lengths import (
     completion_limit,
     condensed_target,
     configured,

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lossless.cli.text import moment, stamp
-from lossless.engine import reading
-from lossless.engine.render import as_message
-from lossless.engine.source import clock, time_range
-from lossless.engine.times import read_time
+from lossless.cli.tables import moment, stamp
+from lossless.engine.compaction.summary_source import clock, time_range
+from lossless.engine.context.summary_xml import as_message
+from lossless.engine.recall import reader
 from lossless.errors import InvalidTimeFilter
 from lossless.model import Summary
+from lossless.times import read_time
 
 NAMES = (
     *(
@@ -45,7 +45,7 @@ def shown_times(at: datetime, zone: tzinfo) -> tuple[list[str], list[str]]:
     summary = Summary("sum_0123456789abcdef", 0, "text", 1, at, at, 1, 1, "model", "normal")
     text = as_message(summary, zone)[0].text
     attribute = text.partition('latest_at="')[2].partition('"')[0]
-    return [attribute, reading.stamp(at), at.isoformat(timespec="seconds")], [
+    return [attribute, reader.stamp(at), at.isoformat(timespec="seconds")], [
         *(clock(at, zone), stamp(at, zone), moment(at, zone), time_range(at, at, zone)),
         f"{at:%Y-%m-%d %H:%M} UTC",
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lossless.engine import payloads
+from lossless.engine.ingest import large_content
 from lossless.errors import InvalidInput
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.model import Context, File, Message, Text
@@ -296,5 +296,5 @@ def test_an_empty_picture_is_not_sent_and_costs_nothing(name: str) -> None:
     assert "see" in written
     assert not any(word in written for word in ("image", "audio", "pdf", "base64"))
     assert message_tokens(message) < 30
-    lighter, taken = payloads.leave(message, 1_000, {})
+    lighter, taken = large_content.leave(message, 1_000, {})
     assert (lighter, taken) == (message, [])

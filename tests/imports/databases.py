@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from lossless import Lossless
-from lossless.engine import movein
+from lossless.engine.import_history import foreign_history
 from lossless.imports import recognise
 from lossless.model import Imported
 from tests.fixtures import database
@@ -146,8 +146,8 @@ def move_in(lcm: Lossless, path: Path, *, trust_pins: bool = False, **options: A
     before = files_beside(path)
     source = recognise(path, **options)
     try:
-        plan = movein.plan(lcm._store, source)
-        done = movein.apply(
+        plan = foreign_history.plan(lcm._store, source)
+        done = foreign_history.apply(
             lcm._store,
             lcm._files,
             lambda key, session: lcm.conversation(key, session)._intake,

@@ -18,10 +18,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lossless import Lossless, Message, Summary, Text
-from lossless.engine import unpack as unpacking
-from lossless.engine.promise import broken
-from lossless.engine.render import as_message, as_pin
-from lossless.engine.unpack import unpack
+from lossless.engine.context.summary_xml import as_message, as_pin
+from lossless.engine.import_history import archive as unpacking
+from lossless.engine.import_history.archive import unpack
+from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, LosslessError, NotFound, SchemaTooNew
 from lossless.imports import archive as archives
 from lossless.imports.archive import Archive

@@ -11,8 +11,8 @@ import apsw
 import pytest
 
 from lossless import Conversation, Lossless, Message, ToolCall, ToolResult
-from lossless.engine import movein
-from lossless.engine.promise import broken
+from lossless.engine.import_history import foreign_history
+from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, NotOurDatabase, SchemaTooNew, StoreBusy, StoreCorrupt, StoreUnavailable
 from lossless.formats import openclaw
 from lossless.imports import recognise
@@ -87,7 +87,7 @@ def test_a_second_import_does_nothing(lcm: Lossless) -> None:
 
 def test_a_plan_says_what_would_come_and_writes_nothing(lcm: Lossless) -> None:
     source = recognise(CLAW)
-    plan = movein.plan(lcm._store, source)
+    plan = foreign_history.plan(lcm._store, source)
     (planned,) = plan.histories
     assert (plan.system, plan.version, planned.key, planned.state, planned.active) == (
         "lossless-claw",

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Lossless, Message, Settings
-from lossless.engine import movein
-from lossless.engine.export import export
-from lossless.engine.placing import Entry, Node, layout
+from lossless.engine.backup.archive import export
+from lossless.engine.import_history import foreign_history
+from lossless.engine.import_history.context_layout import Entry, Node, layout
 from lossless.errors import InvalidInput
 from lossless.imports import recognise
 from lossless.imports.base import Source
@@ -33,8 +33,8 @@ class Fault(Exception):
 
 
 def apply(lcm: Lossless, source: Source) -> Imported:
-    plan = movein.plan(lcm._store, source)
-    return movein.apply(
+    plan = foreign_history.plan(lcm._store, source)
+    return foreign_history.apply(
         lcm._store, lcm._files, lambda key, session: lcm.conversation(key, session)._intake, source, plan
     )
 
@@ -79,7 +79,7 @@ def test_a_fault_at_every_statement_is_gone_on_from(
     lcm: Lossless, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often an import is cut off, it ends as if it never had been."""
-    monkeypatch.setattr(movein, "BATCH", 4)
+    monkeypatch.setattr(foreign_history, "BATCH", 4)
     path = small_history(tmp_path / "claw.db")
     with Lossless.open(tmp_path / "whole.db", settings=Settings(large_files_dir=str(tmp_path / "f"))) as whole:
         assert move_in(whole, path).verified
@@ -117,18 +117,20 @@ def test_a_fault_at_every_statement_is_gone_on_from(
 def test_what_was_begun_is_said_and_nobody_goes_on_with_it(
     lcm: Lossless, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(movein, "BATCH", 4)
+    monkeypatch.setattr(foreign_history, "BATCH", 4)
     source = recognise(small_history(tmp_path / "claw.db"))
 
     def stop(_key: str, done: int, _all: int) -> None:
         if done == 8:
             raise Fault
 
-    plan = movein.plan(lcm._store, source)
+    plan = foreign_history.plan(lcm._store, source)
     with pytest.raises(Fault):
-        movein.apply(lcm._store, lcm._files, lambda key, at: lcm.conversation(key, at)._intake, source, plan, stop)
+        foreign_history.apply(
+            lcm._store, lcm._files, lambda key, at: lcm.conversation(key, at)._intake, source, plan, stop
+        )
     assert lcm._store.conversation("k") is None
-    assert [each.state for each in movein.plan(lcm._store, source).histories] == ["begun"]
+    assert [each.state for each in foreign_history.plan(lcm._store, source).histories] == ["begun"]
     assert apply(lcm, source).histories[0].active
     source.close()
 
@@ -138,9 +140,9 @@ def test_a_source_that_changed_under_a_begun_import_is_refused(
 ) -> None:
     path = small_history(tmp_path / "claw.db")
     begun = recognise(path)
-    monkeypatch.setattr(movein, "BATCH", 4)
+    monkeypatch.setattr(foreign_history, "BATCH", 4)
     with pytest.raises(Fault), monkeypatch.context() as patch:
-        patch.setattr(movein, "_settle", lambda *_: (_ for _ in ()).throw(Fault()))
+        patch.setattr(foreign_history, "_settle", lambda *_: (_ for _ in ()).throw(Fault()))
         apply(lcm, begun)
     begun.close()
     owner = apsw.Connection(str(path))
@@ -189,9 +191,9 @@ def test_two_owners_import_the_same_database(database: str, tmp_path: Path) -> N
 
 def test_a_plan_for_another_source_is_refused(lcm: Lossless, tmp_path: Path) -> None:
     one, other = recognise(CLAW), recognise(small_history(tmp_path / "claw.db"))
-    plan = movein.plan(lcm._store, one)
+    plan = foreign_history.plan(lcm._store, one)
     with pytest.raises(InvalidInput, match="another source"):
-        movein.apply(lcm._store, lcm._files, lambda key, at: lcm.conversation(key, at)._intake, other, plan)
+        foreign_history.apply(lcm._store, lcm._files, lambda key, at: lcm.conversation(key, at)._intake, other, plan)
     one.close()
     other.close()
 
@@ -305,10 +307,10 @@ def test_an_archive_of_ours_comes_through_the_same_door(lcm: Lossless, tmp_path:
         archive = tmp_path / "all.zip"
         export(whole._store, whole._files, archive, None, replace=False, now=datetime(2026, 1, 1, tzinfo=UTC))
     source = recognise(archive)
-    assert [each.state for each in movein.plan(lcm._store, source).histories] == ["new"]
+    assert [each.state for each in foreign_history.plan(lcm._store, source).histories] == ["new"]
     done = apply(lcm, source)
     assert (done.verified, [each.messages for each in done.histories]) == (True, [9])
     assert state(lcm) == expected
-    assert [each.state for each in movein.plan(lcm._store, source).histories] == ["here"]
+    assert [each.state for each in foreign_history.plan(lcm._store, source).histories] == ["here"]
     assert apply(lcm, source).histories == ()
     source.close()

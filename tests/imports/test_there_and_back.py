@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lossless import Lossless, Settings
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
 from tests.imports.databases import CLAW, HERMES, move_in
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.search.forms import forms
+from lossless.search.irregular_words import forms
 from lossless.search.question import MOST_TERMS, Question, analyse
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lossless.search.likely import likely
+from lossless.search.candidates import likely
 from lossless.search.question import analyse
 from lossless.search.scoring import Line, are_near, rank, weight
 

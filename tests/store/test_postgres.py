@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from lossless import File, Lossless, Message, Settings
-from lossless.engine import payloads
-from lossless.engine.ingest import sweep
+from lossless.engine.ingest import large_content
+from lossless.engine.ingest.ingest import sweep
 from lossless.errors import StoreError, StoreUnavailable
 from tests import postgres
 from tests.conftest import new_database
@@ -112,7 +112,7 @@ def test_a_payload_that_another_writer_is_about_to_commit_is_not_swept(postgres_
 
 
 def fail_and_sweep(lcm: Lossless, message: Message) -> None:
-    payload = payloads.leave(message, 1000, {})[1]
+    payload = large_content.leave(message, 1000, {})[1]
     sweep(lcm._store, lcm._files, payload)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.config import Settings
-from lossless.engine.source import condensed_source, leaf_source
+from lossless.engine.compaction.summary_source import condensed_source, leaf_source
 from lossless.formats import openclaw
 from lossless.model import Message, StoredMessage, Summary, SummaryRequest
 from lossless.summarizers import resolve

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lossless.config import Settings
-from lossless.engine.source import leaf_source
+from lossless.engine.compaction.summary_source import leaf_source
 from lossless.formats import openclaw
 from lossless.model import StoredMessage, SummaryRequest
 from lossless.summarizers.extractive import summarize

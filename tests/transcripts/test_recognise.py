@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lossless.engine.discovery import discover
+from lossless.engine.import_history.discovery import discover
 from lossless.errors import InvalidInput
 from lossless.model import ImportedSource
 from lossless.transcripts import KNOWN, reader, recognise

@@ -10,7 +10,7 @@ import click
 from lossless import Answer, Lossless
 from lossless.cli.choose import chosen
 from lossless.cli.frame import Command, answer, conversation, is_json, opened, remark
-from lossless.cli.text import Line, Paint, many
+from lossless.cli.tables import Line, Paint, many
 from lossless.errors import StoreReadOnly
 
 _SHOWN = 8

@@ -13,7 +13,7 @@ from click.decorators import FC
 from lossless import Settings, config
 from lossless.cli.frame import Command, Stopped, answer, named_database, remark
 from lossless.cli.imports import rehearsed
-from lossless.cli.text import many
+from lossless.cli.tables import many
 from lossless.cli.transplant import lines as transplanted
 from lossless.model import Backfill
 

@@ -9,7 +9,7 @@ import click
 
 from lossless import Lossless
 from lossless.cli.frame import Command, answer, named_database, noted_place, opened
-from lossless.cli.text import Line, Paint, many, moment, size
+from lossless.cli.tables import Line, Paint, many, moment, size
 from lossless.model import Backup, Restored
 
 _FLAWED = 6

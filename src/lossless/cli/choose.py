@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lossless.cli.frame import named_conversation, remark
-from lossless.cli.text import flat
+from lossless.cli.tables import flat
 from lossless.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import click
 
 from lossless.cli.choose import choose
 from lossless.cli.frame import Command, answer, conversation, opened
-from lossless.cli.text import many
+from lossless.cli.tables import many
 
 WINDOW = 128_000
 _REACHED = ("compacted", "below threshold", "nothing to compact", "disabled", "stateless session")

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from lossless import config as settings
 from lossless import settingsfile
 from lossless.cli.frame import Group, Plain, answer, named_database, remark
-from lossless.cli.text import Line, Paint, table
+from lossless.cli.tables import Line, Paint, table
 from lossless.config import Loaded, Setting, Settings
 from lossless.settingsfile import Change
 

@@ -11,9 +11,9 @@ import msgspec
 from lossless import StoredMessage
 from lossless.cli.choose import choose
 from lossless.cli.frame import Command, answer, as_json, conversation, opened
-from lossless.cli.text import Line, Paint, many, one_line, width
+from lossless.cli.tables import Line, Paint, many, one_line, width
 from lossless.cli.titled import titled
-from lossless.engine.reading import words
+from lossless.engine.recall.reader import words
 from lossless.model import Context, Summary
 
 _FORMATS = ("anthropic", "openai_chat", "openai_responses", "openclaw")

@@ -9,7 +9,7 @@ import click
 
 from lossless.cli.choose import choose
 from lossless.cli.frame import Group, Page, answer, conversation, named_conversation, opened
-from lossless.cli.text import Line, Paint, flat, many, moment, one_line, size, stamp, table, zoned
+from lossless.cli.tables import Line, Paint, flat, many, moment, one_line, size, stamp, table, zoned
 from lossless.cli.titled import titled
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 
 from lossless import Conversation, Lossless, Message, Settings, Summary
 from lossless.cli.frame import Plain, answer, is_json, noted
-from lossless.cli.text import many
+from lossless.cli.tables import many
 from lossless.config import data_dir
 from lossless.errors import InvalidInput
 from lossless.events import Event
@@ -75,7 +75,7 @@ def _conversation(transcript: Path | None) -> tuple[list[Message], tuple[str, st
         from lossless import demo as bundled
 
         return bundled.conversation(), bundled.DETAIL
-    from lossless.engine.discovery import recognise
+    from lossless.engine.sync.read import recognise
     from lossless.transcripts import Tally, reader
 
     header = recognise(transcript)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from lossless.cli.frame import Command, answer, opened
-from lossless.cli.text import many, one_line
+from lossless.cli.tables import many, one_line
 from lossless.model import Applied
 
 

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from lossless.cli.frame import Group, answer, conversation, keys, named_conversation, opened
-from lossless.cli.text import Line, Paint, many
+from lossless.cli.tables import Line, Paint, many
 from lossless.model import Cleaning, Finding, Fix, Health, Proof, Severity
 
 _UNWELL = 6

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from lossless.cli.frame import Command, answer, is_json, opened, remark
-from lossless.engine.expand import Strategy
+from lossless.engine.recall.expand import Strategy
 from lossless.model import Expansion
 
 

@@ -8,7 +8,7 @@ import click
 
 from lossless.cli.choose import key_of
 from lossless.cli.frame import Command, answer, is_json, keys, opened, remark
-from lossless.cli.text import many, size
+from lossless.cli.tables import many, size
 
 
 @click.command(cls=Command)

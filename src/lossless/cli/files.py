@@ -14,7 +14,7 @@ import click
 
 from lossless.cli.choose import choose
 from lossless.cli.frame import Group, Page, answer, conversation, is_json, named_conversation, opened
-from lossless.cli.text import Line, Paint, many, moment, safe, size, table, zoned
+from lossless.cli.tables import Line, Paint, many, moment, safe, size, table, zoned
 from lossless.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def cat(id: str, lines: str | None, span: str | None, output: Path | None, force
     with opened() as lcm:
         data = lcm.file_bytes(id, named_conversation(), lines=_range(lines), span=_range(span, 0))
         if output is not None:
-            from lossless.engine.outputs import refuse_ours
+            from lossless.engine.shared.output_paths import refuse_ours
 
             refuse_ours(output, database=lcm.settings.database, files=lcm.settings.files_dir)
     if output is not None:

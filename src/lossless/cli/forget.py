@@ -8,7 +8,7 @@ import click
 
 from lossless.cli.choose import key_of
 from lossless.cli.frame import Command, answer, keys, opened
-from lossless.cli.text import Line, Paint, flat, many
+from lossless.cli.tables import Line, Paint, flat, many
 from lossless.errors import InvalidInput
 from lossless.model import Forgotten
 

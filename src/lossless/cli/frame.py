@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 
 import lossless
 from lossless import config
-from lossless.cli.text import Line, Paint, painted
+from lossless.cli.tables import Line, Paint, painted
 from lossless.errors import LosslessError, StoreMissing
 from lossless.events import Event
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from lossless.cli.frame import Command, answer, opened
-from lossless.cli.text import many, size
+from lossless.cli.tables import many, size
 from lossless.model import Garbage
 
 

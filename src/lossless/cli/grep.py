@@ -12,7 +12,7 @@ import click
 from lossless import Hit, Hits
 from lossless.cli.choose import choose
 from lossless.cli.frame import Command, Page, answer, conversation, opened, remark
-from lossless.cli.text import Line, Paint, stamp
+from lossless.cli.tables import Line, Paint, stamp
 
 _ABOUT = ("total", "total_is_exact", "next_cursor", "complete", "scanned", "unavailable", "hint")
 

@@ -8,7 +8,7 @@ import click
 
 from lossless.cli.choose import chosen
 from lossless.cli.frame import Command, answer, conversation, opened
-from lossless.cli.text import flat
+from lossless.cli.tables import flat
 from lossless.model import Operation
 
 

@@ -15,8 +15,8 @@ import msgspec
 from lossless import Lossless, config
 from lossless.cli.frame import Command, Stopped, answer, is_json, is_there, named_database, noted_place, remark
 from lossless.cli.places import places
-from lossless.cli.text import many, safe
-from lossless.engine.importing import Progress
+from lossless.cli.tables import many, safe
+from lossless.engine.import_history.run import Progress
 from lossless.events import Event, log
 from lossless.model import ImportedSource, ImportReport
 

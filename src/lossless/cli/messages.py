@@ -11,8 +11,8 @@ import click
 
 from lossless.cli.choose import choose
 from lossless.cli.frame import Group, Page, answer, conversation, named_conversation, opened, remark
-from lossless.cli.text import Line, Paint, flat, many, moment, stamp, table, zoned
-from lossless.cli.when import chosen_times, times
+from lossless.cli.tables import Line, Paint, flat, many, moment, stamp, table, zoned
+from lossless.cli.time_options import chosen_times, times
 from lossless.model import File, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 from lossless import Lossless
 from lossless.cli.frame import Plain, answer, progress
 from lossless.config import redact_url
-from lossless.engine.moving import Progress
+from lossless.engine.backup.copy_database import Progress
 from lossless.model import Migration
 
 

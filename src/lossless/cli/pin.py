@@ -8,7 +8,7 @@ import click
 
 from lossless.cli.choose import choose
 from lossless.cli.frame import Command, answer, conversation, opened
-from lossless.cli.text import Line, many, one_line, table
+from lossless.cli.tables import Line, many, one_line, table
 from lossless.model import Pin
 
 

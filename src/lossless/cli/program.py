@@ -14,7 +14,7 @@ import click
 
 from lossless import __version__
 from lossless.cli import frame
-from lossless.cli.text import painted, safe
+from lossless.cli.tables import painted, safe
 from lossless.errors import (
     ConfigError,
     InvalidInput,
@@ -48,8 +48,8 @@ SECTIONS: Final = {
         "backfill": ("backfill", "import and compact to the end"),
         "compact": ("compact", "summarise what is old now"),
         "worker": ("worker", "do in the background what is owed"),
-        "new": ("renew:new", "begin the context anew, as /new does"),
-        "reset": ("renew:reset", "archive a conversation, start a fresh one"),
+        "new": ("sessions:new", "begin the context anew, as /new does"),
+        "reset": ("sessions:reset", "archive a conversation, start a fresh one"),
         "pin": ("pin", "have a model always see something"),
         "unpin": ("pin:unpin", "take a pin away"),
         "pins": ("pin:pins", "what is pinned"),

@@ -10,8 +10,8 @@ import msgspec
 
 from lossless import Settings, config
 from lossless.cli.frame import Group, Plain, answer, is_json, remark
-from lossless.engine import prompts as engine
-from lossless.engine.prompts import Templates
+from lossless.engine.compaction import prompts as engine
+from lossless.engine.compaction.prompts import Templates
 from lossless.errors import InvalidInput
 
 _prompt_dir = click.option(

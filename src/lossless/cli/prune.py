@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from lossless.cli.frame import Command, answer, opened, progress
-from lossless.cli.text import Line, many, moment, size, stamp, table, zoned
+from lossless.cli.tables import Line, many, moment, size, stamp, table, zoned
 from lossless.model import Pruning
 
 

@@ -9,7 +9,7 @@ import click
 from lossless.cli.choose import choose
 from lossless.cli.frame import Command, conversation, opened
 from lossless.cli.rewrite import Telling, remaking_options
-from lossless.engine.surgery.marks import KINDS
+from lossless.engine.surgery.flaws import KINDS
 
 
 @click.command(cls=Command)

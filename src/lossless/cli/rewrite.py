@@ -11,8 +11,8 @@ import click
 
 from lossless.cli.choose import choose
 from lossless.cli.frame import Command, Stopped, answer, conversation, is_json, named_conversation, opened, remark, say
-from lossless.cli.text import Line, Paint, diffed, flat, many
-from lossless.engine.source import time_range
+from lossless.cli.tables import Line, Paint, diffed, flat, many
+from lossless.engine.compaction.summary_source import time_range
 from lossless.model import Applied, Plan, Step
 
 _LINES = 12

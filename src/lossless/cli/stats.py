@@ -9,9 +9,9 @@ import click
 
 from lossless.cli.choose import chosen
 from lossless.cli.frame import Command, answer, conversation, opened
-from lossless.cli.text import Line, Paint, many, moment, one_line, table, width
+from lossless.cli.tables import Line, Paint, many, moment, one_line, table, width
+from lossless.cli.time_options import age
 from lossless.cli.titled import INDENT, titled
-from lossless.cli.when import age
 from lossless.errors import InvalidTimeFilter
 from lossless.model import DayFigures, ModelFigures, Stats, Turns
 

@@ -11,9 +11,9 @@ import click
 from lossless import __version__, config
 from lossless.cli.choose import chosen
 from lossless.cli.frame import Command, answer, conversation, is_there, named_database, opened
-from lossless.cli.text import Line, Paint, many, moment, size
+from lossless.cli.tables import Line, Paint, many, moment, size
 from lossless.cli.titled import INDENT, titled
-from lossless.engine.standing import span
+from lossless.engine.inspect.verdict import span
 from lossless.model import Calls, ConversationFigures, Debt, Following, Holdings, Reason, Status
 
 _UNWELL, _SHOWN = 6, 3

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.branches import branches, legend
 from lossless.cli.choose import choose
 from lossless.cli.frame import Group, Page, answer, conversation, named_conversation, opened
-from lossless.cli.text import Line, Paint, many, moment, one_line, stamp, table, width, zone_name, zoned
-from lossless.cli.when import chosen_times, times
-from lossless.engine.source import time_range
+from lossless.cli.tables import Line, Paint, many, moment, one_line, stamp, table, width, zone_name, zoned
+from lossless.cli.time_options import chosen_times, times
+from lossless.cli.tree_view import branches, legend
+from lossless.engine.compaction.summary_source import time_range
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from lossless.cli.text import Line, Paint, width
+from lossless.cli.tables import Line, Paint, width
 
 INDENT = 15
 _LEAST = 20

@@ -12,8 +12,8 @@ import msgspec
 from lossless.cli.frame import Command, answer, is_json, opened, progress, remark, say, until_stopped
 from lossless.cli.imports import tell
 from lossless.cli.places import places
-from lossless.cli.text import many
-from lossless.engine.watching import Watch
+from lossless.cli.tables import many
+from lossless.engine.import_history.watch import Watch
 from lossless.errors import InvalidInput
 from lossless.model import ImportedSource
 

@@ -8,7 +8,7 @@ import threading
 import click
 
 from lossless.cli.frame import Command, answer, is_json, opened, progress, until_stopped
-from lossless.cli.text import many, safe
+from lossless.cli.tables import many, safe
 from lossless.events import Event, log
 
 

@@ -17,35 +17,39 @@ from msgspec import structs
 
 from lossless import config, summarizers
 from lossless.config import Loaded, Settings
-from lossless.engine import answer as answering
-from lossless.engine import describe as describing
-from lossless.engine import expand as expanding
-from lossless.engine import forget as forgetting
-from lossless.engine import gc as collecting
-from lossless.engine import grants, importing, listing, moving, reading
-from lossless.engine import grep as grepping
-from lossless.engine import prune as pruning
-from lossless.engine import summaries as viewing
-from lossless.engine.align import Canonicalize, without_tags
-from lossless.engine.asked import Asked, Mode, Scope, Sort, check
-from lossless.engine.door import Door
-from lossless.engine.files import Files
-from lossless.engine.guards import Guards
-from lossless.engine.ingest import Intake, Skip
-from lossless.engine.prompts import Templates
-from lossless.engine.reading import Reader
-from lossless.engine.reference import parse
-from lossless.engine.remake import MOST_TRIES
-from lossless.engine.semantic import Vectors
+from lossless.engine.backup import copy_database
+from lossless.engine.compaction.prompts import Templates
+from lossless.engine.compaction.resummarize import MOST_TRIES
+from lossless.engine.erase import forget as forgetting
+from lossless.engine.erase import gc as collecting
+from lossless.engine.erase import prune as pruning
+from lossless.engine.import_history import run
+from lossless.engine.import_history.context import Door
+from lossless.engine.import_history.watch import Watch
+from lossless.engine.ingest.identity import Canonicalize, without_tags
+from lossless.engine.ingest.ingest import Intake, Skip
+from lossless.engine.inspect import lists
+from lossless.engine.inspect import summaries as viewing
+from lossless.engine.recall import answer as answering
+from lossless.engine.recall import describe as describing
+from lossless.engine.recall import expand as expanding
+from lossless.engine.recall import grants
+from lossless.engine.recall import grep as grepping
+from lossless.engine.recall import reader as reading
+from lossless.engine.recall.reader import Reader
+from lossless.engine.recall.search_request import Asked, Mode, Scope, Sort, check
+from lossless.engine.recall.semantic import Vectors
+from lossless.engine.shared.call_limits import Guards
+from lossless.engine.shared.file_store import Files
+from lossless.engine.shared.files_dir import files_dir
+from lossless.engine.surgery import history as past
 from lossless.engine.surgery import merge as merging
-from lossless.engine.surgery import past
-from lossless.engine.surgery.marks import KINDS, known_kinds
+from lossless.engine.surgery.flaws import KINDS, known_kinds
 from lossless.engine.surgery.select import Selection
-from lossless.engine.times import read_time
-from lossless.engine.watching import Watch
 from lossless.engine.worker import Background, Worker
 from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.events import Event, Hook, guarded, log
+from lossless.ids import parse
 from lossless.model import (
     Answer,
     Applied,
@@ -76,19 +80,20 @@ from lossless.search import embeddings
 from lossless.store.base import SPAN, DebtRow, NewManifest, Store
 from lossless.store.rows import micros, moment
 from lossless.summarizers import Awaited, Chain, Function, Summarizer
+from lossless.times import read_time
 
 if TYPE_CHECKING:
-    from lossless.engine.doctor.ward import Ward
-    from lossless.engine.redact import Redactor
+    from lossless.engine.doctor.examination import Ward
+    from lossless.engine.ingest.secrets import Redactor
     from lossless.imports.base import Source
 
 
 from lossless.client.conversation import Conversation, checked, checked_path, conversation_status
 from lossless.client.explorer import full_name, reach
+from lossless.client.inspect import Looking
 from lossless.client.jobs import Inquiry, Job
-from lossless.client.looking import Looking
+from lossless.client.summaries import Tracing
 from lossless.client.surgery import How, Remaking, resuming
-from lossless.client.tracing import Tracing
 
 __all__ = ["Conversation", "Inquiry", "Job", "Lossless"]
 
@@ -184,7 +189,7 @@ class Lossless(Looking, Tracing):
             guarded(on_event)(Event("config.adapted", note, "warning"))
         name = checked("owner", "default" if owner is None else owner)
         store = _open_store(settings.database, name, read_only, guarded(on_event))
-        moving.refuse_half(store)
+        copy_database.refuse_half(store)
         opened = cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
         opened._loaded = loaded
         if settings.enabled and not read_only:
@@ -213,7 +218,7 @@ class Lossless(Looking, Tracing):
         return Conversation(self, self._stored_key(checked("key", key)), session, canonicalize, skip, parent)
 
     def _stored_key(self, key: str) -> str:
-        return listing.stored_key(self._store, key, self._redact)
+        return lists.stored_key(self._store, key, self._redact)
 
     def conversations(self) -> list[ConversationStatus]:
         """All conversations, the newest activity first."""
@@ -229,7 +234,7 @@ class Lossless(Looking, Tracing):
 
         The conversation under a key, if one is named, is told too. Only reads, no message, and of transcripts from outside.
         """
-        from lossless.engine.status import Looking, status
+        from lossless.engine.inspect.status import Looking, status
 
         look = Looking(
             self._store,
@@ -249,7 +254,7 @@ class Lossless(Looking, Tracing):
         `since` leaves out what was said, shown and written before. In a large database roles, days and turns are
         estimates: `step` tells how many messages each stands for that was counted.
         """
-        from lossless.engine.stats import stats
+        from lossless.engine.inspect.stats import stats
 
         whole, start = conversation is None, read_time("since", since, self.settings.zone)
         with self._store.snapshot():
@@ -501,7 +506,7 @@ class Lossless(Looking, Tracing):
                 self._on_event(Event("prompts.refused", problem, "warning"))
         return self._prompts
 
-    def migrate(self, target: str | Path, *, progress: moving.Progress | None = None) -> Migration:
+    def migrate(self, target: str | Path, *, progress: copy_database.Progress | None = None) -> Migration:
         """Copy everything, of all owners, into a new database of either kind, and prove that it is there.
 
         Let the hosts rest meanwhile: what they write after it began is not moved. If it is broken off, the same call
@@ -514,11 +519,11 @@ class Lossless(Looking, Tracing):
         settings = structs.replace(self.settings, database_path=str(target))
         store = _open_store(settings.database, self._store.owner, False, self._on_event)
         try:
-            return moving.move(
+            return copy_database.move(
                 self._store,
                 self._files,
                 store,
-                Files(collecting.files_dir(store, settings)),
+                Files(files_dir(store, settings)),
                 now=int(self._clock() * 1_000_000),
                 progress=progress or (lambda table, done, total: None),
             )
@@ -532,7 +537,7 @@ class Lossless(Looking, Tracing):
         earlier backup of the same `rolling` label. It is opened and read to its end before it gets its name; `prove`
         has every message of it accounted for besides: see `flaws`.
         """
-        from lossless.client.keeping import backup
+        from lossless.client.backups import backup
 
         def open_store(database: str, read_only: bool) -> Store:
             return _open_store(database, self._store.owner, read_only, self._on_event)
@@ -558,7 +563,7 @@ class Lossless(Looking, Tracing):
         would be), only if nobody has it open, and it is kept aside. Transcripts that were written to since the backup are
         listed: hosts read on in them. With `reimport=False` what they hold by now is passed over, and stays away.
         """
-        from lossless.client.keeping import leave_out, restore
+        from lossless.client.backups import leave_out, restore
 
         given = {} if database is None else {"database_path": str(database)}
         settings = config.resolve(given).settings if settings is None else structs.replace(settings, **given)
@@ -577,7 +582,7 @@ class Lossless(Looking, Tracing):
         It holds everything `lossless.imports` needs to put them back as they are, files included. A file that is
         there already is only replaced if you say so.
         """
-        from lossless.engine.export import export
+        from lossless.engine.backup.archive import export
 
         now = moment(int(self._clock() * 1_000_000))
         return export(self._store, self._files, Path(path), conversations, replace=replace, now=now)
@@ -592,7 +597,7 @@ class Lossless(Looking, Tracing):
         limit: int | None = None,
         files_dir: str | Path | None = None,
         trust_pins: bool = False,
-        progress: importing.Progress | None = None,
+        progress: run.Progress | None = None,
     ) -> ImportReport:
         """Bring histories in: transcripts, databases of other systems, archives; files, or directories of them.
 
@@ -606,7 +611,7 @@ class Lossless(Looking, Tracing):
         if limit is not None and limit < 1:
             raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
         given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
-        report = importing.run(
+        report = run.run(
             self._door(files_dir, trust_pins),
             [checked_path(each) for each in given],
             apply=apply,
@@ -632,7 +637,7 @@ class Lossless(Looking, Tracing):
             found = recognise(path, files_dir=files_dir)
             if self._redact is None:
                 return found
-            from lossless.engine.redacted import RedactedSource
+            from lossless.engine.import_history.redacted import RedactedSource
 
             return RedactedSource(found, self._redact, without_tags(self.settings.strip_injected_context_tags))
 
@@ -689,7 +694,7 @@ class Lossless(Looking, Tracing):
         Both are named by their keys, or by their ids. Without `apply` it is only told what would be done. Nothing of the
         source changes. Where some of it stands in the target already it is refused, unless `dedupe` leaves that out.
         """
-        from lossless.engine import transplant as grafting
+        from lossless.engine.surgery import transplant as grafting
 
         source = self._stored_key(source) if isinstance(source, str) else source
         target = self._stored_key(target) if isinstance(target, str) else target
@@ -900,7 +905,7 @@ class Lossless(Looking, Tracing):
         return collecting.collect(self._store, self._files, found, self._now(), vacuum=vacuum)
 
     def _ward(self, conversation: str | int | None, closely: frozenset[str] = frozenset()) -> Ward:
-        from lossless.engine.doctor.ward import Ward
+        from lossless.engine.doctor.examination import Ward
 
         rows = self._store.conversations()
         if conversation is not None:
@@ -959,7 +964,7 @@ class Lossless(Looking, Tracing):
         """Who takes secrets out of what is stored, if that is wanted."""
         if not self.settings.redact:
             return None
-        from lossless.engine.redact import Redactor
+        from lossless.engine.ingest.secrets import Redactor
 
         def key() -> bytes:
             # Whoever only reads stores nothing that a key would have to be kept for.
@@ -976,7 +981,7 @@ class Lossless(Looking, Tracing):
 
     def _payloads(self) -> Files:
         if self._store.location != ":memory:" or self.settings.large_files_dir:
-            return Files(collecting.files_dir(self._store, self.settings))
+            return Files(files_dir(self._store, self.settings))
         from tempfile import mkdtemp
 
         directory = mkdtemp(prefix="lcm-files-")

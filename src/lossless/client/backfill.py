@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from lossless.client.conversation import checked
-from lossless.engine import backfill as engine
-from lossless.engine.guards import Guards
+from lossless.engine.compaction import backfill as engine
+from lossless.engine.shared.call_limits import Guards
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Backfill, ImportedSource, Message
 from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow

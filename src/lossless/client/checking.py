@@ -9,7 +9,7 @@ from msgspec import structs
 from lossless import summarizers
 from lossless.client.explorer import full_name
 from lossless.config import Settings, redact_url
-from lossless.engine.prompts import Templates
+from lossless.engine.compaction.prompts import Templates
 from lossless.errors import InvalidInput, SummarizerAuth
 
 _INSTALL = "pip install"
@@ -24,7 +24,7 @@ def wrong(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _patterns(settings: Settings) -> Iterator[tuple[str, str]]:
-    from lossless.engine.redact import ON
+    from lossless.engine.ingest.secrets import ON
     from lossless.search import regex
 
     for pattern in settings.redact:

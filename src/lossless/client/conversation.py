@@ -20,38 +20,43 @@ from lossless.client.explorer import explorer
 from lossless.client.jobs import Inquiry, Job
 from lossless.client.surgery import How, Remaking, remaking
 from lossless.config import Settings
-from lossless.engine import calibrate, grants, payloads, plan, reading, rejections, sessions, view
-from lossless.engine import describe as describing
-from lossless.engine import expand as expanding
-from lossless.engine import forget as forgetting
-from lossless.engine import grep as grepping
-from lossless.engine.align import Canonicalize, digest, same_event, without_tags
-from lossless.engine.asked import Mode, Scope, Sort, check
-from lossless.engine.bootstrap import UNREACHABLE, bootstrap
-from lossless.engine.compact import compact
-from lossless.engine.draft import as_summary
-from lossless.engine.explain import among, explain
-from lossless.engine.flow import never
-from lossless.engine.guards import Guards
-from lossless.engine.heartbeats import outside, prune
-from lossless.engine.ingest import Along, Intake, Skip, ingest
-from lossless.engine.listing import stored_file
-from lossless.engine.live import INSTRUCTIONS, bounded, once
-from lossless.engine.marks import newest_path
-from lossless.engine.reading import Reader
-from lossless.engine.remake import remake
-from lossless.engine.render import as_pin, may_stand, stands_for
-from lossless.engine.show import Guidance, Showing, acceptable, show
+from lossless.engine import sessions
+from lossless.engine.compaction import plan
+from lossless.engine.compaction.resummarize import remake
+from lossless.engine.compaction.summarize import as_summary
+from lossless.engine.compaction.sweep import compact
+from lossless.engine.context import load, rejections
+from lossless.engine.context.build import Guidance, Showing, acceptable, show
+from lossless.engine.context.explain import among, explain
+from lossless.engine.context.live_messages import bounded, once
+from lossless.engine.context.summary_xml import as_pin, may_stand, stands_for
+from lossless.engine.erase import forget as forgetting
+from lossless.engine.ingest import large_content
+from lossless.engine.ingest.heartbeats import outside, prune
+from lossless.engine.ingest.identity import Canonicalize, digest, same_event, without_tags
+from lossless.engine.ingest.ingest import Along, Intake, Skip, ingest
+from lossless.engine.inspect.lists import stored_file
+from lossless.engine.recall import describe as describing
+from lossless.engine.recall import expand as expanding
+from lossless.engine.recall import grants, reader
+from lossless.engine.recall import grep as grepping
+from lossless.engine.recall.reader import Reader
+from lossless.engine.recall.search_request import Mode, Scope, Sort, check
+from lossless.engine.shared import calibration
+from lossless.engine.shared.call_limits import Guards
+from lossless.engine.shared.model_flow import never
 from lossless.engine.surgery import dissolve as dissolving
-from lossless.engine.surgery import past
-from lossless.engine.surgery.marks import KINDS, known_kinds
+from lossless.engine.surgery import history as past
+from lossless.engine.surgery.flaws import KINDS, known_kinds
 from lossless.engine.surgery.select import Selection
-from lossless.engine.times import read_time
+from lossless.engine.sync.read import UNREACHABLE, bootstrap
+from lossless.engine.sync.read_marks import newest_path
 from lossless.engine.worker import IDLE
 from lossless.errors import FileUnavailable, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.events import Event
 from lossless.formats.fit import Caps, caps
 from lossless.model import (
+    INSTRUCTIONS,
     Answer,
     Applied,
     Bootstrapped,
@@ -80,6 +85,7 @@ from lossless.store.base import SPAN, ConversationRow, DebtRow, FileRow, Message
 from lossless.store.rows import message_of, micros, moment
 from lossless.summarizers import Summarizer
 from lossless.summarizers.base import Unusable
+from lossless.times import read_time
 from lossless.tokens import message_tokens, reported
 
 if TYPE_CHECKING:
@@ -135,7 +141,7 @@ class Conversation:
         return sessions.current(self._store, self.key, self._intake.session)
 
     def _family(self) -> tuple[int, ...]:
-        return reading.family(self._store, self.key, self._intake.session)
+        return reader.family(self._store, self.key, self._intake.session)
 
     def new(self, retain_depth: int | None = None, *, apply: bool = True) -> Renewed:
         """Begin the context anew, as hosts do for `/new`: the messages leave it, and the summaries less deep than that.
@@ -366,8 +372,8 @@ class Conversation:
         if shown is None or shown[0] != model or self._store.read_only:
             return
         try:
-            name = calibrate.name(model, self.key)
-            kept = calibrate.observe(self._store, name, shown[1], counted, self._intake.now())
+            name = calibration.name(model, self.key)
+            kept = calibration.observe(self._store, name, shown[1], counted, self._intake.now())
         except StoreError as error:
             # The turn is stored, and the next one brings another count.
             self._intake.on_event(Event("usage.lost", str(error), "warning", {"conversation": self.key}))
@@ -376,9 +382,9 @@ class Conversation:
 
     def _factor(self, model: str | None, *, fresh: bool = False) -> float:
         """Return how many tokens a model counts for one of ours; `fresh`, as others had it a few seconds ago at most."""
-        known, name = self._lcm._factors, calibrate.name(model, self.key)
+        known, name = self._lcm._factors, calibration.name(model, self.key)
         if name not in known or (fresh and time.monotonic() - known[name][1] > _FRESH):
-            known[name] = calibrate.read(self._store, name).factor, time.monotonic()
+            known[name] = calibration.read(self._store, name).factor, time.monotonic()
         return known[name][0]
 
     def _estimated(self, counted: int, model: str | None) -> int:
@@ -804,7 +810,7 @@ class Conversation:
         def write(row: ConversationRow) -> None:
             # What was shown of a conversation that somebody else archived meanwhile is not told of the next one.
             if own := [note for conversation_id, note in notes if conversation_id == row.id]:
-                self._store.add_manifests(row.id, own, view.KEPT)
+                self._store.add_manifests(row.id, own, load.KEPT)
             if self._parent:
                 sessions.belong(self._store, row, *self._parent)
 
@@ -824,7 +830,7 @@ class Conversation:
             return Context((), 0)
         zone = self._lcm.settings.zone
         if at is None:
-            shown = view.entries(self._store, row.id, self._store.items(row.id), zone)
+            shown = load.entries(self._store, row.id, self._store.items(row.id), zone)
             tokens, reason = row.context_tokens, "stored"
         else:
             self._remember()
@@ -834,7 +840,7 @@ class Conversation:
             found = self._store.manifests(row.id, until=until, turn=turn, limit=1)
             if not found:
                 raise NotFound("assembly", str(at), hint="Nothing was assembled then, or more than 1,000 turns ago.")
-            shown, removed = view.shown_then(self._store, row.id, found[0], zone)
+            shown, removed = load.shown_then(self._store, row.id, found[0], zone)
             tokens = found[0].tokens
             reason = f"turn {found[0].turn}, {moment(found[0].at).isoformat(timespec='seconds')}"
             if removed:
@@ -1138,7 +1144,11 @@ class Conversation:
             return self._files.whole(found.sha256)
 
         try:
-            return payloads.restore(message, read) if chosen is None else payloads.restored(message, read, chosen)
+            return (
+                large_content.restore(message, read)
+                if chosen is None
+                else large_content.restored(message, read, chosen)
+            )
         except FileUnavailable as error:
             # One lost payload must not make the history unreadable: the reference stays, and it is told.
             self._intake.on_event(Event("file.unavailable", str(error), "error", {"conversation": self.key}))

@@ -10,12 +10,12 @@ from msgspec import structs
 
 from lossless import summarizers
 from lossless.config import Settings
-from lossless.engine.guards import Guards
+from lossless.engine.shared.call_limits import Guards
 from lossless.model import SummaryRequest
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
-    from lossless.engine.explore import Explore
+    from lossless.engine.ingest.explore import Explore
 
 
 def explorer(lcm: Lossless, key: str) -> Callable[[], Explore] | None:
@@ -27,7 +27,7 @@ def explorer(lcm: Lossless, key: str) -> Callable[[], Explore] | None:
     provider, model = settings.large_file_summary_provider, settings.large_file_summary_model
     if not (provider and model):
         return None
-    from lossless.engine.explore.model import ModelExplorer
+    from lossless.engine.ingest.explore.model import ModelExplorer
     from lossless.summarizers.anthropic import Anthropic
     from lossless.summarizers.openai import OpenAI
 

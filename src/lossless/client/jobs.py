@@ -7,10 +7,10 @@ from contextlib import closing
 
 from msgspec import Struct
 
-from lossless.engine import answer as answering
-from lossless.engine.compact import Flow
-from lossless.engine.flow import advance
-from lossless.engine.guards import Guards
+from lossless.engine.compaction.sweep import Flow
+from lossless.engine.recall import answer as answering
+from lossless.engine.shared.call_limits import Guards
+from lossless.engine.shared.model_flow import advance
 from lossless.events import Event, Hook, Level
 from lossless.model import Answer, Compaction, SummaryRequest
 from lossless.store.base import ConversationRow

@@ -11,14 +11,13 @@ from msgspec import Struct, structs
 
 from lossless import summarizers
 from lossless.config import Settings
-from lossless.engine.backfill import unhurried
-from lossless.engine.compact import fitted
-from lossless.engine.flow import advance
-from lossless.engine.guards import Guards
-from lossless.engine.prompts import Templates
-from lossless.engine.surgery import past, select
-from lossless.engine.surgery.anew import AT_ONCE, Making
-from lossless.engine.surgery.cost import cost
+from lossless.engine.compaction.backfill import unhurried
+from lossless.engine.compaction.prompts import Templates
+from lossless.engine.compaction.sweep import fitted
+from lossless.engine.shared.call_limits import Guards
+from lossless.engine.shared.model_flow import advance
+from lossless.engine.surgery import history, select
+from lossless.engine.surgery.rewrite import AT_ONCE, Making
 from lossless.engine.surgery.select import Selection
 from lossless.errors import InvalidInput, LosslessError, NotFound, SummarizerError
 from lossless.model import Applied, Plan, Step, SummaryRequest
@@ -26,6 +25,7 @@ from lossless.store import jsontext
 from lossless.store.base import ConversationRow
 from lossless.summarizers import Awaited, Chain, Function, Reply, Summarizer
 from lossless.summarizers.base import counting
+from lossless.summarizers.prices import cost
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
@@ -132,7 +132,7 @@ def remaking(
 
 def resuming(lcm: Lossless, operation_id: str, how: How) -> Remaking | Applied:
     """What is left of an operation that ended early, ready to be driven."""
-    found = past.found(lcm._store, operation_id)
+    found = history.found(lcm._store, operation_id)
     row = lcm._store.conversation_by_id(found.conversation_id)
     if row is None:
         raise NotFound("operation", operation_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lossless.engine.reference import message_id
+from lossless.ids import message_id
 from lossless.model import Detached, Renewed
 from lossless.patterns import is_scheduled
 from lossless.store.base import SPAN, ConversationRow, ItemRow, Store

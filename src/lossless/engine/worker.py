@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
-from lossless.engine.semantic import Vectors
+from lossless.engine.recall.semantic import Vectors
 from lossless.errors import LONGEST_PAUSE, StoreError
 from lossless.events import Event, Hook
 from lossless.model import Compaction

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lossless.search import dates
-from lossless.search.forms import forms
+from lossless.search.irregular_words import forms
 from lossless.search.stopwords import STOP_WORDS
 from lossless.search.words import camel_parts, cjk_apart, emoji_words, has_cjk, segment
 

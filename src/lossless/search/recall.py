@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lossless.search import scoring
-from lossless.search.likely import likely
+from lossless.search.candidates import likely
 from lossless.search.question import Question, Term, analyse
 from lossless.search.scoring import Line, Places
 

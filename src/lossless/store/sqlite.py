@@ -34,9 +34,9 @@ from lossless.errors import (
     StoreUnavailable,
 )
 from lossless.events import Event, Hook, log
+from lossless.search.byte_search import OVERLAP, Sought
 from lossless.search.question import Question, analyse
 from lossless.search.recall import Limits, recall
-from lossless.search.sought import OVERLAP, Sought
 from lossless.search.words import segment
 from lossless.store import fulltext, header, jsontext, kept, migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed

@@ -1,6 +1,6 @@
 """A source taken apart: who said what when, sentence by sentence.
 
-Reads what `lossless.engine.source` writes, and what `lossless.summarizers.extractive` itself writes, which is the
+Reads what `lossless.engine.compaction.summary_source` writes, and what `lossless.summarizers.extractive` itself writes, which is the
 source of the next depth. Whatever else it is given comes out as words of nobody in particular.
 """
 

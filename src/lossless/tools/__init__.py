@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from lossless.client import Conversation
-from lossless.engine import reading
-from lossless.engine.asked import check
-from lossless.engine.describe import Wanted, describe
-from lossless.engine.expand import expand
-from lossless.engine.grants import Charge, Delegate
-from lossless.engine.grep import SECONDS
-from lossless.engine.reading import Reader
-from lossless.engine.routing import route
+from lossless.engine.recall import reader as reading
+from lossless.engine.recall.describe import Wanted, describe
+from lossless.engine.recall.expand import expand
+from lossless.engine.recall.grants import Charge, Delegate
+from lossless.engine.recall.grep import SECONDS
+from lossless.engine.recall.reader import Reader
+from lossless.engine.recall.routing import route
+from lossless.engine.recall.search_request import check
 from lossless.errors import GrantRefused, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.model import Expansion
 from lossless.summarizers.text import well_formed

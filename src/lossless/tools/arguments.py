@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from lossless.engine.expand import Strategy
+from lossless.engine.recall.expand import Strategy
 from lossless.errors import InvalidInput
 from lossless.summarizers.text import well_formed
 

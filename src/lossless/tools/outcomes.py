@@ -10,10 +10,10 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from lossless.engine.asked import order
-from lossless.engine.describe import MOST_HEAD
-from lossless.engine.reading import shown, stamp
-from lossless.engine.routing import Route
+from lossless.engine.recall.describe import MOST_HEAD
+from lossless.engine.recall.reader import shown, stamp
+from lossless.engine.recall.routing import Route
+from lossless.engine.recall.search_request import order
 from lossless.errors import LosslessError
 from lossless.model import Answer, Branch, Description, Expansion, Hit, Hits, Share, TextPage
 from lossless.tokens import estimate, truncate

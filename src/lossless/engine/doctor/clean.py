@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lossless.engine.files import Files
-from lossless.engine.prune import How, take_out
+from lossless.engine.erase.prune import How, take_out
+from lossless.engine.shared.file_store import Files
 from lossless.errors import InvalidInput
 from lossless.model import Cleaning, Junk
 from lossless.store.base import ConversationRow, Store

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from lossless.engine.calibrate import budgets
-from lossless.engine.doctor.ward import Fault, Step, Ward
+from lossless.engine.doctor.examination import Fault, Step, Ward
 from lossless.engine.sessions import begun_after
+from lossless.engine.shared.calibration import budgets
 from lossless.store.base import MESSAGE, SPAN, USER_MESSAGE, ConversationRow
 
 CAUSE = "doctor"

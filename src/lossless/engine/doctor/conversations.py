@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lossless.engine.doctor.clean import RULES, junk
-from lossless.engine.doctor.ward import Fault, Ward
+from lossless.engine.doctor.examination import Fault, Ward
 
 
 def activity(ward: Ward) -> Iterator[Fault]:

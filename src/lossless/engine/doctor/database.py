@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lossless.engine.doctor.ward import Fault, Ward
-from lossless.engine.gc import drafts_left
+from lossless.engine.doctor.examination import Fault, Ward
+from lossless.engine.shared.drafts import drafts_left
 
 
 def damage(ward: Ward) -> Iterator[Fault]:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 
-from lossless.engine.doctor import configured, context, conversations, database, index, messages, payloads, summaries
+from lossless.engine.doctor import context, conversations, database, index, messages, payloads, settings, summaries
 from lossless.engine.doctor.catalogue import CHECKS
-from lossless.engine.doctor.ward import Fault, Ward
+from lossless.engine.doctor.examination import Fault, Ward
 from lossless.errors import StoreCorrupt, StoreError
 from lossless.model import Finding, Health
 
@@ -59,7 +59,7 @@ LOOK: dict[str, Callable[[Ward], Iterable[Fault]]] = {
     "J01": conversations.leases,
     "J02": conversations.debts,
     "G01": conversations.grants,
-    "K01": configured.settings,
+    "K01": settings.settings,
 }
 
 _FILES = "F01"

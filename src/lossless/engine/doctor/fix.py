@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from lossless.engine.doctor.catalogue import CHECKS
+from lossless.engine.doctor.examination import Fault, Ward
 from lossless.engine.doctor.examine import examine
-from lossless.engine.doctor.ward import Fault, Ward
 from lossless.errors import InvalidInput, LosslessError
 from lossless.model import Fix, FixStep
 from lossless.store.base import Step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lossless.engine.doctor.ward import Fault, Step, Ward
+from lossless.engine.doctor.examination import Fault, Step, Ward
 from lossless.store.base import SPAN
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from lossless.engine.doctor.ward import Fault, Step, Ward
-from lossless.engine.gc import is_its_own
-from lossless.engine.movein import NO_BYTES
+from lossless.engine.doctor.examination import Fault, Step, Ward
+from lossless.engine.import_history.foreign_history import NO_BYTES
+from lossless.engine.shared.files_dir import is_its_own
 from lossless.errors import FileUnavailable, InvalidInput
 
 _HOUR = 3_600

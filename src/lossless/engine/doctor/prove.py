@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from lossless.engine.doctor import summaries
-from lossless.engine.doctor.ward import Ward
+from lossless.engine.doctor.examination import Ward
 from lossless.model import Proof
 from lossless.store.base import ConversationRow, LedgerRow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lossless.engine.doctor.ward import Fault, Step, Ward
+from lossless.engine.doctor.examination import Fault, Step, Ward
 from lossless.model import Severity
 from lossless.store.base import NodeRow
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
 from lossless.errors import ContextMoved, InvalidInput, StoreCorrupt
 from lossless.model import Applied, Plan, Step
 from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow, Store, SummaryRow, Touched

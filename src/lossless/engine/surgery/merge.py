@@ -6,8 +6,8 @@ messages cannot come before others. What is not safe is told, for a person to lo
 
 from __future__ import annotations
 
-from lossless.engine import transplant
-from lossless.engine.promise import broken
+from lossless.engine.shared.promise import broken
+from lossless.engine.surgery import transplant
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Applied, Plan
 from lossless.patterns import is_scheduled

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from lossless.config import Settings
-from lossless.engine import prompts, targets
-from lossless.engine.prompts import Templates
-from lossless.engine.surgery.marks import flaw
+from lossless.engine.compaction import prompts, summary_lengths
+from lossless.engine.compaction.prompts import Templates
+from lossless.engine.surgery.flaws import flaw
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Step
 from lossless.store.base import ConversationRow, Store
@@ -162,7 +162,7 @@ def _step(
         len(sources) if known.depth else said[known.id],
         known.tokens,
         size + around[known.depth],
-        targets.target(known.depth, size, settings),
+        summary_lengths.target(known.depth, size, settings),
         None if known.earliest_at is None else moment(known.earliest_at),
         None if known.latest_at is None else moment(known.latest_at),
         reason,

@@ -1,0 +1,153 @@
+"""A tree of summaries as lines for a terminal of any width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from lossless.cli.tables import Line, Paint, many, moment, one_line, width
+
+if TYPE_CHECKING:
+    from datetime import datetime, tzinfo
+
+    from lossless.model import ListedSummary, MessageRun, TreeEntry
+
+_COLOURS = ("green", "cyan", "magenta", "yellow", "blue", "red")
+_WIDE, _NARROW = 100, 60
+_FEWEST = 8
+"""Fewer columns of words say nothing."""
+
+
+_MARKS = {
+    "~": ({"provisional"}, "no model wrote it; `lcm repair` has one do it"),
+    "!": ({"stale", "unfaithful"}, "a source changed since, or does not bear it out; `lcm summaries show ID` tells"),
+}
+_DATED = re.compile(r"^\d{4}-\d\d-\d\d \([^)]{1,40}\) (?:\d\d:\d\d )?")
+"""How our own summaries begin: a tree has the time in a column."""
+
+
+class _Row(Struct, frozen=True):
+    """One line before its columns are laid out."""
+
+    branch: str
+    name: str
+    figures: str = ""
+    when: str = ""
+    cause: str = ""
+    words: str = ""
+    colour: str | None = None
+    mark: str = ""
+    more: str = ""
+    dim: bool = False
+
+    @property
+    def columns(self) -> int:
+        return sum(map(len, (self.branch, self.name, self.mark, self.more)))
+
+
+def branches(entries: Sequence[TreeEntry], zone: tzinfo) -> Iterator[Line]:
+    """A line for each entry, in columns, none wider than the terminal."""
+    columns = width()
+    drawn = _drawn(entries, columns < _NARROW)
+    rows = [
+        _row(entry, branch, zone, columns, entry is entries[-1]) for entry, branch in zip(entries, drawn, strict=True)
+    ]
+    names = max((row.columns for row in rows), default=0)
+    figures = max((len(row.figures) for row in rows), default=0)
+    times = max((len(row.when) for row in rows), default=0)
+    for row in rows:
+        yield _laid(row, names, figures, times, columns)
+
+
+def _drawn(entries: Sequence[TreeEntry], narrow: bool) -> list[str]:
+    """The branch before each entry, read from below: what is still to come at a step decides how it goes on."""
+    more, last, on, off = ("├ ", "└ ", "│ ", "  ") if narrow else ("├─ ", "└─ ", "│  ", "   ")
+    drawn, coming = list[str](), set[int]()
+    for entry in reversed(entries):
+        steps = entry.steps
+        before = "".join(on if step in coming else off for step in range(1, steps))
+        drawn.append(before + (more if steps in coming else last) if steps else "")
+        coming = {step for step in coming if step <= steps} | {steps}
+    return drawn[::-1]
+
+
+def _row(entry: TreeEntry, branch: str, zone: tzinfo, columns: int, is_last: bool) -> _Row:
+    if entry.messages is not None:
+        return _of_messages(entry.messages, entry.cause, zone, columns, is_last)
+    assert entry.summary is not None
+    return _of_summary(entry, entry.summary, branch, zone, columns)
+
+
+def _of_summary(entry: TreeEntry, summary: ListedSummary, branch: str, zone: tzinfo, columns: int) -> _Row:
+    name, colour = f"d{summary.depth} {summary.id}", _COLOURS[summary.depth % len(_COLOURS)]
+    if entry.repeated:
+        return _Row(branch, name, words="shown above", colour=colour, dim=True)
+    told = f"{summary.source_tokens:,} → {summary.tokens:,}" if columns >= _NARROW else f"{summary.tokens:,}"
+    return _Row(
+        branch,
+        name,
+        told + (" tokens" if columns >= _WIDE else ""),
+        _when(summary.earliest_at, summary.latest_at, zone, columns),
+        entry.cause,
+        _DATED.sub("", summary.preview),
+        colour,
+        _mark(summary),
+        f" +{entry.hidden:,}" if entry.hidden else "",
+    )
+
+
+def _mark(summary: ListedSummary) -> str:
+    return "".join(mark for mark, (flags, _) in _MARKS.items() if flags & {*summary.flags})
+
+
+def legend(entries: Sequence[TreeEntry]) -> Iterator[Line]:
+    """What the marks in a tree mean, those that are there."""
+    marks = {mark for entry in entries if entry.summary and not entry.repeated for mark in _mark(entry.summary)}
+    for mark, (_, meaning) in _MARKS.items():
+        if mark in marks:
+            yield Paint(one_line(f"{mark} {meaning}", width()), dim=True)
+
+
+def _of_messages(run: MessageRun, cause: str, zone: tzinfo, columns: int, is_last: bool) -> _Row:
+    name = many(run.messages, "message")
+    if is_last and not cause:
+        name = f"the {run.messages:,} newest messages" if run.messages > 1 else "the newest message"
+    reach = run.first if run.first == run.last else f"{run.first} – {run.last}"
+    figures = f"{run.tokens:,}" + (" tokens" if columns >= _WIDE else "")
+    return _Row("", name, figures, _when(run.earliest_at, run.latest_at, zone, columns), cause, reach)
+
+
+def _when(first: datetime | None, last: datetime | None, zone: tzinfo, columns: int) -> str:
+    if not (first or last) or columns < _NARROW:
+        return ""
+    begun, ended = moment(first or last, zone), moment(last or first, zone)
+    if columns < _WIDE:
+        return begun[:10]
+    return f"{begun} – {ended[11:]}" if begun[:10] == ended[:10] else f"{begun[:10]} – {ended[:10]}"
+
+
+def _laid(row: _Row, names: int, figures: int, times: int, columns: int) -> Line:
+    """The pieces of a line side by side; the words get what is left."""
+    line: list[str | Paint] = [
+        Paint(row.branch, dim=True),
+        Paint(row.name, row.colour, dim=row.dim),
+        Paint(row.mark, "yellow"),
+        Paint(row.more, dim=True),
+        " " * (names - row.columns),
+    ]
+    taken = names
+    if taken + 2 + figures <= columns:
+        line.append(f"  {row.figures:>{figures}}")
+        taken += 2 + figures
+    if times and taken + 2 + times <= columns:
+        line.append(Paint(f"  {row.when:<{times}}", dim=True))
+        taken += 2 + times
+    for words, paint in ((row.cause, "yellow"), (row.words, None)):
+        if words and columns - taken - 2 >= _FEWEST:
+            told = one_line(words, columns - taken - 2)
+            line.append(Paint(f"  {told}", paint, dim=row.dim))
+            taken += 2 + len(told)
+    return line

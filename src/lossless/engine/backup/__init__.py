@@ -1,0 +1,1 @@
+"""Back up, restore, export archives, copy a database to another one."""

@@ -1,0 +1,174 @@
+"""Move house: every row of a database, of all owners and with the same ids, into another of either kind.
+
+The source is read in one snapshot and left as it is. The target takes the rows a batch at a time and remembers whose
+they are, so that a move that was broken off is taken up again: what is there stays, what has changed since is corrected.
+At the end both are read again and compared, row by row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from hashlib import sha256
+from itertools import islice, zip_longest
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from msgspec import msgpack
+
+from lossless.engine.shared.file_store import Files
+from lossless.errors import FileUnavailable, InvalidInput, StoreError, StoreUnavailable
+from lossless.model import Migration, MovedTable
+from lossless.store.base import Shape, Store
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with the name of a table (or `files`), how many of its rows are done, and how many there are."""
+BATCH = 500
+_WHOLE = 1_000_000
+"""Conversations refer to one another, in any order: they come all at once."""
+
+_Row = tuple[Any, ...]
+
+
+def move(source: Store, files: Files, target: Store, their_files: Files, *, now: int, progress: Progress) -> Migration:
+    """Copy everything, then prove it. Raises before anything is written if the target holds anything else."""
+    began = time.monotonic()
+    with source.snapshot():
+        resumed = _enter(source, target, now)
+        copied, missing = _move_files(source, files, their_files, progress)
+        for table in source.tables():
+            _move_table(source, target, table, progress)
+        tables = tuple(_compare(source, target, table) for table in source.tables())
+    with target.transaction():
+        target.renumber()
+        target.set_moving_in(None, now)
+    return Migration(
+        tables=tables,
+        rows=sum(table.rows for table in tables),
+        digest=sha256("".join(f"{each.name} {each.sha256}\n" for each in tables).encode()).hexdigest(),
+        files=copied,
+        missing_files=missing,
+        resumed=resumed,
+        seconds=time.monotonic() - began,
+    )
+
+
+def refuse_half(store: Store) -> None:
+    """Close a database that another has only half moved into, and say so: it serves nobody yet."""
+    try:
+        whose = store.moving_in()
+    except StoreError:
+        return  # it is damaged, and told so by whatever is asked of it next
+    if whose is not None:
+        store.close()
+        raise StoreUnavailable(
+            f"{store.location} is unfinished: a migration into it was broken off, or is under way.",
+            hint="The same `lcm migrate` goes on with it; or remove it.",
+        )
+
+
+def _enter(source: Store, target: Store, now: int) -> bool:
+    """Claim an empty target, or one that this very source was moving into: True for that."""
+    _refuse_other_versions(source, target)
+    if source.moving_in() is not None:
+        raise InvalidInput(
+            f"{source.location} is half of a migration itself.", hint="Finish that one first, from where it began."
+        )
+    whose, identity = target.moving_in(), source.identity()
+    if whose is None and any(target.count(table) for table in target.tables()):
+        raise InvalidInput(
+            f"{target.location} is not empty.", hint="Name a new database; nothing was changed in either."
+        )
+    if whose is not None and whose != identity:
+        raise InvalidInput(
+            f"{target.location} holds half of another database ({whose}).",
+            hint="Finish that migration, or name a new database; nothing was changed in either.",
+        )
+    with target.transaction():
+        target.set_moving_in(identity, now)
+        if whose is not None:
+            target.take_back()
+    return whose is not None
+
+
+def _refuse_other_versions(source: Store, target: Store) -> None:
+    for table in target.tables():
+        if set(source.shape(table).columns) != set(target.shape(table).columns):
+            raise StoreError(
+                f"{source.location} has the tables of an older version ({table} differs).",
+                hint="Open it once for writing, so that it is brought up to date, then migrate.",
+            )
+
+
+def _move_table(source: Store, target: Store, table: str, progress: Progress) -> None:
+    shape, total, done = source.shape(table), source.count(table), 0
+    size = _WHOLE if table == "conversation" else BATCH
+    with closing(_differing(source, target, shape)) as rows:
+        while batch := list(islice(rows, size)):
+            with target.transaction():
+                target.take(table, shape.columns, [row for row, is_there, _ in batch if not is_there])
+                target.change(shape, [row for row, is_there, _ in batch if is_there])
+            done = batch[-1][2]
+            progress(table, done, total)
+    if done < total:
+        progress(table, total, total)
+
+
+def _differing(source: Store, target: Store, shape: Shape) -> Generator[tuple[_Row, bool, int], None, None]:
+    """The rows that the target lacks or has otherwise, whether it has them, and how many rows were looked at.
+
+    Both are read in the order of their keys, side by side.
+    """
+    key = _key(shape)
+    with closing(source.rows(shape)) as ours, closing(target.rows(shape)) as theirs:
+        there = next(theirs, None)
+        for number, row in enumerate(ours, 1):
+            while there is not None and key(there) < key(row):
+                there = next(theirs, None)
+            is_there = there is not None and key(there) == key(row)
+            if not is_there or there != row:
+                yield row, is_there, number
+
+
+def _key(shape: Shape) -> Callable[[_Row], Any]:
+    return itemgetter(*(shape.columns.index(name) for name in shape.key))
+
+
+def _compare(source: Store, target: Store, table: str) -> MovedTable:
+    """The rows of both, encoded alike and compared one by one; their hash."""
+    shape, encode, seen, count = source.shape(table), msgpack.Encoder().encode, sha256(), 0
+    with closing(source.rows(shape)) as ours, closing(target.rows(shape)) as theirs:
+        for row, other in zip_longest(ours, theirs):
+            told = encode(row)
+            if told != encode(other):
+                key = _key(shape)(other if row is None else row)
+                raise StoreError(
+                    f"{target.location} differs from {source.location}: table {table}, key {key}.",
+                    hint="Somebody wrote to the target meanwhile, or a disk is failing. Migrate into a new database.",
+                )
+            seen.update(told)
+            count += 1
+    return MovedTable(table, count, seen.hexdigest())
+
+
+def _move_files(source: Store, files: Files, their_files: Files, progress: Progress) -> tuple[int, tuple[str, ...]]:
+    """The payloads, each proved by its name; how many were copied, and which could not be read."""
+    if files.root.absolute() == their_files.root.absolute():
+        return 0, ()
+    shape = source.shape("file")
+    with closing(source.rows(shape)) as rows:
+        names = sorted({row[shape.columns.index("sha256")] for row in rows})
+    missing = [name for name in names if not _copy(name, files, their_files)]
+    progress("files", len(names), len(names))
+    return len(names) - len(missing), tuple(missing)
+
+
+def _copy(name: str, files: Files, their_files: Files) -> bool:
+    try:
+        data = files.whole(name)
+    except FileUnavailable:
+        return False  # gone before we came: no reason to leave the rest behind
+    their_files.put(name, data)
+    their_files.whole(name)
+    return True

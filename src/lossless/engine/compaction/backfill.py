@@ -1,0 +1,158 @@
+"""Compact a whole history to its end, as if it had been compacted all along: runs of messages, then of summaries, until none is left.
+
+The same passes as those of compaction, without its thresholds and deadlines. What is written stays, whatever stops it, and the
+next time goes on from there. A model that fails is not made up for: whoever asked for this rather asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Sequence
+from itertools import takewhile
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from lossless.config import Settings
+from lossless.engine.compaction import plan, prompts, summary_lengths
+from lossless.engine.compaction.plan import Limits, Run
+from lossless.engine.compaction.prompts import Templates
+from lossless.engine.compaction.sweep import Work, closed, one_pass
+from lossless.engine.shared.model_flow import advance
+from lossless.errors import SummarizerError
+from lossless.model import Estimate, SummaryRequest
+from lossless.store.base import ConversationRow, ItemRow, Store
+from lossless.summarizers.base import Reply
+from lossless.tokens import estimate
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""(key, summaries made so far, about how many there will be)."""
+_LARGEST = 2**31 - 1
+_FEW = 2 * summary_lengths.LEAST_LEAF
+"""Messages of fewer tokens are not worth a leaf of their own."""
+
+
+def unhurried(settings: Settings) -> Settings:
+    """The settings without what keeps a host's turn short."""
+    return replace(settings, max_sweep_iterations=_LARGEST, summary_max_calls_per_window=_LARGEST)
+
+
+def begin(
+    store: Store,
+    conversation: ConversationRow,
+    settings: Settings,
+    *,
+    templates: Templates,
+    now: Callable[[], float],
+    tail: int,
+) -> Work:
+    """A conversation to be compacted to its end, its newest `tail` messages apart."""
+    work = Work(store, conversation, settings, limits(settings, tail), templates, now, float("inf"))
+    work.look()
+    return work
+
+
+def limits(settings: Settings, tail: int) -> Limits:
+    """No window presses: only the sizes count."""
+    return Limits(_LARGEST, _LARGEST, tail, None, settings.leaf_chunk_tokens, 0, _LARGEST)
+
+
+def finish(
+    work: Work,
+    ask: Callable[[SummaryRequest], Reply | SummarizerError],
+    *,
+    single_root: bool = False,
+    progress: Callable[[int], None] = lambda made: None,
+) -> str:
+    """Compact to the end; why it stopped before, if it did."""
+    flow = _passes(work, single_root)
+    step = advance(flow)
+    while isinstance(step, SummaryRequest):
+        answer = ask(step)
+        if isinstance(answer, SummarizerError):
+            flow.close()
+            return str(answer)
+        step = advance(flow, answer)
+        progress(len(work.made))
+    return "Somebody else compacted the conversation meanwhile." if work.stop == "moved" else ""
+
+
+def _passes(work: Work, single_root: bool) -> Generator[SummaryRequest, Reply, None]:
+    after = -1
+    while True:
+        run = next_run(
+            work.items, work.boundary, work.limits, work.settings, after=after, single_root=single_root, keep=work.keep
+        )
+        if run is None:
+            return
+        if (yield from one_pass(work, run if run.depth else closed(work, run))):
+            continue
+        if work.stop or run.depth:
+            return
+        after = run.items[-1].ordinal
+
+
+def next_run(
+    items: Sequence[ItemRow],
+    boundary: int,
+    limits: Limits,
+    settings: Settings,
+    *,
+    after: int = -1,
+    single_root: bool,
+    keep: Collection[int] = (),
+) -> Run | None:
+    """The oldest run of messages behind the ordinal `after`; else of summaries, the shallowest; else what leads to one root."""
+    return (
+        _leaf_run(items, boundary, limits, after, 1 if single_root else min(limits.run_tokens // 2, _FEW), keep)
+        or plan.condensed_run(items, boundary, limits, settings)
+        or (plan.root_run(items, limits, settings, keep) if single_root else None)
+    )
+
+
+def _leaf_run(
+    items: Sequence[ItemRow], boundary: int, limits: Limits, after: int, least: int, keep: Collection[int]
+) -> Run | None:
+    """A run of messages, with what would be left over behind it if that is little."""
+    while run := plan.leaf_run(items, boundary, limits.run_tokens, after, keep):
+        behind = items[items.index(run.items[-1]) + 1 : boundary]
+        rest = list(takewhile(lambda item: item.is_message and item.ordinal not in keep, behind[:_FEW]))
+        if sum(item.tokens for item in rest) < min(_FEW, limits.run_tokens):
+            run = Run((*run.items, *rest))
+        if run.tokens >= least:
+            return run
+        after = run.items[-1].ordinal
+    return None
+
+
+def foretell(
+    items: Sequence[ItemRow], settings: Settings, *, templates: Templates, tail: int, single_root: bool = False
+) -> Estimate:
+    """About what it would take, if every summary comes out as long as it is asked for."""
+    items, sizes = list(items), limits(settings, tail)
+    boundary = plan.tail_start(items, tail, None)
+    calls = asked = answered = 0
+    while run := next_run(items, boundary, sizes, settings, single_root=single_root):
+        wanted = min(summary_lengths.target(run.depth, run.tokens, settings), max(1, run.tokens // 2))
+        at = items.index(run.items[0])
+        previous = [item.tokens for item in items[:at] if not item.is_message][-2:] if run.depth < 2 else []
+        calls += 1
+        asked += run.tokens + sum(previous) + _frame(run.depth, settings, templates)
+        answered += wanted
+        items[at : at + len(run.items)] = [ItemRow(run.items[0].ordinal, -calls, wanted, run.depth)]
+        boundary -= len(run.items) - 1
+    return Estimate(calls, asked, answered, sum(item.tokens for item in items))
+
+
+def _frame(depth: int, settings: Settings, templates: Templates) -> int:
+    """What a request costs beyond the text that it is about."""
+    told = prompts.request(
+        "",
+        depth=depth,
+        target_tokens=1,
+        max_tokens=1,
+        previous=None,
+        aggressive=False,
+        settings=settings,
+        templates=templates,
+    )
+    return estimate(told.system) + estimate(told.prompt)

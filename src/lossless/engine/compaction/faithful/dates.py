@@ -1,0 +1,357 @@
+"""Dates and times as people write them, and whether a source knows them.
+
+A year, a zone and the half of the day are often left out, so a mention is compared by what it says and not
+by what it leaves open: "4:15" is a quarter past four of either half, "17 Feb" of any year.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from datetime import date, timedelta
+from functools import cached_property
+from itertools import islice
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from lossless.engine.compaction.faithful.wording import Wording
+
+Day: TypeAlias = tuple[int, int]
+"""A month and its day."""
+
+_NAMES = (
+    "january jan januar января janvier enero",
+    "february feb februar февраля février febrero",
+    "march mar märz марта mars marzo",
+    "april apr апреля avril abril",
+    "may mai мая mayo",
+    "june jun juni июня juin junio",
+    "july jul juli июля juillet julio",
+    "august aug августа août agosto",
+    "september sep sept сентября septembre septiembre",
+    "october oct oktober okt октября octobre octubre",
+    "november nov ноября novembre noviembre",
+    "december dec dezember dez декабря décembre diciembre",
+)
+_MONTHS = {name: number for number, names in enumerate(_NAMES, 1) for name in names.split()}
+# Alone, these are more often other words: "may", "mar", "mars", "sep".
+_MONTHS_ALONE = {name: n for name, n in _MONTHS.items() if len(name) > 4 and n != 5} | {"june": 6, "july": 7}
+_WEEKDAYS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "monday mon montag понедельник 周一 星期一",
+            "tuesday tue dienstag вторник 周二 星期二",
+            "wednesday wed mittwoch среду 周三 星期三",
+            "thursday thu donnerstag четверг 周四 星期四",
+            "friday fri freitag пятницу 周五 星期五",
+            "saturday sat samstag субботу 周六 星期六",
+            "sunday sun sonntag воскресенье 周日 星期日",
+        )
+    )
+    for name in names.split()
+}
+_RELATIVE = {
+    "tomorrow": 1,
+    "morgen": 1,
+    "завтра": 1,
+    "明天": 1,
+    "yesterday": -1,
+    "gestern": -1,
+    "вчера": -1,
+    "昨天": -1,
+}
+_RELATIVE |= {"week later": 7, "next week": 7, "in a week": 7, "nächste woche": 7}
+
+_MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_DAY = r"\d{1,2}(?:st|nd|rd|th|\.)?"
+_DAYS = rf"{_DAY}(?:\s?(?:-|–|—|to|and|bis|und|until|through|&|/|,)\s?{_DAY})?"
+_YEAR = r"(?:,?\s(?P<{}>\d{{4}})(?!\d))?"
+_NAMED = re.compile(
+    rf"(?<![\w.])(?P<before>{_DAYS})\s?(?:of\s|de\s)?(?P<month>{_MONTH})\b{_YEAR.format('y1')}"
+    rf"|\b(?P<month2>{_MONTH})\b\.?\s{{1,2}}(?P<after>{_DAYS})(?!\d|:\d|[.,]\d|\s?[ap]m){_YEAR.format('y2')}"
+)
+# Both begin with a digit and look back behind it, because only then can the search skip what is no digit.
+_WRITTEN = re.compile(
+    r"(?P<n>\d(?<![a-z0-9_.]\d)\d{0,3})(?:"
+    r"(?<=\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})(?:[ t](?P<hh>\d\d):(?P<mm>\d\d)(?::(?P<ss>\d\d))?)?"
+    # Without a year it is a date only in a range: "release 15.4." ends a sentence.
+    r"|\.\s?(?P<m2>\d{1,2})\.(?:(?P<y2>\d{4})(?!\d)|(?=\s?[-–])|(?<=[-–]\d\.\d\.)|(?<=[-–]\d\d\.\d\.))"
+    r"|/(?P<b>\d{1,2})/(?P<y3>\d{4}|\d\d)(?!\d)"
+    r"|年(?P<m4>\d{1,2})月(?P<d4>\d{1,2})[日号]|月(?P<d5>\d{1,2})[日号])"
+)
+_HALF = r"(?:am|pm|a\.m\.|p\.m\.)"
+_CLOCK = re.compile(
+    r"(?P<h>\d(?<![\d.:/#$€£]\d)\d?)(?:[:h](?P<m>\d\d)(?::(?P<s>\d\d))?)?(?:"
+    rf"\s?(?:-|–|to|and|bis)\s?(?P<h2>\d{{1,2}})(?::(?P<m2>\d\d))?\s?(?P<half2>{_HALF})(?!\w)"
+    rf"|\s?(?P<half>{_HALF})(?!\w)|\s?(?:uhr\b|点|時|час)|(?(m)(?![\d:])|(?!)))"
+)
+# "Plot 19 may not be let" is no date.
+_MODAL = re.compile(r" (?!at|to|from|and|or|until|for|in|by|with|as|is|was|on)[a-z]")
+_SPELLED = re.compile(r"(\d{1,2})\s?(?:h|hours?|m|min|minutes?)\s(?:and\s)?(\d{1,2})(?!\d)")
+_WORDS = re.compile(r"[^\W\d_]+")
+_ORDINAL = re.compile(r"(\d(?<!\w\d)\d?)(?:st|nd|rd|th|日|-го)\b")
+_COMPACT = re.compile(r"20(?<!\d20)\d\d(0[1-9]|1[0-2])([0-3]\d)(?!\d)")
+_STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ t]\d\d:\d\d")
+# What every entry of a source begins with is no riddle: taken out first, it need not be read by what follows.
+_HEADER = re.compile(r"\[(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[ t](\d\d):(\d\d)(?!\d|:\d\d)")
+_BLANK = f"[{' ' * 16}"
+_MANY = 500
+_AROUND = 40
+
+
+class Mention(Struct, frozen=True):
+    """One date or time: what it says of year, month, day; or minutes and seconds of a clock."""
+
+    text: str
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    minutes: tuple[int, ...] = ()
+    """Of the day, one for each half it may mean."""
+    seconds: int | None = None
+    weekday: int | None = None
+    stamp: bool = False
+
+
+def read(text: str, words: set[str]) -> tuple[list[Mention], str]:
+    """The dates and times of a lower-cased text of these words, and the text with blanks in their places."""
+    found: list[Mention] = []
+    take = _Taker(found)
+    text = _WRITTEN.sub(take.written, text)
+    text = "".join(_NAMED.sub(take.named, piece) if near else piece for piece, near in _near_months(text, words))
+    return found, _CLOCK.sub(take.clock, text)
+
+
+def _near_months(text: str, words: set[str]) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, and which of them may hold a date with the name of its month."""
+    spots = sorted({at for name in words & _MONTHS.keys() for at in _places(name, text)})
+    done = 0
+    for first, last in _merged(spots):
+        start = max(done, first - _AROUND)
+        yield text[done:start], False
+        done = last + _AROUND
+        yield text[start:done], True
+    yield text[done:], False
+
+
+def _places(name: str, text: str) -> Iterator[int]:
+    at = text.find(name)
+    while at >= 0:
+        yield at
+        at = text.find(name, at + 1)
+
+
+def _merged(spots: list[int]) -> Iterator[tuple[int, int]]:
+    """Neighbours as one stretch, so that none is cut in the middle of another's date."""
+    first = last = None
+    for spot in spots:
+        if first is not None and last is not None and spot - last > 2 * _AROUND:
+            yield first, last
+            first = spot
+        first, last = spot if first is None else first, spot
+    if first is not None and last is not None:
+        yield first, last
+
+
+class _Taker:
+    """Takes what a pattern found out of the text; leaves what is no date after all."""
+
+    def __init__(self, found: list[Mention]) -> None:
+        self.found = found
+
+    def written(self, match: re.Match[str]) -> str:
+        year: str | None = match["n"]
+        month, day = match["m"], match["d"]
+        if match["m2"]:
+            year, month, day = match["y2"], match["m2"], match["n"]
+        elif match["b"]:
+            year, month, day = match["y3"], match["n"], match["b"]
+            if int(month) > 12:
+                month, day = day, month
+        elif match["m4"]:
+            month, day = match["m4"], match["d4"]
+        elif match["d5"]:
+            year, month, day = None, match["n"], match["d5"]
+        if not self._add(match[0], year, month, [day], stamp=bool(match["hh"])):
+            return match[0]
+        if match["hh"]:
+            self._time(match[0], match["hh"], match["mm"], match["ss"], None, stamp=True)
+        return " " * len(match[0])
+
+    def named(self, match: re.Match[str]) -> str:
+        month = _MONTHS[match["month"] or match["month2"]]
+        days = re.findall(r"\d+", match["before"] or match["after"])
+        year = match["y1"] or match["y2"]
+        if match["month"] == "may" and not year and _MODAL.match(match.string, match.end()):
+            return match[0]
+        return " " * len(match[0]) if self._add(match[0], year, str(month), days) else match[0]
+
+    def clock(self, match: re.Match[str]) -> str:
+        half = match["half2"] or match["half"]
+        self._time(match[0], match["h"], match["m"], match["s"], half)
+        if match["h2"]:
+            self._time(match[0], match["h2"], match["m2"], None, half)
+        return " " * len(match[0])
+
+    def _add(self, text: str, year: str | None, month: str, days: list[str], *, stamp: bool = False) -> bool:
+        if not (1 <= int(month) <= 12 and all(1 <= int(day) <= 31 for day in days)):
+            return False
+        known = int(year) + (2000 if len(year) == 2 else 0) if year else None
+        for day in days:
+            self.found.append(Mention(text.strip(" .,"), year=known, month=int(month), day=int(day), stamp=stamp))
+        return True
+
+    def _time(
+        self, text: str, hour: str, minute: str | None, second: str | None, half: str | None, *, stamp: bool = False
+    ) -> None:
+        h, m = int(hour), int(minute or 0)
+        if half and h <= 12:
+            hours = [h % 12 + (12 if half.startswith("p") else 0)]
+        else:
+            hours = [h, (h + 12) % 24] if h <= 12 and not stamp else [h]
+        seconds = h * 3600 + m * 60 + int(second) if second else None
+        self.found.append(
+            Mention(text.strip(), minutes=tuple(each * 60 + m for each in hours), seconds=seconds, stamp=stamp)
+        )
+
+
+def is_named(word: str) -> bool:
+    """Whether a word is a month or a weekday."""
+    return word in _MONTHS or word in _WEEKDAYS
+
+
+def named_alone(text: str) -> Iterator[Mention]:
+    """Weekdays and months that stand without a day, in a lower-cased text whose dates are blanked."""
+    for word in _WORDS.findall(text):
+        if (weekday := _WEEKDAYS.get(word)) is not None and len(word) > 3:
+            yield Mention(word, weekday=weekday)
+        elif month := _MONTHS_ALONE.get(word):
+            yield Mention(word, month=month)
+
+
+class Calendar:
+    """Every date and time a source knows."""
+
+    def __init__(self, source: Wording) -> None:
+        self._source, self._words, self._strange = source.low, source.words, source.strange
+        headers = set(_HEADER.findall(source.low))
+        mentions, self.undated = read(_HEADER.sub(_BLANK, source.low), source.words)
+        self.dates = {(m.year, m.month, m.day) for m in mentions if m.day and m.month}
+        self.dates |= {(int(year), int(month), int(day)) for year, month, day, _, _ in headers}
+        self._any_year: set[Day] = {(month, day) for _, month, day in self.dates}
+        self.years = {year for year, _, _ in self.dates if year}
+        self.days = {day for _, _, day in self.dates}
+        self._months = {month for _, month, _ in self.dates} | {_MONTHS[word] for word in self._words & _MONTHS.keys()}
+        self._stamps = {m.minutes[0] for m in mentions if m.stamp and m.minutes}
+        self._stamps |= {int(hour) * 60 + int(minute) for _, _, _, hour, minute in headers}
+        self._minutes = self._stamps.union(*(m.minutes for m in mentions))
+        self._seconds = {m.seconds for m in mentions if m.seconds is not None}
+
+    def knows(self, mention: Mention, *, about: bool = False) -> bool:
+        if mention.minutes:
+            return self._knows_time(mention, about)
+        if mention.weekday is not None:
+            return self._knows_weekday(mention.weekday)
+        if mention.day is None or mention.month is None:
+            return mention.month in self._months
+        return self._knows_date(mention.year, mention.month, mention.day)
+
+    def _knows_date(self, year: int | None, month: int, day: int) -> bool:
+        if (year, month, day) in self.dates or (year is None and (month, day) in self._any_year):
+            return True
+        if year and (None, month, day) in self.dates and year in self.years:
+            return True
+        if day in self._loose_days and not self._months.isdisjoint({month, (month - 2) % 12 + 1}):
+            return True
+        if year is not None and year not in self.years:
+            return False
+        return (month, day) in self._compact or (month, day) in self._told
+
+    def _knows_weekday(self, weekday: int) -> bool:
+        if any(number == weekday and self._says(name) for name, number in _WEEKDAYS.items()):
+            return True
+        return any(_weekday(*each) == weekday for each in self.dates)
+
+    def _knows_time(self, mention: Mention, about: bool) -> bool:
+        if mention.seconds is not None:
+            return mention.seconds in self._seconds
+        if not self._minutes.isdisjoint(mention.minutes) or not self._durations.isdisjoint(mention.minutes):
+            return True
+        nearby = self._minutes if about else self._stamps
+        return any(_rounded(exact, told) for told in mention.minutes for exact in nearby)
+
+    @cached_property
+    def _durations(self) -> set[int]:
+        """Lengths told in words ("3 minutes 10"), which a summary may write as 3:10."""
+        spelled = _SPELLED.findall(self.undated)
+        return {int(most) * 60 + int(rest) for most, rest in spelled} | ({720} if "noon" in self._words else set())
+
+    @cached_property
+    def _compact(self) -> set[Day]:
+        return {(int(month), int(day)) for month, day in _COMPACT.findall(self._source)}
+
+    @cached_property
+    def _loose_days(self) -> set[int]:
+        return {int(day) for day in _ORDINAL.findall(self.undated)}
+
+    @cached_property
+    def _told(self) -> set[Day]:
+        """The days meant by "tomorrow", "on Friday" or "a week later", seen from the message that says so."""
+        told: set[Day] = set()
+        phrases = [phrase for phrase in [*_RELATIVE, *_WEEKDAYS] if self._says(phrase)]
+        stamps = [(match.start(), match[0][:10]) for match in _STAMP.finditer(self._source)] if phrases else []
+        for phrase in phrases if stamps else ():
+            for at in islice(_places(phrase, self._source), _MANY):
+                today = _iso(stamps[max(0, bisect_left(stamps, (at,)) - 1)][1])
+                if today:
+                    told.update(_meant(phrase, today, self._source[max(0, at - 5) : at]))
+        if self._says("week later") or self._says("weeks later"):
+            year = min(self.years, default=2000)
+            known = (_date(y or year, month or 1, day or 1) for y, month, day in list(self.dates)[:_MANY])
+            told.update(_day(each + timedelta(weeks=weeks)) for each in known if each for weeks in (1, 2))
+        return told
+
+    def _says(self, phrase: str) -> bool:
+        if phrase.isascii():
+            return self._words.issuperset(phrase.split())
+        return not self._strange.isdisjoint(phrase) and phrase in self._source
+
+
+def _meant(phrase: str, today: date, before: str) -> Iterator[Day]:
+    """The days that "tomorrow" or "Friday" may mean on a day, `before` being what is said in front of it."""
+    if phrase in _RELATIVE:
+        yield _day(today + timedelta(_RELATIVE[phrase]))
+        return
+    ahead = (_WEEKDAYS[phrase] - today.weekday()) % 7
+    yield _day(today + timedelta(ahead))
+    yield _day(today + timedelta(ahead - 7))
+    if before == "next " or not ahead:
+        yield _day(today + timedelta(ahead + 7))
+
+
+def _rounded(exact: int, told: int) -> bool:
+    """Whether a summary that rounds to the hour or half-hour may tell this minute so."""
+    return (told % 30 == 0 and abs(exact - told) < 30) or (told % 60 == 0 and told // 60 == exact // 60)
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _iso(text: str) -> date | None:
+    return _date(*map(int, text.split("-")))
+
+
+def _weekday(year: int | None, month: int | None, day: int | None) -> int | None:
+    known = _date(year, month, day) if year and month and day else None
+    return known.weekday() if known else None
+
+
+def _day(when: date) -> Day:
+    return when.month, when.day

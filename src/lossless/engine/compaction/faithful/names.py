@@ -1,0 +1,285 @@
+"""Names, identifiers, paths and addresses, and whether a source knows them.
+
+Whatever is written in several pieces (`src/a_b.py`, `checkout-api`, 10.0.0.1, `UploadQueue`) is compared piece
+by piece: each piece must follow the one before it somewhere in the source.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+
+from lossless.engine.compaction.faithful import dates
+from lossless.engine.compaction.faithful.claims import Claim, Judged, Kind, words
+from lossless.engine.compaction.faithful.ordinary import is_ordinary
+from lossless.engine.compaction.faithful.wording import CJK, PIECE, Wording, lowered
+
+_PATH = re.compile(
+    r"https?://[^\s<>()\[\]\"'`,;]++"
+    r"|(?<![\w.@+~\\/-])(?:[A-Za-z]:[\\/]|[~.]{0,2}[\\/])?[\w.@+-]++(?:[\\/][\w.@+-]++)++"
+    r"|(?<![\w.@+~\\/<-])[~.]{0,2}/[A-Za-z_][\w.@+-]*+"
+)
+_DOTTED = re.compile(r"(?<![\w.-])[\w-]++(?:\.[\w-]++)++")
+_TOKEN = re.compile(rf"(?<!\d[.,])[^\W_{CJK}](?:[^\W{CJK}]|[-'’&](?=\w))*+")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_HUMP = re.compile(r"(?<!\w)\w*?(?:[a-z][A-Z]|[A-Z]{2}[a-z])\w*")
+_QUANTITY = re.compile(
+    r"(?:v|r|p|q|s|rs|kr|chf|eur|usd|gbp|no)?\d+[a-zµ]{0,8}(?:\d\d[a-z])?(?:-[a-z]+)*|\d+(?:-\d+)+|\d+x\d+", re.I
+)
+_DEEP = 24
+_HEX = re.compile(r"[0-9a-f]{6,}")
+_OPENS = re.compile(r"(?:^|[\n.!?。:：;→|•*]|--?|[–—]|\d[.)])[\s\"'“”„«(`*_\[]*$")
+_ODD = re.compile(r"\d|_|[a-z][A-Z]")
+_GENITIVE = ("'s", "’s", "'S", "’S")
+_DIGIT = re.compile(r"\d")
+_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}$")
+_NOT_LATIN = re.compile(r"[^\W\d_a-zA-Z\u00aa-\u024f]")
+
+# Capitalised by habit or by grammar, and what everybody may say without a source.
+_COMMON = words(
+    """user users assistant agent agents tool tools system the a an and or of in on at to for with by from not no none yes
+    i ok todo todos fixme note notes na n/a api apis cli ui ux ci cd db id ids url urls http https sql json yaml csv html css
+    xml pdf pr prs qa os ip dns ssh tls ssl vpn cpu gpu ram ssd io ai ml llm sdk ide eta fyi asap faq poc mvp kpi vat usd eur
+    gbp chf jpy am pm utc gmt english german french spanish italian chinese japanese russian internet web email wi-fi mr
+    mrs ms dr prof st kb mb gb tb kib mib gib khz mhz ghz kwh mbps gbps sr jr eod tbd tba wip vs re cc bcc it they she he we you its their this that these those there if
+    when while after before since because but so as is are was were be has have had will would should must may can do does
+    expand files file next open done fix fixed cause root outcome decision decisions status deadline task goal result
+    results issue plan update constraint complete completed pending ready active blocked unknown
+    customer client company team landlord tenant supervisor today yesterday"""
+)
+_TITLES = words("mr mrs ms miss dr prof st herr herrn frau sir madam aunt uncle grandma grandpa")
+_GERMAN = words("der die das und nicht ist mit für von den auf im ein eine wird werden wurde am bei zu dem")
+_ENGLISH = words("the and of to is for with by from it at are be because")
+_ROMANCE = words(
+    "el la los las una que para con por del se les des une est pour dans avec sur pas il che di non per sono het een van niet voor uma "
+    "não com os em"
+)
+_ALIASES = {
+    "kubernetes": "k8s", "k8s": "kubernetes", "postgres": "postgresql", "postgresql": "postgres", "javascript": "js",
+    "js": "javascript", "typescript": "ts", "ts": "typescript", "python": "py", "github": "gh", "prod": "production",
+    "terraform": "tf", "golang": "go", "germany": "de", "euro": "eur", "usa": "us", "uk": "gb",
+}  # fmt: skip
+
+
+class Vocabulary(Wording):
+    """The names a source knows, in whatever form."""
+
+    def has_run(self, pieces: Sequence[str]) -> bool:
+        """Whether each of these follows the one before it."""
+        if len(pieces) == 1:
+            return pieces[0] in self.words
+        return self.words.issuperset(pieces) and all(self.follows(*pair) for pair in pairwise(pieces))
+
+    def has_path(self, path: str) -> bool:
+        """Whether a path is told, or a folder that is told and a name in it that is told apart."""
+        pieces = _pieces(path)
+        if not pieces or self.has_run(pieces):
+            return True
+        parts = path.replace("\\", "/").split("/")[:_DEEP]
+        seams = ((_pieces("/".join(parts[:at])), _pieces("/".join(parts[at:]))) for at in range(1, len(parts)))
+        return any(len(outer) > 1 and inner and self.has_run(outer) and self.has_run(inner) for outer, inner in seams)
+
+    def has_folder(self, name: str) -> bool:
+        return name in self._folders
+
+    def has_identifier(self, token: str) -> bool:
+        pieces = _pieces(token)
+        if self.has_run(pieces) or (len(pieces) > 1 and self.words.issuperset(pieces)):
+            return True
+        joined = "".join(pieces)
+        if joined in self.words or self._is_joined(joined):
+            return True
+        if _HEX.fullmatch(joined) and self._begins(joined):
+            return True
+        return token.isalpha() and self.has_run([part.lower() for part in _CAMEL.findall(token)] or pieces)
+
+    def has_name(self, word: str) -> bool:
+        """Whether a name is told, in this or another form of the word."""
+        low = lowered(word)
+        forms = (low, low + "s", low.removesuffix("s"), low.removesuffix("es"), _ALIASES.get(low, low))
+        if any(form in self.words for form in forms):
+            return True
+        if _folded(low) in self._folded or self._is_joined(low) or self._has_form(low):
+            return True
+        return (word.isupper() and low.removesuffix("s") in self.initials) or low in self._humps
+
+    def _has_form(self, low: str) -> bool:
+        """Endings come and go: Germany and German, Светлана and Светлане, Alex and Alexander."""
+        if not low.isascii() and _NOT_LATIN.search(low):
+            return self._begins(low[: max(3, len(low) - 2)])
+        return (len(low) >= 4 and self._begins(low)) or any(
+            low[:-n] in self.words for n in (1, 2, 3) if len(low) - n >= 4
+        )
+
+    def _is_joined(self, text: str) -> bool:
+        """Whether two or three words that follow each other make up this one: `UploadQueue` of an upload queue."""
+        for cut in range(1, min(len(text), 40)):
+            if (first := text[:cut]) in self.words:
+                rest = text[cut:]
+                if rest in self.words and self.follows(first, rest):
+                    return True
+                seconds = (rest[:n] for n in range(1, min(len(rest), 40)) if {rest[:n], rest[n:]} <= self.words)
+                if any(self.follows(first, second) and self.follows(second, rest[len(second) :]) for second in seconds):
+                    return True
+        return False
+
+    def _begins(self, start: str) -> bool:
+        at = bisect_left(self._sorted, start)
+        return at < len(self._sorted) and self._sorted[at].startswith(start)
+
+    @cached_property
+    def mostly_latin(self) -> bool:
+        """Whether names come through unchanged: those of other scripts are spelled anew in an English summary."""
+        return self.source.isascii() or 20 * len(_NOT_LATIN.findall(self.source)) < len(self.source)
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self.words)
+
+    @cached_property
+    def _folded(self) -> set[str]:
+        return {word if word.isascii() else _folded(word) for word in self.words}
+
+    @cached_property
+    def _humps(self) -> set[str]:
+        """The words inside of camelCase, short or long runs of them."""
+        found: set[str] = set()
+        words = set(self.source.split())
+        written = [word for word in words if not (word.islower() or word.istitle() or word.isupper())]
+        for word in set(_HUMP.findall(" ".join(written))):
+            humps = [hump.lower() for hump in _CAMEL.findall(word[:80])]
+            found.update(
+                "".join(humps[start:end]) for start in range(len(humps)) for end in range(start + 1, len(humps) + 1)
+            )
+        return found
+
+    @cached_property
+    def _folders(self) -> set[str]:
+        ends = (piece[-80:].split()[-1:] for piece in self.source.replace("\\", "/").split("/"))
+        return {end[0].lstrip("([{<`'\"") for end in ends if end}
+
+
+def _pieces(text: str) -> list[str]:
+    return PIECE.findall(lowered(text))
+
+
+def _folded(text: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+def take_paths(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
+    """The paths and addresses of a summary, and the text with blanks in their places."""
+    found: list[Judged] = []
+
+    def take(match: re.Match[str]) -> str:
+        path = match[0].rstrip(".,:-")
+        if not _is_path(path, vocabulary):
+            return match[0]
+        found.append((Claim("path", path), vocabulary.has_path(path)))
+        return " " * len(path) + match[0][len(path) :]
+
+    return found, _PATH.sub(take, text)
+
+
+def take_dotted(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
+    """File names, hosts, versions and the like, and the text with blanks in their places."""
+    found: list[Judged] = []
+
+    def take(match: re.Match[str]) -> str:
+        kind = _dotted_kind(match[0])
+        if not kind:
+            return match[0]
+        bare = match[0].lower().removeprefix("v")
+        known = any(vocabulary.has_run(_pieces(form)) for form in (match[0], bare, f"v{bare}"))
+        found.append((Claim(kind, match[0]), known))
+        return " " * len(match[0])
+
+    return found, _DOTTED.sub(take, text)
+
+
+def _is_path(text: str, vocabulary: Vocabulary) -> bool:
+    parts = [part for part in re.split(r"[\\/]", text) if part]
+    if text[:1] in "/~\\." or "://" in text or text[1:2] == ":":
+        return True
+    if all(part[0].isdigit() for part in parts):
+        return False
+    if _EXTENSION.search(text) or len(parts) > 2 or text[:1] == "@":
+        return True
+    return "_" in text or vocabulary.has_folder(parts[0])
+
+
+def _dotted_kind(text: str) -> Kind | None:
+    parts = text.split(".")
+    if all(part.isdigit() for part in parts):
+        grouped = all(len(part) == 3 for part in parts[1:])
+        return "number" if len(parts) > 2 and not grouped else None
+    if len(parts[0]) == 1 and not parts[0].isdigit() and len(parts) == 2:
+        return None
+    if len(parts) == 2 and re.fullmatch(r"[A-Za-z]{0,3}\d+", parts[0]) and parts[1][0].isdigit():
+        return None  # 2.4GHz, R1.64M
+    if re.fullmatch(r"[vV]?\d+(\.\d+)+[\w-]*", text):
+        return "number" if len(parts) > 2 else None
+    return "path" if _EXTENSION.search(text) and len(parts) == 2 else "name"
+
+
+def take_names(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
+    """The names and identifiers of a summary, and the text with blanks in the places of identifiers."""
+    found: list[Judged] = []
+    said = set(_pieces(text))
+    german, foreign = len(_GERMAN & said) >= 4, len(_ROMANCE & said) >= max(3, len(_ENGLISH & said))
+    kept, at, before, opens = [], 0, "", -1
+    for match in _TOKEN.finditer(text):
+        token = match[0][:-2] if match[0].endswith(_GENITIVE) else match[0]
+        if _is_identifier(token):
+            found.append((Claim("name", token), vocabulary.has_identifier(token)))
+            kept += [text[at : match.start()], " " * len(match[0])]
+            at = match.end()
+        elif _may_be_name(token):
+            # A heading in capitals opens its line with each of its words.
+            opening = _is_opening(text, match.start()) or text[opens : match.start()].isspace()
+            opens = match.end() if opening else -1
+            titled = before.lower() in _TITLES
+            labels = opening and text[match.end() : match.end() + 1] in (":", "：")
+            grammar = german or labels or (foreign and opening)  # another reason for its capital
+            if titled or token.isupper() or not grammar:
+                found += _names(token, opening and not titled, vocabulary)
+        before = token
+    return found, "".join(kept) + text[at:]
+
+
+def _may_be_name(token: str) -> bool:
+    # Two capitals (EN, UK, QA) are written for so many things that they say nothing.
+    short = len(token) == 1 or (len(token) == 2 and token.isupper())
+    return token[0].isupper() and not short and not dates.is_named(token.lower()) and not _DIGIT.search(token)
+
+
+def _is_identifier(token: str) -> bool:
+    if not _ODD.search(token):
+        return False
+    return not _QUANTITY.fullmatch(token) and not token.replace("-", "").isdigit()
+
+
+def _is_opening(text: str, at: int) -> bool:
+    return bool(_OPENS.search(text, max(0, at - 12), at))
+
+
+def _names(token: str, opening: bool, vocabulary: Vocabulary) -> Iterator[Judged]:
+    if not vocabulary.mostly_latin and not _NOT_LATIN.search(token) and not token.isupper():
+        return
+    for part in re.split(r"[-'’&]", token):
+        if not part[:1].isupper() or len(part) < 2 or part.lower() in _COMMON:
+            continue
+        known = part.lower() in vocabulary.words
+        if not known and opening and not part.isupper() and _is_opening_word(part):
+            continue
+        yield Claim("name", token), known or vocabulary.has_name(part)
+
+
+def _is_opening_word(word: str) -> bool:
+    """Whether a capital says no more than that a sentence starts here."""
+    low = word.lower()
+    return is_ordinary(low) or bool(_NOT_LATIN.search(low))

@@ -1,0 +1,445 @@
+"""How messages and summaries are written for a summariser.
+
+Pure. Each entry says when it was said and by whom, because an instruction and a fetched document must stay
+distinguishable. Thinking never gets in, and encoded bytes are replaced by a word that they were there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
+
+from lossless import sent
+from lossless.engine.ingest.identity import Canonicalize, without_tags
+from lossless.model import Extra, File, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
+from lossless.store import jsontext
+from lossless.store.rows import micros, moment
+
+MEDIA = "[media attachment]"
+ENCODED = "[encoded data omitted]"
+_MINUTE = 60_000_000
+_NO_TIME, _ONE_MINUTE = timedelta(), timedelta(minutes=1)
+_EPOCH = moment(0)
+_UTC_EPOCH = _EPOCH.replace(tzinfo=None)
+_ENVELOPE_DEPTH = 8
+_JSON_DEPTH = 64
+_FILE_ID = re.compile(r"(?<![A-Za-z0-9_])file_[0-9a-f]{16,64}(?![A-Za-z0-9_])")
+_MIME = r"[\w.+-]{1,80}/[\w.+-]{1,80}"
+_PARAMETERS = r"(?:;[\w.+=-]{1,80}){0,8}"
+_DATA_URL = re.compile(rf"data:(?:{_MIME}{_PARAMETERS}|{_PARAMETERS};base64),[^\s\"'<>()\[\]\\]*", re.I)
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{256,}={0,2}")
+_RUN = 128
+_ENCODED_RUN = re.compile(rf"[A-Za-z0-9+/]{{{_RUN}}}")
+_MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:/.*$", re.M)
+# Text that begins a line like one of our own headers could put words into another speaker's mouth.
+_HEADER = re.compile(
+    r"(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[ \t]*\[\d{4}-\d\d-\d\d \d\d:\d\d (?:- |\S+ (?:\||- )))"
+)
+_STAMP = re.compile(r"\[\d{4}-\d\d-\d\d ")
+_INJECTED_HEADER = re.compile(r"^[ \t]*untrusted context\b.*:[ \t]*$\n?", re.I | re.M)
+_THOUGHT_TAG = re.compile(
+    r"^[ \t]*(?P<mark><\|?|\[)(?P<opens>think|thinking|reasoning)(?:\|?>|\])"
+    r"|(?:<\|?|\[)/(?P<closes>think|thinking|reasoning)(?:\|?>|\])",
+    re.I | re.M,
+)
+_THOUGHT_SIGN = re.compile(r"[<|\[/](?:think|reasoning)", re.I)
+_KELVIN = "\u212a"
+"""The one sign beyond ASCII whose lower case is a letter of these words."""
+_THOUGHT_KEYS = {"thinking", "reasoning", "reasoning_content", "reasoning_details", "encrypted_content"}
+_MEDIA_KINDS = re.compile(r"(?:input_|output_)?(?:image|audio|video|file|document|media|snapshot)(?:_url)?", re.I)
+_MEDIA_TYPES = ("image", "audio", "video", "image_url", "input_image", "input_audio")
+_MEDIA_KEYS = {"data", "source", "url", "image_url", "input_audio", "file_id", "blob"}
+_SPOKEN = ("text", "output_text", "input_text", "refusal", "tool_result", "function_call_output", "resource")
+_FRAME = {"isError", "is_error", "mimeType", "mime_type", "annotations", "_meta", "cache_control"}
+_WRAPPER = re.compile(
+    "text|caption|alt|title|summary|value|content|parts|items|messages?|input|arguments|output|results?|data|query|command|"
+    "resource|structuredContent"
+)
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """What somebody said: all of a message that a summariser gets to read."""
+
+    at: int
+    """In microseconds since 1970."""
+    role: str
+    name: str | None
+    extra: Extra
+    said: Sequence[str | Part]
+    """Its plain texts as bare words, and its other parts."""
+
+
+def leaf_source(messages: Sequence[StoredMessage], zone: tzinfo, tags: Sequence[str]) -> str:
+    """The messages as one text; see `written`."""
+    return written([_entry(each) for each in messages], zone, tags)
+
+
+def _entry(stored: StoredMessage) -> Entry:
+    said = [part.text if isinstance(part, Text) and not part.extra else part for part in stored.message.parts]
+    at = stored.at if stored.at.tzinfo else stored.at.replace(tzinfo=UTC)
+    return Entry(micros(at), stored.role, stored.message.name, stored.message.extra, said)
+
+
+def written(entries: Sequence[Entry], zone: tzinfo, tags: Sequence[str]) -> str:
+    """The entries as one text. Empty when none of them has anything to say.
+
+    Blocks in the `tags`, which other plugins inject into what a user or a host says, are left out.
+    """
+    bare = without_tags(tags)
+    tools = {part.call_id: part.name for each in entries for part in each.said if type(part) is ToolCall}
+    texts = _safe_all([_entry_text(each, bare, tools) for each in entries])
+    return "\n\n".join([f"{_header(each, zone)}\n{text}" for each, text in zip(entries, texts, strict=True) if text])
+
+
+def condensed_source(summaries: Sequence[Summary], zone: tzinfo) -> str:
+    """The summaries as one text, each under the time it covers, without thinking that leaked into old ones."""
+    spans = (time_range(each.earliest_at, each.latest_at, zone) or "time unknown" for each in summaries)
+    texts = (_safe(without_reasoning(each.text)) for each in summaries)
+    return "\n\n".join(f"[{span}]\n{text}" for span, text in zip(spans, texts, strict=True) if text)
+
+
+def clock(at: datetime, zone: tzinfo) -> str:
+    """A moment as people read it: `2026-02-17 15:37 PST`."""
+    day, time, name = _local(at, zone)
+    return f"{day} {time} {name}"
+
+
+def is_repeated(at: datetime, zone: tzinfo) -> bool:
+    """Tell whether the clocks of a zone show this minute twice."""
+    if zone.utcoffset(None) is not None:
+        return False  # they are never set back
+    try:
+        local = at.astimezone(zone)
+        return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+    except (OverflowError, ValueError, OSError):
+        return False
+
+
+def time_range(start: datetime | None, end: datetime | None, zone: tzinfo) -> str:
+    """A span as people read it: `2026-02-17 15:37 - 17:21 PST` within a day, both in full beyond it."""
+    known = [each for each in (start, end) if each is not None]
+    if not known:
+        return ""
+    first, last = _local(known[0], zone), _local(known[-1], zone)
+    if first == last:
+        return " ".join(first)
+    if (first[0], first[2]) == (last[0], last[2]):
+        return f"{first[0]} {first[1]} - {last[1]} {first[2]}"
+    return f"{' '.join(first)} - {' '.join(last)}"
+
+
+def file_ids(texts: Iterable[str]) -> tuple[str, ...]:
+    """The ids of the files these texts mention, each once, in the order of their first mention."""
+    return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
+
+
+def may_think(text: str) -> bool:
+    """Whether any tag of thinking could be in a text: asked first, since most hold none."""
+    low = text.encode("utf-8", "surrogatepass").lower()  # quicker than to lower a text in other scripts
+    spoken_of = b"think" in low or b"reasoning" in low or _KELVIN in text
+    return spoken_of and _THOUGHT_SIGN.search(text) is not None
+
+
+def without_reasoning(text: str) -> str:
+    """A model's text less the thinking it left there in tags.
+
+    A block counts when it starts its line and ends one, or leads the text; one that never closes goes to the end.
+    A tag in the middle of a sentence is something the sentence talks about, and stays.
+    """
+    if not may_think(text):
+        return text.strip()
+    kept, at, leading, opened = [], 0, True, None
+    for tag in _THOUGHT_TAG.finditer(text):
+        if opened is None:
+            opened = tag if tag["opens"] else None
+        elif (tag["closes"] or "").lower() == opened["opens"].lower():
+            leading = leading and not text[at : opened.start()].strip()
+            if _ends_line(text, tag.end()) or (leading and _is_tight(text, opened)):
+                kept.append(text[at : opened.start()])
+                at = tag.end()
+            opened = None
+    # A lone bracketed word on a line is more often a heading than thinking that was cut off.
+    cut = opened is not None and opened["mark"] != "[" and _is_tight(text, opened)
+    return "".join([*kept, text[at : opened.start() if opened and cut else len(text)]]).strip()
+
+
+def _ends_line(text: str, at: int) -> bool:
+    end = text.find("\n", at)
+    return not text[at : end if end >= 0 else len(text)].strip()
+
+
+def _is_tight(text: str, opened: re.Match[str]) -> bool:
+    """Whether thinking follows the tag at once. A space is what a sentence puts there."""
+    return text[opened.end() : opened.end() + 1] != " "
+
+
+def _local(at: datetime, zone: tzinfo) -> tuple[str, str, str]:
+    """Day, time and zone. Not strftime, which writes neither the year 987 nor some zones the same everywhere."""
+    at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    offset, name = _offset(at.replace(second=0, microsecond=0), zone)
+    day, time = (at + offset).isoformat(" ", "minutes")[:16].split()
+    return day, time, name
+
+
+def _offset(minute: datetime, zone: tzinfo) -> tuple[timedelta, str]:
+    """How far a zone is from UTC at a minute, and its name then."""
+    try:
+        local = minute.astimezone(zone)
+    except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
+        return _NO_TIME, "UTC"
+    offset, name = local.utcoffset() or _NO_TIME, local.tzname() or "UTC"
+    if is_repeated(minute, zone) and local.replace(fold=1 - local.fold).tzname() == name:
+        return offset, local.isoformat()[19:]  # Moscow's MSK of 2014: only the offset tells which
+    return offset, name
+
+
+def _header(entry: Entry, zone: tzinfo) -> str:
+    when = _throughout(entry.at // _MINUTE, zone) or clock(moment(entry.at), zone)
+    return f"[{when} | {_speaker(entry.role, entry.name)}]"
+
+
+@lru_cache(maxsize=1_024)
+def _throughout(minute: int, zone: tzinfo) -> str:
+    """The clock during a minute: kept, because many messages share theirs. Empty where a zone's own begins within it."""
+    since = minute * _ONE_MINUTE
+    offset, name = _offset(_EPOCH + since, zone)
+    if offset.seconds % 60 or offset.microseconds:
+        return ""
+    return f"{(_UTC_EPOCH + since + offset).isoformat(' ', 'minutes')} {name}"
+
+
+@lru_cache(maxsize=1_024)
+def _speaker(role: str, name: str | None) -> str:
+    return " | ".join(filter(None, (_label(role) or "unknown", _label(name))))
+
+
+@lru_cache(maxsize=1_024)
+def _label(name: str | None) -> str:
+    """A name somebody gave, fit to stand in a line of ours."""
+    return "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]()|<>").strip()
+
+
+def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+    role = entry.role
+    texts = [
+        _words(each, role, bare) if isinstance(each, str) else _part_text(each, role, bare, tools)
+        for each in entry.said
+    ]
+    if entry.extra:
+        texts += _beside(entry.extra)
+    return "\n".join([text for text in texts if text and not text.isspace()])
+
+
+def _safe_all(texts: Sequence[str]) -> list[str]:
+    """The texts as `_safe` makes them. They are looked at together first: mostly none of them holds anything to replace."""
+    together = "\n".join(texts)
+    if _holds_data(together) or "MEDIA:/" in together or _may_be_encoded(together) or _STAMP.search(together):
+        return list(map(_safe, texts))
+    return [text.strip() for text in texts]
+
+
+def _safe(text: str) -> str:
+    """The text without encoded bytes, and without lines that pass for a header of ours."""
+    # Each is looked for by a cheaper sign of it first: most texts hold none of them.
+    if _holds_data(text):
+        text = _DATA_URL.sub(ENCODED, text)
+    if _may_be_encoded(text):
+        text = _BASE64.sub(ENCODED, text)
+    if "MEDIA:/" in text:
+        text = _MEDIA_LINE.sub(MEDIA, text)
+    text = text.strip()
+    return _HEADER.sub("> ", text) if _STAMP.search(text) else text
+
+
+def _holds_data(text: str) -> bool:
+    """Whether a data URL is in the text, whatever its case."""
+    for end in ("a:", "A:"):
+        at = text.find(end, 3)
+        while at >= 0:
+            if _DATA_URL.match(text, at - 3):
+                return True
+            at = text.find(end, at + 2)
+    return False
+
+
+def _may_be_encoded(text: str) -> bool:
+    """Whether any word may be as long as encoded bytes: such a one fills the second half of a stretch without a space."""
+    at, last, rfind = 0, len(text) - 2 * _RUN, text.rfind
+    while at <= last:
+        space = rfind(" ", at, at + 2 * _RUN)
+        if space < 0 and _ENCODED_RUN.match(text, at + _RUN):
+            return True
+        at = space + 1 or at + _RUN + 1
+    return False
+
+
+def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+    """What a part says, and what is sent beside it."""
+    if isinstance(part, Reasoning):
+        return ""
+    text = _words(part.text, role, bare) if isinstance(part, Text) else _own_text(part, tools)
+    return _with_beside(text, part.extra) if part.extra else text
+
+
+def _own_text(part: ToolCall | ToolResult | File | Opaque, tools: Mapping[str, str]) -> str:
+    if isinstance(part, ToolCall):
+        told = part.arguments if part.arguments.strip() not in ("", "{}") else "no arguments"
+        return f"Tool call ({_label(part.name) or 'unknown'}): {told}"
+    if isinstance(part, ToolResult):
+        inner = [
+            _with_beside(_result_text(each), each.extra) if each.extra else _result_text(each) for each in part.parts
+        ]
+        text = "\n".join([each for each in inner if each])
+        tool = (_label(part.name or tools.get(part.call_id)) or "unknown") + (", failed" if part.is_error else "")
+        return f"Tool result ({tool}): {text or 'no output'}" if part.is_error or (text and not text.isspace()) else ""
+    return _result_text(part)
+
+
+def _with_beside(text: str, extra: Extra) -> str:
+    return "\n".join(filter(str.strip, (text, *_beside(extra))))
+
+
+def _beside(extra: Extra) -> list[str]:
+    """What a format sends beside a text: documents, citations, a legacy call."""
+    return [_note_text(note) for note in sent.notes(extra)]
+
+
+def _note_text(note: sent.Note) -> str:
+    match note.value:
+        case {"name": str(name), "arguments": str(arguments)} if note.key == "function_call":
+            return f"Tool call ({_label(name) or 'unknown'}): {arguments}"
+        case value:
+            said = "\n".join(sent.words(sent.strings(value, key=note.key)))
+            return f"{note.key}: {said}" if said else ""
+
+
+def _words(text: str, role: str, bare: Canonicalize) -> str:
+    """What a speaker said, less what was put into it for another reader."""
+    if role == "assistant":
+        start = text.lstrip()
+        return without_reasoning(text) if start.startswith(("<", "[")) and _THOUGHT_TAG.match(start) else text
+    if role == "tool":
+        return _answer(text)
+    stripped = bare("user", text)  # hosts inject into their own messages as they do into a user's
+    return text if stripped == text else _INJECTED_HEADER.sub("", stripped)
+
+
+def _answer(text: str) -> str:
+    """What a tool answered, out of its envelope."""
+    return "\n".join(_said_in_text(text, _ENVELOPE_DEPTH))
+
+
+def _result_text(part: Text | File | Opaque) -> str:
+    if isinstance(part, Text):
+        return _answer(part.text)
+    match part:
+        case File(mime, name, _, url):
+            where = "" if not url or url.lower().startswith("data:") else url.partition("?")[0]
+            known = ", ".join(filter(None, map(_label, (name, mime, where))))
+            return f"[media attachment: {known}]" if known else MEDIA
+        case Opaque(kind, data):
+            if _is_thought({"type": kind}) or _is_thought(data) or data == {"type": kind}:
+                return ""
+            if _MEDIA_KINDS.fullmatch(kind):
+                # A bare string is the name of the thing; a record may have a caption, or be a document of words.
+                text = (isinstance(data, dict) and "\n".join(sent.words(sent.strings(data)))) or MEDIA
+            else:
+                text = "\n".join(_told(data, _ENVELOPE_DEPTH))
+            return f"Record ({_label(kind) or 'unknown'}): {text}" if text and text != MEDIA else text
+
+
+def _told(value: Any, depth: int) -> list[str]:
+    """The words of an envelope; of any other value its JSON, less thinking and media."""
+    said = _said(value, depth)
+    if said or _is_thought(value):
+        return said or []
+    text = jsontext.dumps(_pruned(value, _JSON_DEPTH))
+    return [] if text in ("null", "{}", "[]") else [text]
+
+
+def _said(value: Any, depth: int) -> list[str] | None:
+    """The words in an envelope, or None where the value is data whose very shape tells something."""
+    match value:
+        case None:
+            return []
+        case str():
+            return _said_in_text(value, depth)
+        case list() if depth:
+            found = [_said(each, depth - 1) for each in value]
+            return None if None in found else [text for texts in found for text in texts or ()]
+        case dict() if depth:
+            return _said_in_record(value, depth)
+        case _:
+            return None
+
+
+def _said_in_text(text: str, depth: int) -> list[str]:
+    if not (depth and text.lstrip().startswith(("{", "["))):
+        return [text]
+    try:
+        value = jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return [text]
+    said = _said(value, depth - 1)
+    if said or _is_thought(value):
+        return said or []
+    pruned = _pruned(value, _JSON_DEPTH)
+    return [text if pruned == value else jsontext.dumps(pruned)]
+
+
+def _said_in_record(record: dict[str, Any], depth: int) -> list[str] | None:
+    if _is_thought(record):
+        return []
+    if _is_media(record):
+        told = {key: each for key, each in record.items() if key not in _FRAME and key not in _MEDIA_KEYS}
+        return [MEDIA, *sent.words(sent.strings(told))]
+    telling = {key: value for key, value in record.items() if not _is_frame(record, key)}
+    if not all(map(_WRAPPER.fullmatch, telling)):
+        return None
+    found = {key: _said(value, depth - 1) for key, value in telling.items()}
+    if None in found.values():
+        return None
+    failed = ["(failed)"] if record.get("isError") is True or record.get("is_error") is True else []
+    return failed + [text for key, texts in found.items() for text in _labelled(key, texts or [], len(found) > 1)]
+
+
+def _is_frame(record: dict[str, Any], key: str) -> bool:
+    """Whether a key only says how to read the rest: a known `type`, or what MCP writes a second time."""
+    if key in _FRAME:
+        return not (key == "annotations" and isinstance(record[key], list) and record[key])  # OpenAI's are citations
+    return (key == "type" and record[key] in _SPOKEN) or (key == "structuredContent" and bool(record.get("content")))
+
+
+def _labelled(key: str, texts: list[str], several: bool) -> Iterator[str]:
+    yield from (f"{key}: {text}" if several else text for text in texts)
+
+
+def _pruned(value: Any, depth: int) -> Any:
+    """A JSON value less the thinking and the media in it."""
+    if not depth:
+        return None
+    match value:
+        case list():
+            return [_pruned(each, depth - 1) for each in value if not _is_thought(each)]
+        case dict() if _is_media(value):
+            return "\n".join(_said_in_record(value, 1) or [MEDIA])
+        case dict():
+            spoken = "type" in value or "role" in value  # elsewhere a key called `reasoning` is a tool's own data
+            kept = {k: v for k, v in value.items() if not (spoken and k in _THOUGHT_KEYS) and not _is_thought(v)}
+            return {key: _pruned(each, depth - 1) for key, each in kept.items()}
+        case _:
+            return value
+
+
+def _is_thought(value: Any) -> bool:
+    kind = value.get("type") if isinstance(value, dict) else None
+    return isinstance(kind, str) and any(word in kind.lower() for word in ("thinking", "reasoning"))
+
+
+def _is_media(record: dict[str, Any]) -> bool:
+    return (record.get("type") in _MEDIA_TYPES and not _MEDIA_KEYS.isdisjoint(record)) or "blob" in record

@@ -1,0 +1,1 @@
+"""Build what the model is shown: load, assemble, pair tool calls with results, explain."""

@@ -1,0 +1,167 @@
+"""What we say to a model in our own name: summaries, pins, references. Marked as history, escaped, and known again.
+
+Pure. What comes back to us in one of these dresses is not a message anybody wrote (`stands_for`).
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from hashlib import sha256
+from itertools import chain, count
+from xml.sax.saxutils import escape, quoteattr
+
+from lossless.engine.context.tool_pairing import MISSING
+from lossless.engine.ingest.large_content import file_id
+from lossless.model import File, Message, Part, Summary, Text, ToolResult
+from lossless.tokens import message_tokens
+
+# Texts are escaped in it: whoever quotes one and goes on in their own words does not match.
+_OURS = re.compile(
+    r'<summary id="(sum_[0-9a-f]{16})" kind="[a-z]+" depth="\d+" descendant_count="\d+" trust="untrusted"[^<>]*>\n'
+    r'(?:  <parents>\n(?:    <summary_ref id="[^"<>]*" />\n)*  </parents>\n)?  <content>\n[^<]*\n  </content>\n</summary>'
+    r'|(?:<tool_result id="(msg#[0-9]{1,19})"[^<>]*>\n[^<]*\n</tool_result>\n?)+'
+)
+_PIN = re.compile(r'<(pinned(?:-\d+)?) id="(pin_[0-9a-f]{8})" trust="(?:operator|untrusted)">\n(.*)\n</\1>', re.DOTALL)
+_LEFT_OUT = "[lossless] Left out for lack of room: about {tokens:,} tokens. lcm_describe shows msg#{id} in full."
+_REFERENCE = re.compile(
+    r"\[lossless\] Left out for lack of room: about [\d,]+ tokens\. lcm_describe shows (msg#[0-9]{1,19}) in full\."
+)
+
+
+@lru_cache(512)
+def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) -> tuple[Message, int]:
+    """The message that stands for a summary, and its cost. Its text is data from the past, and says so.
+
+    Remembered, since a view shows the same summaries turn after turn.
+    """
+    times = "".join(
+        f' {name}="{_stamp(at, zone)}"'
+        for name, at in (("earliest_at", summary.earliest_at), ("latest_at", summary.latest_at))
+        if at is not None
+    )
+    head = f'id={quoteattr(summary.id)} kind="{summary.kind}" depth="{summary.depth}" descendant_count="{summary.descendants}"'
+    refs = "".join(f"    <summary_ref id={quoteattr(source)} />\n" for source in sources)
+    parents = f"  <parents>\n{refs}  </parents>\n" if refs else ""
+    body = f"  <content>\n{escape(summary.text)}\n  </content>\n"
+    how = f" level={quoteattr(summary.level)}"
+    if summary.suspected:
+        how += f' suspected="{summary.suspected}"'
+    message = Message.user(f'<summary {head} trust="untrusted"{how}{times}>\n{parents}{body}</summary>')
+    return message, message_tokens(message)
+
+
+def as_pin(pin_id: str, text: str) -> Message:
+    """Return the message that shows a pin: the operator's own words, verbatim, in a tag that they cannot close."""
+    tag = _tag_beside(text)
+    return Message.user(f'<{tag} id={quoteattr(pin_id)} trust="operator">\n{text}\n</{tag}>')
+
+
+def _tag_beside(text: str) -> str:
+    """Return the first of `pinned`, `pinned-2`, `pinned-3` ... that the text does not close."""
+    tags = chain(["pinned"], (f"pinned-{number}" for number in count(2)))
+    bare = "".join(text.split()).casefold()
+    return next(tag for tag in tags if f"</{tag}" not in bare)
+
+
+def as_reference(message: Message, message_id: int, tokens: int) -> Message:
+    """A message of tool results with a line in the place of each: what was there, and how to see it."""
+    line = _LEFT_OUT.format(tokens=tokens, id=message_id)
+    parts = tuple(
+        ToolResult(part.call_id, (Text(line),), part.name, part.is_error) if isinstance(part, ToolResult) else part
+        for part in message.parts
+    )
+    return Message(message.role, parts, message.at, message.name, message.event_id, message.stop)
+
+
+def without_picture(part: File) -> Text:
+    """A line in the place of a picture that a request has no room for."""
+    name, kind = part.name or "", part.mime or "file"
+    if part.data is None:
+        return Text(f"[lossless] Left out for lack of room: {kind} {name} {part.url or ''}".rstrip())
+    try:
+        data = b64decode(part.data, validate=True)
+    except ValueError:
+        data = part.data.encode("utf-8", "surrogatepass")
+    shown = f"[lossless] Left out for lack of room: {kind} {name}".rstrip()
+    return Text(f"{shown}, {len(data):,} bytes. lcm_describe shows {file_id(sha256(data).hexdigest())}.")
+
+
+def as_quoted(message: Message, calls: Collection[str], message_id: int | None) -> Message:
+    """A message with the results of calls that are not among `calls` as text: a provider takes no result without its call."""
+    words, rest = list[str](), list[Part]()
+    for part in message.parts:
+        if not isinstance(part, ToolResult) or part.call_id in calls:
+            rest.append(part)
+            continue
+        named = f" tool={quoteattr(part.name)}" if part.name else ""
+        known = "" if message_id is None else f' id="msg#{message_id}"'
+        text = escape(said(part)) or "(no text)"
+        words.append(f'<tool_result{known}{named} trust="untrusted">\n{text}\n</tool_result>')
+    parts = (Text("\n".join(words)), *rest) if words else message.parts
+    return Message(
+        "user" if message.role == "tool" else message.role, parts, message.at, message.name, message.event_id
+    )
+
+
+def said(part: ToolResult) -> str:
+    """The words of a result."""
+    return "\n".join(each.text for each in part.parts if isinstance(each, Text))
+
+
+def stands_for(message: object) -> str | None:
+    """The id of what a message stands for, if it is one that we made; "" for a result that never came.
+
+    Somebody else may write the same: whoever acts on it looks whether there is such a thing.
+    """
+    if not isinstance(message, Message) or (text := _said_by_us(message)) is None:
+        return None
+    if text == MISSING:
+        return ""
+    if message.role != "user":
+        return (found := _REFERENCE.fullmatch(text)) and found[1]
+    if pin := _PIN.fullmatch(text):
+        return pin[2] if _tag_beside(pin[3]) == pin[1] else None
+    return (found := _OURS.fullmatch(text)) and (found[1] or found[2])
+
+
+def may_stand(messages: Sequence[object]) -> bool:
+    """Whether any message could be one that we made. Quick, since it is asked of every delivery."""
+    for message in messages:
+        if isinstance(message, Message):
+            part = _only(message.parts)
+            if isinstance(part, ToolResult):
+                part = _only(part.parts)
+            if isinstance(part, Text) and str(part.text)[:1] in ("<", "["):
+                return True
+    return False
+
+
+def _only(parts: object) -> object:
+    """Return the one part there is; None if there are more, or what a host gave are no parts at all."""
+    return parts[0] if isinstance(parts, tuple) and len(parts) == 1 else None
+
+
+def _said_by_us(message: Message) -> str | None:
+    """The one text of a message that begins like one of ours."""
+    part = _only(message.parts)
+    if isinstance(part, ToolResult):
+        part, opening = _only(part.parts), "[lossless] "
+    elif message.role == "user":
+        opening = "<"
+    else:
+        return None
+    # A text that is none is repaired when it is stored.
+    return part.text if isinstance(part, Text) and str(part.text).startswith(opening) else None
+
+
+def _stamp(at: datetime, zone: tzinfo) -> str:
+    """A time with its offset, as every `since` and `before` reads it."""
+    try:
+        at = at.astimezone(zone)
+    except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
+        at = at.astimezone(UTC)
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""Remove for good: forget words, collect garbage, prune silent conversations."""

@@ -1,0 +1,244 @@
+"""Conversations that fell silent long ago: told first, then exported into one archive and removed in batches.
+
+Each batch is a short transaction of its own in which its conversations are looked at again: what was changed since it was
+chosen stays. Cut off in between, what is removed is in the archive, and what is left is found by the next call. Conversations
+that belong together go together, so that an archive holds their relations too.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from lossless.engine.erase import gc
+from lossless.engine.shared.drafts import Stray
+from lossless.engine.shared.file_store import Files
+from lossless.engine.shared.files_dir import beside, is_its_own
+from lossless.errors import FileUnavailable, InvalidInput, InvalidTimeFilter
+from lossless.model import Pruning, Silent
+from lossless.store.base import ConversationRow, Store
+from lossless.store.rows import moment
+from lossless.times import read_time
+
+Progress: TypeAlias = Callable[[int, int], None]
+_Old: TypeAlias = list[tuple[ConversationRow, int]]
+
+_SHOWN = 20
+_AGO = re.compile(r"([0-9]{1,6}) ?(d|days?|w|weeks?|m|months?|y|years?)")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_KINDS = ("cleaned", "pruned")
+"""What archives beside a database are called, by what was done."""
+
+
+class Wanted(Struct, frozen=True):
+    """What is to be pruned."""
+
+    before: int
+    active: bool = False
+    batch: int = 100
+    without_files: bool = False
+
+
+def cutoff(before: datetime | str, now: datetime, zone: tzinfo) -> datetime:
+    """The time that somebody means: a date, or so many days, weeks, months (of 30 days) or years (of 365) ago."""
+    try:
+        ago = _AGO.fullmatch(before.strip().lower()) if isinstance(before, str) else None
+        found = now - timedelta(days=int(ago[1]) * _DAYS[ago[2][0]]) if ago else read_time("before", before, zone)
+    except (InvalidTimeFilter, OverflowError) as error:
+        raise InvalidInput(f"before={before!r} is not a time.", hint=_TIMES) from error
+    if found is None or found >= now:
+        raise InvalidInput(f"before={before!r} is not in the past.", hint=_TIMES)
+    return found
+
+
+_TIMES = "Give 90d, 12w, 6m, 1y or a date such as 2026-01-31."
+
+
+def plan(store: Store, wanted: Wanted) -> Pruning:
+    """What would be removed; nothing is written."""
+    return _told(*_silent(store, wanted), wanted)
+
+
+def _silent(store: Store, wanted: Wanted) -> tuple[_Old, int]:
+    """Those that are silent with all they belong with, and how many others are silent."""
+    found = store.silent(wanted.before, active=wanted.active)
+    silent = {row.id for row, _ in found}
+    whole = [family for family in families(store.conversations()) if silent.issuperset(row.id for row in family)]
+    going = {row.id for family in whole for row in family}
+    return [each for each in found if each[0].id in going], len(silent - going)
+
+
+def _told(found: _Old, related: int, wanted: Wanted) -> Pruning:
+    shown = (Silent(row.id, row.key, row.active, row.messages, moment(newest)) for row, newest in found[:_SHOWN])
+    messages = sum(row.messages for row, _ in found)
+    return Pruning(moment(wanted.before), len(found), messages, tuple(shown), related=related)
+
+
+def apply(store: Store, files: Files, wanted: Wanted, archive: Path, now: int, progress: Progress) -> Pruning:
+    """Export them, then remove them batch by batch, with the payloads that only they referred to."""
+    found, related = _silent(store, wanted)
+    told = _told(found, related, wanted)
+    if not found:
+        return told
+    how = How(wanted.batch, wanted.without_files, True, progress)
+    done = take_out(store, files, [row for row, _ in found], archive, now, how)
+    return replace(
+        told,
+        conversations=len(done.rows),
+        messages=sum(row.messages for row in done.rows),
+        applied=True,
+        archive=str(archive),
+        changed=len(found) - len(done.rows),
+        files=len(done.strays),
+        bytes=sum(stray.bytes for stray in done.strays),
+        doubtful=done.doubtful,
+    )
+
+
+# conversations that go, whatever for
+
+
+class How(Struct, frozen=True):
+    """How conversations are taken out."""
+
+    batch: int = 100
+    without_files: bool = False
+    """Also if payloads of theirs cannot be read, and so are not in the archive."""
+    together: bool = False
+    """Those that belong together go together, or stay."""
+    progress: Progress = lambda done, total: None
+
+
+class TakenOut(Struct):
+    """What went."""
+
+    rows: list[ConversationRow] = field(default_factory=list)
+    strays: list[Stray] = field(default_factory=list)
+    doubtful: int = 0
+    """Payloads that stay, because another database may refer to them."""
+
+
+def take_out(
+    store: Store, files: Files, rows: Sequence[ConversationRow], archive: Path, now: int, how: How
+) -> TakenOut:
+    """Export these conversations, then remove those that nobody has added anything to since."""
+    tallies = store.tallies([row.id for row in rows])
+    _export(store, files, rows, archive, now, how)
+    done, contents, ours = TakenOut(), set[str](), is_its_own(store, files)
+    seen = 0
+    for some in _batches(families(rows), how.batch):
+        gone, names = _batch(store, some, tallies, how)
+        done.rows += gone
+        if ours:
+            done.strays += gc.sweep(store, files, names)
+        contents |= names
+        seen += sum(map(len, some))
+        how.progress(seen, len(rows))
+    if not ours:
+        done.doubtful = len(contents - store.used_files(sorted(contents)))
+    return done
+
+
+def _export(store: Store, files: Files, rows: Sequence[ConversationRow], archive: Path, now: int, how: How) -> None:
+    # Most who open a database never write an archive.
+    from lossless.engine.backup.archive import export
+    from lossless.engine.import_history.foreign_history import NO_BYTES
+
+    done = export(store, files, archive, None, ids=[row.id for row in rows], replace=False, now=moment(now))
+    lost = [name for name in done.missing_files if name != NO_BYTES]
+    if lost and not how.without_files:
+        os.unlink(archive)
+        raise FileUnavailable(
+            f"{len(lost):,} payloads of what is to be removed cannot be read from {files.root}.",
+            hint="Nothing was changed. See that the directory is there, or say without_files=True (--without-files).",
+        )
+
+
+def families(rows: Iterable[ConversationRow]) -> list[list[ConversationRow]]:
+    """Conversations that belong together: a sub-agent's and the one above it."""
+    known = {row.id: row for row in rows}
+    near: dict[int, set[int]] = {each: set() for each in known}
+    for row in known.values():
+        if row.parent in near:
+            near[row.id].add(row.parent)
+            near[row.parent].add(row.id)
+    found = []
+    while near:
+        family, fresh = set[int](), {next(iter(near))}
+        while fresh:
+            family |= fresh
+            fresh = {other for each in fresh for other in near.pop(each)} - family
+        found.append([known[each] for each in sorted(family)])
+    return found
+
+
+def _batches(groups: Iterable[list[ConversationRow]], size: int) -> Iterator[list[list[ConversationRow]]]:
+    """Families, so many that they are no more conversations than that, or one that is larger."""
+    some = list[list[ConversationRow]]()
+    for group in groups:
+        if some and sum(map(len, some)) + len(group) > size:
+            yield some
+            some = []
+        some.append(group)
+    yield some
+
+
+def _batch(
+    store: Store, groups: Sequence[Sequence[ConversationRow]], tallies: dict[int, tuple[int, ...]], how: How
+) -> tuple[list[ConversationRow], set[str]]:
+    """The conversations that went, and the payloads they had."""
+    gone, contents = list[ConversationRow](), set[str]()
+    ids = [row.id for group in groups for row in group]
+    with store.transaction():
+        held = {row.id: row for row in store.hold_all(ids)}
+        counted, referring = store.tallies(ids), store.referring(ids) if how.together else []
+        for group in groups:
+            same = [row for row in group if _is_same(held.get(row.id), row) and counted[row.id] == tallies[row.id]]
+            if not how.together or (len(same) == len(group) and _is_whole(group, referring)):
+                for row in same:
+                    contents.update(file.sha256 for file in store.files(row.id))
+                    store.remove_conversation(row.id)
+                gone += same
+    return gone, contents
+
+
+def _is_same(now: ConversationRow | None, row: ConversationRow) -> bool:
+    """Whether nothing came to it. That what it continued has gone, in a batch before, is no change."""
+    return now is not None and replace(now, continues=row.continues) == row
+
+
+def _is_whole(family: Sequence[ConversationRow], referring: Sequence[tuple[int, int]]) -> bool:
+    """Whether nobody has come to belong to a family meanwhile."""
+    ids = {row.id for row in family}
+    return ids.issuperset(each for each, other in referring if other in ids)
+
+
+# archives beside a database
+
+
+def archive_path(store: Store, files: Files, kind: str, now: int) -> Path:
+    """Where conversations are exported to before they are removed, if nobody says."""
+    place = beside(store, files) or files.root.parent / "memory"
+    return place.with_name(f"{place.name}.{kind}-{moment(now):%Y%m%d-%H%M%S}.zip")
+
+
+def archives(store: Store, files: Files) -> list[str]:
+    """The archives that were put beside a database before conversations were removed from it."""
+    if (place := beside(store, files)) is None:
+        return []
+    return sorted(path for kind in _KINDS for path in glob.glob(f"{glob.escape(str(place))}.{kind}-*.zip"))
+
+
+def drop_archives(store: Store, files: Files) -> None:
+    for path in archives(store, files):
+        with suppress(FileNotFoundError):
+            os.unlink(path)

@@ -1,0 +1,1 @@
+"""Import histories: transcripts, databases of other systems, archives; watch directories."""

@@ -1,0 +1,97 @@
+"""A database of another system, or an archive of ours, as one source of an import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct, structs
+
+from lossless.engine.import_history import foreign_history
+from lossless.engine.import_history.context import Door
+from lossless.engine.import_history.discovery import Found
+from lossless.engine.sync.read import Progressed
+from lossless.imports.base import History, Source
+from lossless.model import ImportedSource
+
+
+def database(door: Door, source: Source, found: Found, apply: bool, progressed: Progressed) -> ImportedSource:
+    """Take in the conversations of another system, or of an archive, that are not here yet; or tell which these are."""
+    open_ = _Allowed(source, door.closed)
+    plan = foreign_history.plan(door.store, open_)
+    due = [each for each in plan.histories if each.state != "here"]
+    told = ImportedSource(
+        str(found.path),
+        "would-import" if due else "up-to-date" if plan.histories else "skipped",
+        source.system,
+        plan.histories[0].key if len(plan.histories) == 1 else "",
+        sum(each.messages for each in due),
+        sum(each.messages for each in plan.histories if each.state == "here"),
+        conversations=len(due),
+        summaries=sum(each.summaries for each in due),
+        reason="" if plan.histories else "It holds no conversation that may come in.",
+        notes=(*open_.closed, *_pins(open_, door.trust_pins), *plan.unmapped),
+        histories=plan.histories,
+    )
+    if not apply or not (due or (door.trust_pins and any(each.pins for each in open_.histories()))):
+        return told
+    step = _Steps(found.stat.st_size, told.messages, progressed)
+    done = foreign_history.apply(
+        door.store, door.files, door.intake, open_, plan, step.told, trust_pins=door.trust_pins
+    )
+    problems = [problem for each in done.histories for problem in each.problems]
+    return structs.replace(
+        told,
+        status="imported" if done.verified else "error",
+        messages=sum(each.messages for each in done.histories),
+        summaries=sum(each.summaries for each in done.histories),
+        reason=" ".join(problems),
+        notes=(
+            *open_.closed,
+            *_pins(open_, door.trust_pins),
+            *done.unmapped,
+            *(change for each in done.histories for change in each.changed),
+        ),
+        histories=done.histories,
+    )
+
+
+def _pins(source: _Allowed, trusted: bool) -> tuple[str, ...]:
+    """Say that pins were left out, if any were."""
+    count = sum(len(history.pins) for history in source.histories())
+    if trusted or not count:
+        return ()
+    return (f"{count:,} pins were left out, since they would speak as the operator: --trust-pins takes them in.",)
+
+
+class _Steps(Struct):
+    """How far the conversations of one file are, as if each message had as many bytes as any other."""
+
+    size: int
+    messages: int
+    progressed: Progressed
+    before: int = 0
+    last: int = 0
+    key: str = ""
+
+    def told(self, key: str, done: int, messages: int) -> None:
+        if key != self.key or done < self.last:
+            self.before, self.key = self.before + self.last, key
+        self.last = done
+        self.progressed(self.size * (self.before + done) // max(1, self.messages), self.size)
+
+
+class _Allowed:
+    """A source, less the conversations under whose keys nothing is written."""
+
+    def __init__(self, source: Source, closed: Callable[[str], str]) -> None:
+        self._source = source
+        self.system, self.version, self.identity = source.system, source.version, source.identity
+        self.unmapped = source.unmapped
+        why = {each.ref: closed(foreign_history.key_of(each)) for each in source.histories()}
+        self._histories = [each for each in source.histories() if not why[each.ref]]
+        self.closed = tuple(f"{reason}: it stays behind." for reason in sorted({*why.values()} - {""}))
+        self.messages, self.summaries, self.items = source.messages, source.summaries, source.items
+        self.files, self.close = source.files, source.close
+
+    def histories(self) -> list[History]:
+        return list(self._histories)

@@ -1,0 +1,248 @@
+"""Bring histories in: transcripts of other programs, databases of other systems, archives of our own.
+
+What a file is, its content decides. Each is taken in by itself and to its end, so that whatever is wrong with one of them says
+nothing about the others, and a run that was cut off is simply run again. Of a transcript that did not change since it was
+read, nothing but its size and time is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from lossless.engine.import_history.context import Door
+from lossless.engine.import_history.databases import database
+from lossless.engine.import_history.discovery import Found, discover
+from lossless.engine.ingest.heartbeats import prune
+from lossless.engine.sync.placement import Transcript
+from lossless.engine.sync.preview import foresee
+from lossless.engine.sync.read import SEPARATE, UNREACHABLE, Progressed, bootstrap
+from lossless.engine.sync.read_marks import PREFIX, Mark, is_unchanged, mark_of, source_of
+from lossless.errors import InvalidInput, LosslessError, NotOurDatabase, StoreCorrupt, StoreError, StoreReadOnly
+from lossless.imports.base import Source
+from lossless.model import Bootstrapped, ImportedSource, ImportReport
+from lossless.store.base import Store
+from lossless.store.header import beginning
+from lossless.transcripts.base import Header
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""(path, bytes so far, bytes of all that is to be read)."""
+
+_UNKNOWN = "It is no transcript, database or archive that is known here."
+Status: TypeAlias = Literal["would-import", "imported", "up-to-date", "skipped", "error"]
+
+
+class Known(Struct):
+    """What was read of transcripts before, by the names of their cursors."""
+
+    marks: dict[str, tuple[str, Mark]] = field(default_factory=dict)
+    """With the key of the conversation."""
+    orphans: dict[str, list[int]] = field(default_factory=dict)
+    """Sub-agents' conversations that came before the one they hang from, by its key."""
+
+    def key(self, path: Path) -> str | None:
+        found = self.marks.get(source_of(path))
+        return found[0] if found else None
+
+    def unchanged(self, found: Found, now: int) -> ImportedSource | None:
+        """What there is to tell of a transcript that nothing happened to since."""
+        key, mark = self.marks.get(source_of(found.path), ("", Mark()))
+        if not is_unchanged(mark, found.stat, now):
+            return None
+        return ImportedSource(str(found.path), "up-to-date", mark.format, key, known=mark.number)
+
+
+def known(store: Store, key: str | None = None) -> Known:
+    """All marks there are, or those under one key. Of a file that was read into two conversations the newer one counts."""
+    rows = {row.id: row for row in store.conversations()}
+    marks = [
+        (rows[number], source, mark_of(state)) for number, source, state in store.cursors(PREFIX) if number in rows
+    ]
+    told = Known()
+    for row, source, mark in sorted(marks, key=lambda each: each[2].read_at):
+        if key in (None, row.key):
+            told.marks[source] = (row.key, mark)
+        if mark.parent_key and row.parent is None:
+            told.orphans.setdefault(mark.parent_key, []).append(row.id)
+    return told
+
+
+def run(
+    door: Door,
+    paths: Iterable[Path],
+    *,
+    apply: bool,
+    now: int,
+    key: str | None = None,
+    since: datetime | None = None,
+    limit: int | None = None,
+    progress: Progress = lambda path, done, total: None,
+) -> ImportReport:
+    """Take in what the paths lead to, or tell what that would be. Files older than `since` are left alone.
+
+    At most `limit` files are read; those that did not change do not count.
+    """
+    if apply and door.store.read_only:
+        raise StoreReadOnly("The database is open for reading.", hint="Open it for writing to import.")
+    rows: list[ImportedSource] = []
+    found = list(discover(paths, rows))
+    if key is not None and len(found) > 1:
+        raise InvalidInput(
+            f"{key} is one conversation, and {len(found)} files were found.", hint="Name one transcript."
+        )
+    oldest = float("-inf") if since is None else since.timestamp()
+    young = [each for each in found if each.stat.st_mtime >= oldest]
+    told = known(door.store, key)
+    pending: list[Found] = []
+    for each in young:
+        if row := told.unchanged(each, now):
+            rows.append(row)
+        else:
+            pending.append(each)
+    # What a program put aside is older than what it went on with, whatever their names.
+    pending.sort(key=lambda each: (each.stat.st_mtime_ns, each.path))
+    taken = pending[:limit]
+    rows += _Run(door, told, key, apply, progress, sum(each.stat.st_size for each in taken)).all(taken)
+    left = len(found) - len(young) + len(pending) - len(taken)
+    return ImportReport(tuple(sorted(rows, key=lambda row: row.path)), apply, left)
+
+
+class _Run(Struct):
+    """Files on their way, one after another."""
+
+    door: Door
+    known: Known
+    key: str | None
+    apply: bool
+    progress: Progress
+    total: int
+    done: int = 0
+
+    def all(self, found: Sequence[Found]) -> Iterator[ImportedSource]:
+        for each in found:
+            yield self._guarded(each)
+            self.done += each.stat.st_size
+            self.progress(str(each.path), self.done, self.total)
+
+    def _guarded(self, found: Found) -> ImportedSource:
+        try:
+            return self._one(found)
+        except StoreError as error:
+            if found.header is not None:
+                raise  # it is our own database that fails, and it would fail for the next file too
+            return ImportedSource(str(found.path), "error", reason=str(error))
+        except LosslessError as error:
+            return ImportedSource(str(found.path), "error", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the others do not wait for it
+            return ImportedSource(str(found.path), "error", reason=f"{type(error).__name__}: {error}")
+
+    def _one(self, found: Found) -> ImportedSource:
+        def progressed(read: int, size: int) -> None:
+            self.progress(str(found.path), self.done + read, self.total)
+
+        source = None if found.looks_like_transcript else self._source(found)
+        if isinstance(source, ImportedSource):
+            return source
+        if source is None:
+            wrong = found.header is None and found.recognise()
+            return wrong or transcript(self.door, self.known, found, self.key, self.apply, progressed)
+        with closing(source):
+            if self.key is not None:
+                raise InvalidInput("It is a database of many conversations.", hint="Name no key for it.")
+            return database(self.door, source, found, self.apply, progressed)
+
+    def _source(self, found: Found) -> Source | ImportedSource | None:
+        """A database or an archive; what there is to tell if it is none of those known here; None if it is a transcript."""
+        try:
+            return self.door.open(found.path)
+        except (NotOurDatabase, StoreCorrupt, InvalidInput) as error:
+            if isinstance(error, StoreCorrupt) and found.named and found.recognise() is None:
+                return None
+            reason = str(error) if isinstance(error, InvalidInput) or _may_be_database(found) else _UNKNOWN
+            return ImportedSource(str(found.path), "error" if found.named else "skipped", reason=reason)
+
+
+def _may_be_database(found: Found) -> bool:
+    return b"\0" in beginning(found.path, 4096)
+
+
+def transcript(
+    door: Door, known: Known, found: Found, key: str | None, apply: bool, progressed: Progressed
+) -> ImportedSource:
+    """Read what is new in a transcript, or tell what that would be.
+
+    It goes where somebody says, else where it went before, else to the key that it names itself.
+    """
+    path, header = found.path, found.header
+    assert header is not None
+    key = key or known.key(path) or header.key
+    if closed := door.closed(key):
+        return ImportedSource(str(path), "skipped", header.format, key, reason=closed)
+    intake = door.intake(key, None)
+    key, header = intake.key, intake.without_secrets(header)
+    if not apply:
+        done = foresee(door.store, intake, Transcript(path, header), found.stat, door.budget)
+        return _told(path, header, key, done, "would-import")
+    done = bootstrap(door.store, door.files, intake, path, header=header, budget=door.budget, progressed=progressed)
+    _adopt(door.store, known, header, key, done.conversation)
+    if door.prunes and done.conversation is not None:
+        prune(door.store, done.conversation, intake.now())
+    return _told(path, header, key, done, "imported")
+
+
+def _adopt(store: Store, known: Known, header: Header, key: str, conversation_id: int | None) -> None:
+    """Hang sub-agents' conversations from the one they belong to, whichever came first."""
+    above = header.parent_key
+    if above and conversation_id is not None and store.conversation(above) is None:
+        known.orphans.setdefault(above, []).append(conversation_id)
+    parent = store.conversation(key) if key in known.orphans else None
+    if parent is not None:
+        with store.transaction():
+            for orphan in known.orphans.pop(key):
+                store.set_parent(orphan, parent.id)
+
+
+def _told(path: Path, header: Header, key: str, done: Bootstrapped, status: Status) -> ImportedSource:
+    reason = ""
+    if done.reason in UNREACHABLE:
+        status, reason = "error", f"{done.reason.capitalize()}."
+    elif not done.imported:
+        is_empty = not done.known and done.offset == 0
+        status, reason = ("skipped", "It holds no messages.") if is_empty else ("up-to-date", "")
+    return ImportedSource(
+        str(path),
+        status,
+        header.format,
+        key,
+        done.imported,
+        done.known,
+        done.outside,
+        conversations=int(done.imported > 0),
+        skipped=_skipped(done),
+        reason=reason,
+        notes=tuple(_notes(done)),
+    )
+
+
+def _skipped(done: Bootstrapped) -> dict[str, int]:
+    counts = {
+        "malformed": done.malformed,
+        "too long": done.too_long,
+        "compactions": done.boundaries,
+        **{f"type {name}": count for name, count in done.unknown.items()},
+    }
+    return {reason: count for reason, count in counts.items() if count}
+
+
+def _notes(done: Bootstrapped) -> Iterator[str]:
+    if done.reason.startswith(SEPARATE):
+        yield f"It is a conversation of its own under the key ({done.reason})."
+    if done.copies:
+        yield f"{done.copies:,} messages came under the id of an earlier one with another text; both are kept."
+    if done.collisions:
+        yield f"{done.collisions:,} messages came under the id of a different one; they got ids of their own."

@@ -1,0 +1,1 @@
+"""Accept messages: give each its identity, skip duplicates, redact secrets, move large content out."""

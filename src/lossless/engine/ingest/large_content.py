@@ -1,0 +1,569 @@
+"""Which pieces of a message leave the row, what stands in their place, and how they come back.
+
+Pure. Images and base64 always leave; files, tool results, raw text and what a format keeps in `extra` or in an `Opaque`
+do from a number of tokens on. The text that stays names the file and says what is in it; `extra["lossless"]` remembers
+where the piece was, so that `restore` gives the very message back.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from hashlib import sha256
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from msgspec import Struct, field, structs
+
+from lossless import sent
+from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.sent import Sent, decoded, is_text_type, text_in
+from lossless.tokens import estimate
+
+if TYPE_CHECKING:
+    from lossless.engine.ingest.explore import Explore
+
+ID_DIGITS = 24
+"""Of the content's hash: so many that nobody can make two payloads that share an id."""
+_MARK, _ASIDE = "lossless", "lossless:host"
+_OURS = frozenset({_MARK, _ASIDE})
+_OWN_TOOLS = "lcm_"
+_WORTH_IT = 500
+_RUN = 256
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)[\w;=.+-]*;base64,\Z")
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{256,}={0,2}")
+_MAGIC = ("/9j/", "iVBOR", "R0lGOD", "UklGR", "PHN2Zy", "JVBERi")
+_FILE_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_MOST_TAG = 2_000
+
+_DEEPEST = 64
+
+P = TypeVar("P", bound=Part)
+_Place: TypeAlias = tuple[int, ...]
+"""Whose something is: the message's, a part's, or that of a part of a result."""
+_Label: TypeAlias = Callable[["Payload"], str]
+
+
+class Payload(Struct, frozen=True):
+    """Bytes that leave a row."""
+
+    id: str
+    sha256: str
+    data: bytes
+    name: str | None
+    mime: str | None
+    lines: int | None
+    summary: str
+
+
+class _Leaving(Struct, frozen=True):
+    """What leaves one message, and by which rules."""
+
+    threshold: int
+    tools: Mapping[str, str]
+    explore: Explore | None
+    taken: list[Payload] = field(default_factory=list)
+
+
+class Cut(Struct, frozen=True):
+    """A stretch of a text that leaves it, and the words that take its place."""
+
+    start: int
+    end: int
+    payload: Payload
+    words: str
+    encoding: str
+
+
+def is_heavy(message: Message, threshold: int) -> bool:
+    """Whether anything of a message could leave the row. Quick, since it is asked of every message; never wrongly no."""
+    size = 0
+    if message.extra:
+        if not _OURS.isdisjoint(message.extra):
+            return True
+        size += _length(sent.noted(message.extra))
+    for part in message.parts:
+        if part.extra:
+            if not _OURS.isdisjoint(part.extra):
+                return True
+            size += _length(sent.noted(part.extra))
+        if isinstance(part, Text):
+            text = part.text
+            size += len(text)
+            if len(text) >= _RUN and _has_long_word(text):
+                return True
+        elif isinstance(part, ToolResult):
+            for inner in part.parts:
+                if isinstance(inner, File) or (inner.extra and not _OURS.isdisjoint(inner.extra)):
+                    return True
+                size += _length(sent.noted(inner.extra)) if inner.extra else 0
+                if isinstance(inner, Text):
+                    size += len(inner.text)
+                    if len(inner.text) >= _RUN and _has_long_word(inner.text):
+                        return True
+                else:
+                    size += _length(sent.strings(inner.data))
+        elif isinstance(part, File):
+            return True
+        elif isinstance(part, Opaque):
+            size += _length(sent.strings(part.data))
+    return 4 * size >= threshold  # no character costs more than its four bytes at the most
+
+
+def _length(found: Iterable[Sent]) -> int:
+    return sum(len(each.text) for each in found)
+
+
+def _has_long_word(text: str) -> bool:
+    """Whether some stretch of 256 characters has no space in it: it would fill one of these halves whole."""
+    find, half = text.find, _RUN // 2
+    for at in range(0, len(text) - half + 1, half):
+        if find(" ", at, at + half) < 0:
+            return any(len(word) >= _RUN for word in text.split())
+    return False
+
+
+def leave(
+    message: Message, threshold: int, tools: Mapping[str, str], explore: Explore | None = None
+) -> tuple[Message, list[Payload]]:
+    """The message as its row keeps it, and what left it. `tools` names the tool of a call, where a result does not.
+
+    `explore` tells what is in a text; if nobody does, it is told without a model.
+    """
+    leaving = _Leaving(threshold, tools, explore)
+    parts, extra = tuple(_escaped(part) for part in message.parts), _aside(message.extra)
+    if fields := _large_fields(parts, extra, leaving):
+        parts = tuple(_without_fields(part, (at,), message.role, fields, leaving) for at, part in enumerate(parts))
+        extra = _moved({"extra": extra}, fields.get((), []), _raw_label(message.role), leaving)["extra"]
+    parts = tuple(_lighter(part, message.role, leaving) for part in parts)
+    if not any(isinstance(part, (ToolCall, Reasoning)) for part in parts):
+        parts = _raw(parts, message.role, leaving)
+    return structs.replace(message, parts=parts, extra=extra), leaving.taken
+
+
+def file_id(digest: str) -> str:
+    """The id of a payload, from the SHA-256 of its bytes."""
+    return f"file_{digest[:ID_DIGITS]}"
+
+
+def _escaped(part: P) -> P:
+    """The part with a host's own key of our name put aside, so that it is not taken for our mark."""
+    if isinstance(part, ToolResult):
+        part = structs.replace(part, parts=tuple(_escaped(each) for each in part.parts))
+    return part if _OURS.isdisjoint(part.extra) else structs.replace(part, extra=_aside(part.extra))
+
+
+def _aside(extra: Extra) -> Extra:
+    if _OURS.isdisjoint(extra):
+        return extra
+    aside = {key: value for key, value in extra.items() if key in _OURS}
+    return {**{key: value for key, value in extra.items() if key not in _OURS}, _ASIDE: aside}
+
+
+def _unescaped(part: P) -> P:
+    return structs.replace(part, extra=_back(part.extra)) if _ASIDE in part.extra else part
+
+
+def _back(extra: Extra) -> Extra:
+    return {**{key: value for key, value in extra.items() if key != _ASIDE}, **extra[_ASIDE]}
+
+
+def _large_fields(parts: tuple[Part, ...], extra: Extra, leaving: _Leaving) -> dict[_Place, list[sent.Path]]:
+    """The largest of the strings that are sent beside texts, by whose they are, until the rest is below the threshold."""
+    found = [
+        (len(each.text), place, each)
+        for place, held in _holders(parts, extra, leaving)
+        for each in _strings(held)
+        if each.kind == "words" and len(each.path) <= _DEEPEST
+    ]
+    if 4 * sum(length for length, *_ in found) < leaving.threshold:
+        return {}
+    costs = sorted(((estimate(each.text), place, each.path) for _, place, each in found), key=lambda one: -one[0])
+    total, chosen = sum(cost for cost, *_ in costs), dict[_Place, list[sent.Path]]()
+    for cost, place, path in costs:
+        if total < leaving.threshold or cost < _WORTH_IT:
+            break
+        chosen.setdefault(place, []).append(path)
+        total -= cost
+    return chosen
+
+
+def _holders(parts: Iterable[Part], extra: Extra, leaving: _Leaving) -> Iterator[tuple[_Place, dict[str, Any]]]:
+    """What may hold such strings, each with its place: the message, its parts, the parts of results."""
+    yield (), {"extra": extra}
+    for at, part in enumerate(parts):
+        if isinstance(part, Reasoning) or (isinstance(part, ToolResult) and _is_own(part, leaving)):
+            continue
+        yield (at,), _held(part)
+        if isinstance(part, ToolResult):
+            yield from (((at, n), _held(inner)) for n, inner in enumerate(part.parts))
+
+
+def _held(part: Part) -> dict[str, Any]:
+    return {"extra": part.extra, "data": part.data} if isinstance(part, Opaque) else {"extra": part.extra}
+
+
+def _strings(held: dict[str, Any]) -> Iterator[Sent]:
+    if held["extra"]:
+        yield from (each._replace(path=("extra", *each.path)) for each in sent.noted(held["extra"]))
+    if "data" in held:
+        yield from sent.strings(held["data"], ("data",))
+
+
+def _without_fields(
+    part: P, place: _Place, role: str, fields: dict[_Place, list[sent.Path]], leaving: _Leaving, tool: str = ""
+) -> P:
+    """The part with references in the place of its large strings."""
+    if isinstance(part, ToolResult):
+        tool = _tool(part, leaving)
+        inner = tuple(
+            _without_fields(each, (*place, n), role, fields, leaving, tool) for n, each in enumerate(part.parts)
+        )
+        part = structs.replace(part, parts=inner)
+    if place not in fields:
+        return part
+    named = (part.name, part.mime) if isinstance(part, File) else (None, None)
+    label: _Label
+    if isinstance(part, File):
+        label = _file_label
+    elif tool or (isinstance(part, Opaque) and part.kind.endswith(("result", "output", "call"))):
+        label = _tool_label(tool or (part.kind if isinstance(part, Opaque) else ""))
+    else:
+        label = _raw_label(role)
+    return structs.replace(part, **_moved(_held(part), fields[place], label, leaving, *named))
+
+
+def _moved(
+    held: dict[str, Any],
+    paths: Iterable[sent.Path],
+    label: _Label,
+    leaving: _Leaving,
+    name: str | None = None,
+    mime: str | None = None,
+) -> dict[str, Any]:
+    """The fields of a part without the strings at some paths, and with the mark of where they were."""
+    changes, places = dict[sent.Path, str](), list[list[Any]]()
+    texts = {each.path: each.text for each in _strings(held)}
+    for path in paths:
+        text = texts[path]
+        payload = _payload(text.encode("utf-8", "surrogatepass"), name, mime, leaving, text=text)
+        leaving.taken.append(payload)
+        changes[path] = _explored(label(payload), payload)
+        places.append([list(path), payload.id])
+    if not places:
+        return held
+    lighter: dict[str, Any] = sent.changed(held, changes)
+    return {**lighter, "extra": {**lighter["extra"], _MARK: {"fields": places}}}
+
+
+def _lighter(part: Part, role: str, leaving: _Leaving) -> Part:
+    match part:
+        case File(data=str(data)) if data:
+            return _image(part, role, leaving)
+        case Text():
+            return _without_base64(_without_files(part, leaving) if role == "user" else part, role, leaving)
+        case ToolResult() if not _is_own(part, leaving):
+            return _lighter_result(part, _tool(part, leaving), leaving)
+        case _:
+            return part
+
+
+def _tool(part: ToolResult, leaving: _Leaving) -> str:
+    return part.name or leaving.tools.get(part.call_id, "")
+
+
+def _is_own(part: ToolResult, leaving: _Leaving) -> bool:
+    return _tool(part, leaving).startswith(_OWN_TOOLS)
+
+
+def _image(part: File, role: str, leaving: _Leaving) -> Text:
+    """The reference to an inline file, which says whether it is a picture, a sound, or text."""
+    data, encoding = _decoded(part.data or "")
+    is_media = (part.mime or "").startswith(("image/", "audio/", "video/")) and not is_text_type(part.mime)
+    text = text_in(data, part.mime) if encoding == "base64" and not is_media else None
+    payload = _payload(data, part.name, part.mime, leaving, text=text, binary=encoding == "base64" and text is None)
+    leaving.taken.append(payload)
+    who = role.capitalize() if role in ("user", "assistant", "system", "tool") else "Attached"
+    words = f"[{who} {_what(payload)}: {_named(part.name)} ({_named(part.mime)}, {_size(payload)}) | LCM file: {payload.id}]"
+    beside = [_explored(words, payload) if text is not None else words, *sent.words(sent.noted(part.extra))]
+    rest = {"mime": part.mime, "name": part.name, "url": part.url, "extra": part.extra}
+    return Text("\n".join(beside), {_MARK: {"file": payload.id, "encoding": encoding, "part": rest}})
+
+
+def _what(payload: Payload) -> str:
+    from lossless.engine.ingest.explore import medium
+
+    return medium(payload.data, payload.mime)
+
+
+def _size(payload: Payload) -> str:
+    size = f"{len(payload.data):,} bytes"
+    return size if payload.lines is None else f"{size}, {payload.lines:,} line{'s' * (payload.lines != 1)}"
+
+
+def _lighter_result(part: ToolResult, tool: str, leaving: _Leaving) -> ToolResult:
+    inner = tuple(_lighter(each, "tool", leaving) for each in part.parts)
+    chosen = _largest([each for each in inner if isinstance(each, Text)], leaving.threshold)
+    label = _tool_label(tool)
+    swapped = tuple(
+        _whole(each, label, leaving) if isinstance(each, Text) and id(each) in chosen else each for each in inner
+    )
+    return structs.replace(part, parts=swapped)
+
+
+def _raw(parts: tuple[Part, ...], role: str, leaving: _Leaving) -> tuple[Part, ...]:
+    chosen = _largest([part for part in parts if isinstance(part, Text)], leaving.threshold)
+    label = _raw_label(role)
+    return tuple(_whole(p, label, leaving) if isinstance(p, Text) and id(p) in chosen else p for p in parts)
+
+
+def _tool_label(tool: str) -> _Label:
+    return lambda payload: f"[LCM Tool Output: {payload.id} | tool={_named(tool)} | {len(payload.data):,} bytes]"
+
+
+def _raw_label(role: str) -> _Label:
+    reason = f"role={_named(role)} | reason=large_raw_message"
+    return lambda payload: f"[LCM Raw Payload: {payload.id} | {reason} | {len(payload.data):,} bytes]"
+
+
+def _file_label(payload: Payload) -> str:
+    return f"[LCM File: {payload.id} | {_named(payload.name)} | {_named(payload.mime)} | {len(payload.data):,} bytes]"
+
+
+def _explored(header: str, payload: Payload) -> str:
+    return f"{header}\n\nExploration Summary:\n{payload.summary}\n{_hint(payload)}"
+
+
+def _largest(texts: list[Text], threshold: int) -> set[int]:
+    """The largest of the texts, until the rest is below the threshold."""
+    costs = sorted(((estimate(text.text), id(text)) for text in texts if not _is_reference(text)), reverse=True)
+    total, chosen = sum(cost for cost, _ in costs), set()
+    for cost, which in costs:
+        if total < threshold or cost < _WORTH_IT:
+            break
+        chosen.add(which)
+        total -= cost
+    return chosen
+
+
+def _is_reference(text: Text) -> bool:
+    """Whether something left the text already."""
+    return not {"part", "cuts"}.isdisjoint(text.extra.get(_MARK, ()))
+
+
+def _whole(part: Text, label: _Label, leaving: _Leaving) -> Text:
+    payload = _payload(part.text.encode("utf-8", "surrogatepass"), None, None, leaving, text=part.text)
+    return _with_cuts(part, [Cut(0, len(part.text), payload, _explored(label(payload), payload), "text")], leaving)
+
+
+def _without_files(part: Text, leaving: _Leaving) -> Text:
+    """A user's `<file ...>...</file>` blocks, each on its own."""
+    if "</file>" not in part.text:
+        return part
+    cuts = [cut for start, end in _file_blocks(part.text) if (cut := _file_cut(part.text, start, end, leaving))]
+    return _with_cuts(part, cuts, leaving)
+
+
+def _file_blocks(text: str) -> Iterator[tuple[int, int]]:
+    at = 0
+    while (start := text.find("<file", at)) >= 0 and (end := text.find("</file>", start)) >= 0:
+        at = end + len("</file>")
+        if text[start + 5] in " \t\n>":
+            yield start, at
+
+
+def _file_cut(text: str, start: int, end: int, leaving: _Leaving) -> Cut | None:
+    block = text[start:end]
+    opened = block.find(">")
+    content = block[opened + 1 : -len("</file>")]
+    if estimate(content) < leaving.threshold:
+        return None
+    found = _FILE_ATTRIBUTE.findall(block[: min(opened, _MOST_TAG)])
+    attributes = {key.lower(): double or single or bare for key, double, single, bare in found}
+    name, mime = attributes.get("name"), attributes.get("mime") or attributes.get("type")
+    payload = _payload(content.encode("utf-8", "surrogatepass"), name, mime, leaving, text=content)
+    inside = start + opened + 1
+    return Cut(inside, inside + len(content), payload, _explored(_file_label(payload), payload), "text")
+
+
+def _without_base64(part: Text, role: str, leaving: _Leaving) -> Text:
+    """Images and other base64 in running text."""
+    if _is_reference(part) or len(part.text) < _RUN or not _has_long_word(part.text):
+        return part
+    cuts = [cut for found in _BASE64.finditer(part.text) if (cut := _base64_cut(part.text, found, role, leaving))]
+    return _with_cuts(part, cuts, leaving)
+
+
+def _base64_cut(text: str, found: re.Match[str], role: str, leaving: _Leaving) -> Cut | None:
+    run, before = found[0], _DATA_URL.search(text[max(0, found.start() - 200) : found.start()])
+    if not before and not run.startswith(_MAGIC) and not _mixed(run):
+        return None
+    data, encoding = _decoded(run)
+    if encoding != "base64":
+        return None
+    mime = before[1] if before else None
+    words = text_in(data, mime)
+    payload = _payload(data, None, mime, leaving, text=words, binary=words is None)
+    what = _what(payload)
+    who = what.capitalize() if role in ("user", "system") or what == "file" else role.capitalize()
+    header = f"[{who}: {_named(mime)}, {_size(payload)} | LCM file: {payload.id}]"
+    return Cut(found.start(), found.end(), payload, header, "base64")
+
+
+def _mixed(run: str) -> bool:
+    """Whether a run looks like base64 rather than a hash, a path or a very long word."""
+    return len(run) >= 1024 and any(map(str.isupper, run)) and any(map(str.islower, run)) and any(map(str.isdigit, run))
+
+
+def _decoded(text: str) -> tuple[bytes, str]:
+    """The bytes behind base64 where encoding them again gives the same text, else the text's own."""
+    data = decoded(text)
+    return (text.encode("utf-8", "surrogatepass"), "text") if data is None else (data, "base64")
+
+
+def _with_cuts(part: Text, cuts: list[Cut], leaving: _Leaving) -> Text:
+    if not cuts:
+        return part
+    pieces, places, at, length = [], [], 0, 0
+    for cut in cuts:
+        kept = part.text[at : cut.start]
+        pieces += [kept, cut.words]
+        places.append([length + len(kept), len(cut.words), cut.payload.id, cut.encoding])
+        length += len(kept) + len(cut.words)
+        at = cut.end
+        leaving.taken.append(cut.payload)
+    pieces.append(part.text[at:])
+    return Text("".join(pieces), {**part.extra, _MARK: {**part.extra.get(_MARK, {}), "cuts": places}})
+
+
+def _payload(
+    data: bytes,
+    name: str | None,
+    mime: str | None,
+    leaving: _Leaving,
+    *,
+    text: str | None = None,
+    binary: bool = False,
+) -> Payload:
+    from lossless.engine.ingest import explore as room  # a room of its own, entered when something leaves
+
+    explore = leaving.explore or room.explore
+    digest = sha256(data).hexdigest()
+    words = data.decode("utf-8", "surrogatepass") if text is None and not binary else text
+    if words is None:
+        summary = room.describe_bytes(data, name=name, mime=mime, explore=explore)
+    else:
+        summary = explore(words, name, mime)
+    lines = None if words is None else data.count(b"\n") + (not data.endswith(b"\n"))
+    return Payload(file_id(digest), digest, data, name, mime, lines, summary)
+
+
+def _named(name: str | None) -> str:
+    """A name a host or a file gave, fit to stand in one line of ours."""
+    clean = "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]|")
+    return clean.encode("utf-8", "ignore").decode() or "unknown"
+
+
+def _hint(payload: Payload) -> str:
+    return f'Read it with lcm_describe(id="{payload.id}").'
+
+
+class Piece(Struct, frozen=True):
+    """Something that left a message, as one of its parts."""
+
+    files: tuple[str, ...]
+    is_picture: bool
+
+
+def pieces(message: Message) -> list[Piece]:
+    """Return what left a message, in order."""
+    found: list[Extra] = []
+    for part in message.parts:
+        found += [each.extra for each in part.parts] if isinstance(part, ToolResult) else []
+        found.append(part.extra)
+    return [_piece(extra[_MARK]) for extra in (*found, message.extra) if _MARK in extra]
+
+
+def _piece(mark: dict[str, Any]) -> Piece:
+    if "part" in mark:
+        return Piece((mark["file"],), True)
+    return Piece(
+        tuple(cut[2] for cut in mark.get("cuts", ())) + tuple(each[1] for each in mark.get("fields", ())), False
+    )
+
+
+def restored(message: Message, read: Callable[[str], bytes], chosen: Collection[int]) -> Message:
+    """Return the message with some of its `pieces` put back, by their places among these."""
+    if not chosen:
+        return message
+    places = count()
+
+    def is_chosen(extra: Extra) -> bool:
+        return _MARK in extra and next(places) in chosen
+
+    def put_back(part: P) -> P | File:
+        if not isinstance(part, ToolResult):
+            return _restored(part, read) if is_chosen(part.extra) else part
+        part = structs.replace(part, parts=tuple(put_back(each) for each in part.parts))
+        return _unescaped(structs.replace(part, **_refilled(_held(part), read))) if is_chosen(part.extra) else part
+
+    message = structs.replace(message, parts=tuple(put_back(part) for part in message.parts))
+    if is_chosen(message.extra):
+        extra = _refilled({"extra": message.extra}, read)["extra"]
+        message = structs.replace(message, extra=_back(extra) if _ASIDE in extra else extra)
+    return message
+
+
+def restore(message: Message, read: Callable[[str], bytes]) -> Message:
+    """The message as it was before anything left it; `read` gives the bytes of a file id."""
+    if message.extra and not _OURS.isdisjoint(message.extra):
+        extra = _refilled({"extra": message.extra}, read)["extra"]
+        message = structs.replace(message, extra=_back(extra) if _ASIDE in extra else extra)
+    if not any(_left(part) for part in message.parts):
+        return message
+    return structs.replace(message, parts=tuple(_restored(part, read) for part in message.parts))
+
+
+def _left(part: Part) -> bool:
+    return not _OURS.isdisjoint(part.extra) or (
+        isinstance(part, ToolResult) and any(_left(each) for each in part.parts)
+    )
+
+
+def _restored(part: P, read: Callable[[str], bytes]) -> P | File:
+    match part:
+        case ToolResult(parts=inner):
+            part = structs.replace(part, parts=tuple(_restored(each, read) for each in inner))
+        case Text(extra={"lossless": {"part": rest} as mark}):
+            data = _encoded(read(mark["file"]), mark["encoding"])
+            return _restored(File(rest["mime"], rest["name"], data, rest["url"], rest["extra"]), read)
+        case Text(text, extra={"lossless": {"cuts": cuts}}):
+            part = structs.replace(part, text=_filled(text, cuts, read))
+        case _:
+            pass
+    return _unescaped(structs.replace(part, **_refilled(_held(part), read)) if _MARK in part.extra else part)
+
+
+def _refilled(held: dict[str, Any], read: Callable[[str], bytes]) -> dict[str, Any]:
+    """The fields of a part with the strings that had left them, and without the mark."""
+    match held["extra"].get(_MARK):
+        case {"fields": places}:
+            held = sent.changed(held, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places})
+        case {"cuts": _}:
+            pass
+        case _:
+            return held
+    return {**held, "extra": {key: value for key, value in held["extra"].items() if key != _MARK}}
+
+
+def _filled(text: str, cuts: list[list[Any]], read: Callable[[str], bytes]) -> str:
+    pieces, at = [], 0
+    for start, length, file_id, encoding in cuts:
+        pieces += [text[at:start], _encoded(read(file_id), encoding)]
+        at = start + length
+    return "".join([*pieces, text[at:]])
+
+
+def _encoded(data: bytes, encoding: str) -> str:
+    return base64.b64encode(data).decode() if encoding == "base64" else data.decode("utf-8", "surrogatepass")

@@ -1,0 +1,1 @@
+"""Answer an operator: lists, details, summaries, trees, status, statistics. Only reads."""

@@ -1,0 +1,233 @@
+"""Conversations, messages and files for somebody who looks through them: page by page, and where each message is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta, tzinfo
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from lossless.engine.compaction.summary_source import file_ids
+from lossless.engine.ingest.secrets import Redactor
+from lossless.engine.recall.reader import words
+from lossless.engine.shared import cursor as cursors
+from lossless.engine.shared.cursor import Number
+from lossless.errors import InvalidInput, InvalidTimeFilter, NotFound
+from lossless.ids import message_id
+from lossless.model import ListedConversation, ListedMessage, Listing, StoredFile, Whereabouts
+from lossless.store import jsontext
+from lossless.store.base import BURIED, SPAN, ConversationRow, Figures, FileRow, MessageRow, PlaceRow, Store
+from lossless.store.rows import message_of, micros, moment
+from lossless.times import read_time
+
+MOST = 500
+READ = 1_024
+"""How much of a text is read for its beginning."""
+_SHOWN = 240
+_MICROSECOND = timedelta(microseconds=1)
+_LONG_AGO = -(2**62)
+
+
+class Wanted(Struct, frozen=True):
+    """Which messages are wanted. Times are microseconds, from `after` on and before `before`, or of the last `recency`."""
+
+    roles: tuple[str, ...] = ()
+    after: int | None = None
+    before: int | None = None
+    recency: int | None = None
+    oldest_first: bool = False
+
+    def since(self, now: int) -> int | None:
+        """From when on, given that it is now."""
+        since = self.after if self.recency is None else max(_LONG_AGO, now - self.recency)
+        if since is not None and self.before is not None and since >= self.before:
+            raise InvalidTimeFilter("The first time is not before the last.", hint="Ask for other times.")
+        return since
+
+
+def wanted(
+    roles: Iterable[str],
+    after: datetime | str | None,
+    before: datetime | str | None,
+    recency: timedelta | None,
+    oldest_first: bool,
+    zone: tzinfo,
+) -> Wanted:
+    """What is asked for, if it makes sense."""
+    if after is not None and recency is not None:
+        raise InvalidTimeFilter("after and recency both say from when on.", hint="Give one of them.")
+    age = None if recency is None else recency // _MICROSECOND
+    if age is not None and age < 1:
+        raise InvalidTimeFilter(f"recency={recency} is no time at all.", hint="Give more.")
+    first, last = read_time("after", after, zone), read_time("before", before, zone)
+    return Wanted(
+        tuple(sorted({roles} if isinstance(roles, str) else set(roles))),
+        None if first is None else micros(first),
+        None if last is None else micros(last),
+        age,
+        oldest_first,
+    )
+
+
+def stored_key(store: Store, key: str, redact: Redactor | None) -> str:
+    """Return the key as it is stored: without secrets, unless it was there before somebody asked for that."""
+    hidden = key if redact is None else redact.identifier(key)
+    return key if hidden == key or store.members(key) else hidden
+
+
+def named(store: Store, conversation: str | int, redact: Redactor | None = None) -> ConversationRow:
+    """The conversation of a key (the active one, else the newest under it) or of an id, written as 12 or "#12"."""
+    row = None
+    if isinstance(conversation, str) and jsontext.is_clean(conversation):
+        conversation = stored_key(store, conversation, redact)
+    if isinstance(conversation, str) and jsontext.is_clean(conversation):
+        row = next(iter(store.members(conversation)), None)
+        number = conversation.removeprefix("#")
+        if row is None and number != conversation and number.isdecimal() and len(number) < len(str(SPAN)):
+            conversation = int(number)
+    if isinstance(conversation, int):
+        row = store.conversation_by_id(conversation)
+    if row is None:
+        raise NotFound("conversation", conversation, hint="`lcm conversations list --all` knows which there are.")
+    return row
+
+
+def conversations(store: Store, *, active: bool | None, limit: int, cursor: str | None) -> Listing[ListedConversation]:
+    """Conversations, the newest activity first."""
+    _refuse(limit)
+    below = cursors.key_of(cursor, "conversations", [active], tuple[Number, Number]) if cursor is not None else None
+    rows = store.conversation_page(active=active, below=below, limit=limit + 1)
+    page = rows[:limit]
+    last = (page[-1].updated_at, page[-1].id) if len(rows) > limit else None
+    figures = store.figures([row.id for row in page]) if page else {}
+    found = [listed(row, figures[row.id]) for row in page]
+    return Listing(found, cursors.after("conversations", [active], last) if last else None)
+
+
+def listed(row: ConversationRow, figures: Figures) -> ListedConversation:
+    """A conversation in numbers."""
+    return ListedConversation(
+        row.id,
+        row.key,
+        row.session,
+        row.title,
+        row.active,
+        moment_of(row.archived_at),
+        row.archive_cause,
+        moment(row.created_at),
+        moment(row.updated_at),
+        row.messages,
+        figures.message_tokens,
+        figures.summaries,
+        figures.max_depth,
+        figures.items,
+        row.context_tokens,
+    )
+
+
+def moment_of(at: int | None) -> datetime | None:
+    return None if at is None else moment(at)
+
+
+def messages(
+    store: Store,
+    row: ConversationRow,
+    wanted: Wanted,
+    *,
+    now: int,
+    limit: int,
+    cursor: str | None,
+    content: bool,
+) -> Listing[ListedMessage]:
+    """Messages in the order they came in, or the newest first.
+
+    What "recency" means is decided with the first page, and stays so while somebody turns pages.
+    """
+    _refuse(limit)
+    asked = [row.id, *astuple(wanted)]
+    if cursor is None:
+        beyond, since = None, wanted.since(now)
+    else:
+        beyond, since = cursors.key_of(cursor, "messages", asked, tuple[Number, Number | None])
+    rows = store.message_page(
+        row.id,
+        beyond=beyond,
+        newest_first=not wanted.oldest_first,
+        roles=wanted.roles,
+        since=since,
+        before=wanted.before,
+        limit=limit + 1,
+    )
+    page = rows[:limit]
+    more = cursors.after("messages", asked, (page[-1].seq, since)) if len(rows) > limit else None
+    return Listing(told(store, row.id, page, content=content), more)
+
+
+def told(store: Store, conversation_id: int, rows: Sequence[MessageRow], *, content: bool) -> list[ListedMessage]:
+    """These messages as they are listed, and where each of them is."""
+    where = places(store, conversation_id, rows)
+    return [_told(conversation_id, row, where[row.seq], content) for row in rows]
+
+
+def _told(conversation_id: int, row: MessageRow, where: Whereabouts, content: bool) -> ListedMessage:
+    message = message_of(row)
+    said = words(message)
+    return ListedMessage(
+        message_id(conversation_id * SPAN + row.seq),
+        row.seq,
+        message.role,
+        row.tokens,
+        moment(row.created_at if row.at is None else row.at),
+        where,
+        file_ids([row.text]),
+        preview(said),
+        said if content else None,
+    )
+
+
+def preview(text: str) -> str:
+    """The beginning of a text, on one line."""
+    flat = " ".join(text[:READ].split())
+    return flat if len(flat) <= _SHOWN else f"{flat[: _SHOWN - 1]}…"
+
+
+def places(store: Store, conversation_id: int, rows: Sequence[MessageRow]) -> dict[int, Whereabouts]:
+    """Where these messages are, by seq."""
+    found: defaultdict[int, list[PlaceRow]] = defaultdict(list)
+    for place in store.stand(conversation_id, [row.seq for row in rows]) if rows else ():
+        found[place.seq].append(place)
+    return {row.seq: whereabouts(row.outside, found[row.seq]) for row in rows}
+
+
+def whereabouts(outside: str | None, places: Sequence[PlaceRow]) -> Whereabouts:
+    """Where a message is, given why it is kept out of the context and where it, or what tells it, stands."""
+    if outside is not None:
+        return Whereabouts("tombstone" if outside in BURIED else "outside", outside)
+    # What gave way to its sources tells nothing any more.
+    standing = [place for place in places if place.cause != "dissolved"]
+    chain = tuple(place.summary for place in standing if place.summary is not None)
+    if any(place.shown for place in standing):
+        return Whereabouts("summarised" if chain else "context", summaries=chain)
+    cause = next((place.cause for place in standing if place.cause), None)
+    return Whereabouts("nowhere", summaries=chain) if cause is None else Whereabouts("detached", cause, chain)
+
+
+def files(store: Store, row: ConversationRow, *, limit: int, cursor: str | None) -> Listing[StoredFile]:
+    """The files of a conversation, the newest first."""
+    _refuse(limit)
+    below = cursors.key_of(cursor, "files", [row.id], tuple[Number, str]) if cursor is not None else None
+    rows = store.file_page(row.id, below=below, limit=limit + 1)
+    page = rows[:limit]
+    more = cursors.after("files", [row.id], (page[-1].created_at, page[-1].id)) if len(rows) > limit else None
+    return Listing(map(stored_file, page), more)
+
+
+def stored_file(row: FileRow) -> StoredFile:
+    return StoredFile(row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at))
+
+
+def _refuse(limit: int) -> None:
+    if not 1 <= limit <= MOST:
+        raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST}; a cursor goes on.")

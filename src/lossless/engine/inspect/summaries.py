@@ -1,0 +1,195 @@
+"""Summaries for somebody who looks at them: a page of them, one with its neighbours, and the texts one has had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import unified_diff
+from typing import Literal, get_args
+
+from lossless.engine.compaction.summarize import PROVISIONAL
+from lossless.engine.inspect.lists import MOST, READ, moment_of, preview
+from lossless.engine.inspect.lists import Wanted as Times
+from lossless.engine.shared import cursor as cursors
+from lossless.engine.shared.cursor import Number
+from lossless.errors import InvalidInput, NotFound
+from lossless.ids import message_id
+from lossless.model import Comparison, ListedSummary, Listing, Revision, ShownSummary, SummarySource
+from lossless.store import jsontext
+from lossless.store.base import SPAN, ConversationRow, PlacedSummary, RevisionRow, SourceMessage, Store, SummaryRow
+from lossless.store.rows import moment
+
+Kind = Literal["leaf", "condensed"]
+_DEEPEST = 1_000_000
+_COUNTED = 1_000
+_WHOLE = 2**31 - 1
+
+
+def page(
+    store: Store,
+    row: ConversationRow,
+    times: Times,
+    *,
+    depth: int | None,
+    kind: Kind | None,
+    now: int,
+    limit: int,
+    cursor: str | None,
+    content: bool,
+) -> Listing[ListedSummary]:
+    """Summaries of a conversation by the time of their newest source, the newest first.
+
+    What "recency" means is decided with the first page, and stays so while somebody turns pages.
+    """
+    depths, asked = _depths(depth, kind), [row.id, depth, kind, times.after, times.before, times.recency]
+    if not cursor:
+        below, since = None, times.since(now)
+    else:
+        *below, since = cursors.key_of(cursor, "summaries", asked, tuple[Number, Number, Number | None])
+    if not 1 <= limit <= MOST:
+        raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST}.")
+    found = store.summary_page(
+        row.id,
+        depths=depths,
+        since=since,
+        before=times.before,
+        below=(below[0], below[1]) if below else None,
+        limit=limit + 1,
+        length=_WHOLE if content else READ,
+    )
+    rows = found[:limit]
+    counted = store.messages_below(row.id, [each.id for each in rows if each.descendants <= _COUNTED])
+    told = (listed(row.id, each, messages=counted.get(each.id), content=content) for each in rows)
+    more = len(found) > limit
+    return Listing(told, cursors.after("summaries", asked, (*_place_of(rows[-1]), since)) if more else None)
+
+
+def _depths(depth: int | None, kind: Kind | None) -> tuple[int, int] | None:
+    """The least and the greatest depth that are wanted, if not all are."""
+    if depth is not None and depth < 0:
+        raise InvalidInput(f"depth={depth} is not a depth.", hint="Leaves have 0, what is made from them more.")
+    if kind is not None and kind not in get_args(Kind):
+        raise InvalidInput(f"{kind!r} is not a kind of summary.", hint='Give "leaf" or "condensed".')
+    if depth is None and kind is None:
+        return None
+    least, most = (0, _DEEPEST) if depth is None else (depth, depth)
+    return max(least, 1 if kind == "condensed" else 0), min(most, 0 if kind == "leaf" else _DEEPEST)
+
+
+def _place_of(row: SummaryRow) -> tuple[int, int]:
+    return row.created_at if row.latest_at is None else row.latest_at, row.id
+
+
+def listed(
+    conversation_id: int, row: PlacedSummary, *, messages: int | None = None, content: bool = False
+) -> ListedSummary:
+    """A summary as it is told."""
+    return ListedSummary(
+        row.public_id,
+        conversation_id,
+        "leaf" if row.depth == 0 else "condensed",
+        row.depth,
+        row.tokens,
+        row.source_tokens,
+        row.descendants,
+        row.sources,
+        row.consumers,
+        moment_of(row.earliest_at),
+        moment_of(row.latest_at),
+        moment(row.created_at),
+        row.model,
+        row.level,
+        row.revision,
+        _place(row),
+        tuple(_flags(row)),
+        row.faithful,
+        preview(row.text),
+        messages if messages is not None or row.depth else row.sources,
+        row.text if content else None,
+    )
+
+
+def _place(row: PlacedSummary) -> str:
+    if row.shown:
+        return "context"
+    return row.cause or ("below" if row.consumers else "nowhere")
+
+
+def _flags(row: PlacedSummary) -> list[str]:
+    against = {
+        "provisional": row.level in PROVISIONAL,
+        "cut": row.level == "cut",
+        "stale": row.stale,
+        "unfaithful": row.faithful is not None and row.faithful < 1,
+    }
+    return [flag for flag, is_so in against.items() if is_so]
+
+
+def named(store: Store, id: str) -> tuple[ConversationRow, SummaryRow]:
+    """A summary and the conversation it belongs to."""
+    found = store.summary_named(id) if jsontext.is_clean(id) else None
+    row = store.conversation_by_id(found[0]) if found else None
+    if found is None or row is None:
+        raise NotFound("summary", id, hint="`grep` and `lcm summaries list` tell ids of summaries.")
+    return row, found[1]
+
+
+def show(store: Store, row: ConversationRow, summary: SummaryRow) -> ShownSummary:
+    """A summary with all of its text, what it was made from and what was made from it."""
+    own = store.placed(row.id, [summary.id], _WHOLE)[summary.id]
+    links, sources = store.level_below(row.id, [summary.id], READ)
+    below = store.messages_below(row.id, [summary.id]).get(summary.id, 0)
+    return ShownSummary(
+        row.key,
+        listed(row.id, own, messages=below, content=True),
+        tuple(listed(row.id, each) for each in store.level_above(row.id, summary.id, READ)),
+        tuple(listed(row.id, sources[source]) for _, source in links if source in sources),
+        tuple(_source(row.id, each) for each in store.source_messages(row.id, summary.id, READ)),
+        tuple(jsontext.stored(summary.file_ids)),
+        summary.prompt_version,
+        summary.origin,
+        len(store.earlier(row.id, summary.id)) + 1,
+    )
+
+
+def _source(conversation_id: int, row: SourceMessage) -> SummarySource:
+    name = message_id(conversation_id * SPAN + row.seq)
+    return SummarySource(name, row.seq, row.role, row.tokens, moment(row.at), preview(row.text))
+
+
+def revisions(store: Store, row: ConversationRow, summary: SummaryRow) -> tuple[Revision, ...]:
+    """The texts that a summary has had, the present one first."""
+    rows: list[SummaryRow | RevisionRow] = [summary, *store.earlier(row.id, summary.id)]
+    made_by = store.revised_in(summary.id, [each.revision for each in rows])
+    return tuple(
+        Revision(
+            each.revision,
+            moment(each.created_at),
+            each.model,
+            each.level,
+            each.tokens,
+            each.prompt_version,
+            each.faithful,
+            made_by.get(each.revision),
+            each.text,
+        )
+        for each in rows
+    )
+
+
+def compare(id: str, texts: Sequence[Revision], old: int | None, new: int | None) -> Comparison:
+    """Two of these texts against each other: the present one and the one before it, unless others are named."""
+    known = {each.number: each for each in texts}
+    after = _of(known, new) if new is not None else texts[0]
+    earlier = [each for each in texts if each.number < after.number]
+    before = _of(known, old) if old is not None else next(iter(earlier), None)
+    if before is None:
+        return Comparison(id, None, after.number, "")
+    old_name, new_name = (f"{id} (revision {each.number}, {each.model})" for each in (before, after))
+    lines = unified_diff(before.text.splitlines(), after.text.splitlines(), old_name, new_name, lineterm="")
+    return Comparison(id, before.number, after.number, "\n".join(lines))
+
+
+def _of(known: dict[int, Revision], number: int) -> Revision:
+    if number not in known:
+        raise NotFound("revision", number, hint=f"There are: {', '.join(map(str, sorted(known)))}.")
+    return known[number]

@@ -1,0 +1,228 @@
+"""Where the answer to a question may lie: what is named, what a search finds, and which of it to read first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from msgspec import Struct
+
+from lossless.engine.recall.expand import Walk, way_down
+from lossless.engine.recall.match_files import passages
+from lossless.engine.recall.reader import Reader, cut, of_message, of_summary
+from lossless.engine.recall.search_request import Watch
+from lossless.model import Excerpt
+from lossless.search.question import analyse
+from lossless.store.base import MessageRow
+from lossless.store.rows import micros
+from lossless.tokens import estimate, truncate
+
+MOST_BUCKETS = 3
+_MOST_HITS, _MOST_SUMMARIES = 60, 20
+_BEST_MESSAGES = 5
+_DEEPEST = 10
+_LEAST_ROOM = 40
+_MOST_MISSES = 25
+_MOST_PLACES = 500
+
+
+class Candidate(Struct, frozen=True):
+    """A summary or a message that may hold the answer."""
+
+    excerpt: Excerpt
+    explicit: bool = False
+    row_id: int = 0
+    """Of a summary."""
+
+    @property
+    def summary_id(self) -> str | None:
+        return self.excerpt.id if self.excerpt.kind == "summary" else self.excerpt.above
+
+
+class Bucket(Struct, frozen=True):
+    """What is asked together: the candidates of one conversation, or of one family of them."""
+
+    conversation: int
+    candidates: tuple[Candidate, ...]
+    budget: int
+
+    @property
+    def summary_ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.summary_id for each in self.candidates if each.summary_id))
+
+
+def find(reader: Reader, ids: Sequence[str | int], query: str, watch: Watch) -> list[Candidate]:
+    """Everything that may hold the answer, the likeliest first; what is named comes before what is found.
+
+    Messages, files and summaries are searched; files only until the watch is over.
+
+    An id that cannot be read raises `NotFound`.
+    """
+    found = [_named(reader, each) for each in ids]
+    if query.strip() and reader.scope:
+        messages = _messages(reader, query)
+        # Files hold their words far from each other, so they are no match for the best messages, but for most.
+        found += messages[:_BEST_MESSAGES]
+        found += [Candidate(each) for each in passages(reader, query, watch)]
+        found += messages[_BEST_MESSAGES:]
+        found += _summaries(reader, query)
+    merged: dict[str, Candidate] = {}
+    for each in found:
+        merged.setdefault(each.excerpt.id, each)
+    return list(merged.values())
+
+
+def _named(reader: Reader, id: str | int) -> Candidate:
+    named = reader.named(id, "summary", "message")
+    if named.kind == "summary":
+        conversation, row = reader.summary(named)
+        return Candidate(of_summary(conversation, row), explicit=True, row_id=row.id)
+    conversation, message = reader.message(named)
+    return Candidate(_leafed(reader, conversation, [message])[0], explicit=True)
+
+
+def _messages(reader: Reader, query: str) -> list[Candidate]:
+    matches = reader.store.search(query, conversation_ids=reader.scope, limit=_MOST_HITS)
+    return [Candidate(each) for each in _excerpts(reader, [(match.conversation_id, match.seq) for match in matches])]
+
+
+def _excerpts(reader: Reader, places: Sequence[tuple[int, int]]) -> list[Excerpt]:
+    """Messages at their places, in that order."""
+    wanted: defaultdict[int, list[int]] = defaultdict(list)
+    for conversation, seq in places:
+        wanted[conversation].append(seq)
+    found = {
+        (conversation, excerpt.seq): excerpt
+        for conversation, seqs in wanted.items()
+        for excerpt in _leafed(reader, conversation, reader.store.messages_at(conversation, seqs))
+    }
+    return [found[place] for place in places if place in found]
+
+
+def _leafed(reader: Reader, conversation: int, rows: Sequence[MessageRow]) -> list[Excerpt]:
+    leaves = reader.store.leaves_over(conversation, [row.seq for row in rows])
+    return [of_message(conversation, row, above=leaves.get(row.seq)) for row in rows]
+
+
+def _summaries(reader: Reader, query: str) -> list[Candidate]:
+    matches = reader.store.search_summaries(query, conversation_ids=reader.scope, limit=_MOST_SUMMARIES)
+    return [
+        Candidate(of_summary(match.conversation_id, row), row_id=row.id)
+        for match in matches
+        for row in reader.store.summaries(match.conversation_id, [match.summary_id])
+    ]
+
+
+def buckets(candidates: Sequence[Candidate], budget: int) -> tuple[list[Bucket], list[Bucket]]:
+    """The conversations to ask, the best first, each with its share of the budget; and those that are left out."""
+    grouped: defaultdict[int, list[Candidate]] = defaultdict(list)
+    for each in candidates:
+        grouped[each.excerpt.conversation].append(each)
+    ranked = sorted(grouped.items(), key=lambda found: _rank(found[0], found[1]))
+    count = min(MOST_BUCKETS, len(ranked), budget)
+    shares = [budget // count + (place < budget % count) for place in range(count)] if count else []
+    made = [
+        Bucket(conversation, tuple(found), share)
+        for (conversation, found), share in zip(ranked, [*shares, *[0] * (len(ranked) - count)], strict=True)
+    ]
+    return made[:count], made[count:]
+
+
+def _rank(conversation: int, found: Sequence[Candidate]) -> tuple[int, int, int, int, int]:
+    newest = max((micros(each.excerpt.at) for each in found if each.excerpt.at), default=0)
+    explicit = sum(each.explicit for each in found)
+    return -explicit, -len(found), -newest, -sum(each.excerpt.kind == "message" for each in found), conversation
+
+
+def readings(reader: Reader, bucket: Bucket, question: str) -> Iterator[Excerpt]:
+    """What to read, the likeliest first, each once: as much of it as somebody takes."""
+    named = [each for each in bucket.candidates if each.explicit and each.excerpt.kind == "summary"]
+    yield from _once(
+        chain(
+            (each.excerpt for each in named),
+            chain.from_iterable(_hits_below(reader, each, question) for each in named),
+            (each.excerpt for each in bucket.candidates if not (each.explicit and each.row_id)),
+            chain.from_iterable(_below(reader, each) for each in bucket.candidates if each.row_id),
+        )
+    )
+
+
+def _once(excerpts: Iterable[Excerpt]) -> Iterator[Excerpt]:
+    seen: set[str] = set()
+    for each in excerpts:
+        if each.id not in seen:
+            seen.add(each.id)
+            yield each
+
+
+def _below(reader: Reader, candidate: Candidate) -> Iterator[Excerpt]:
+    return way_down(Walk(reader, True), [candidate.excerpt.id], _DEEPEST)
+
+
+def _hits_below(reader: Reader, candidate: Candidate, question: str) -> list[Excerpt]:
+    """What a search finds among the messages that a summary stands for."""
+    conversation = candidate.excerpt.conversation
+    links = reader.store.links_below(conversation, candidate.row_id)
+    ids = {candidate.row_id, *(source for _, source in links)}
+    leaves = {branch.public_id for branch in reader.store.branches(conversation, sorted(ids)).values()}
+    matches = reader.store.search(question, conversation_ids=[conversation], limit=4 * _MOST_HITS)
+    found = _excerpts(reader, [(conversation, match.seq) for match in matches])
+    return [excerpt for excerpt in found if excerpt.above in leaves]
+
+
+def take(excerpts: Iterable[Excerpt], budget: int, question: str, *, part: int) -> tuple[list[Excerpt], bool]:
+    """As many excerpts as fit, long ones cut to the passage that matters (a `part` of the budget); and if any did not."""
+    taken: list[Excerpt] = []
+    left, misses = budget, 0
+    for excerpt in excerpts:
+        room = min(left, max(_LEAST_ROOM, budget // part))
+        if excerpt.tokens > room:
+            excerpt = passage(excerpt, question, room)
+        if excerpt.tokens <= left and excerpt.text.strip():
+            taken.append(excerpt)
+            left -= excerpt.tokens
+        else:
+            misses += 1
+        if left < _LEAST_ROOM or misses > _MOST_MISSES:
+            return taken, True
+    return taken, misses > 0
+
+
+def passage(excerpt: Excerpt, question: str, room: int) -> Excerpt:
+    """The part of an excerpt that holds most of the question's words, in so many tokens."""
+    text, frame = excerpt.text, estimate(excerpt.text)
+    room = max(1, room - (excerpt.tokens - frame) - 1)
+    size = max(1, len(text) * room // max(1, frame))
+    start = _best_start(text, question, size)
+    part = truncate(text[start : start + size], room)
+    end = max(part.rfind(" "), part.rfind("\n"))
+    if 2 * end > len(part) and start + len(part) < len(text):
+        part = part[:end]
+    return cut(excerpt, start, part)
+
+
+def _best_start(text: str, question: str, size: int) -> int:
+    """Where to begin, so that the most different words of the question follow."""
+    lower = text.lower()
+    if len(lower) != len(text):  # a few letters change their length with their case
+        lower = text
+    words = {form.split()[0][:6] for term in analyse(question).terms for form in term.forms[:3]}
+    places = sorted((at, word) for word in words for at in _places(lower, word))
+    best, most = 0, 0
+    for nth, (at, _) in enumerate(places):
+        within = {word for place, word in places[nth : nth + _MOST_PLACES] if place < at + size * 3 // 4}
+        if len(within) > most:
+            best, most = at, len(within)
+    # A little before it, from the beginning of a line or a sentence.
+    earliest = max(0, best - size // 4)
+    begins = [lower.rfind(mark, earliest, best) + len(mark) for mark in ("\n", ". ") if mark in lower[earliest:best]]
+    return max(begins, default=earliest if best else 0)
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        # In a long text not every place is worth telling apart.
+        at = text.find(word, at + max(1, len(text) // _MOST_PLACES))

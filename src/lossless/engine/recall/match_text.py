@@ -1,0 +1,137 @@
+"""Which messages and summaries a search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lossless.engine.recall.reader import Reader
+from lossless.engine.recall.search_request import Asked, Finder, Page, Watch, words
+from lossless.engine.recall.semantic import fused
+from lossless.engine.shared.cursor import Position
+from lossless.ids import message_id
+from lossless.model import Hit
+from lossless.search.snippets import snippet
+from lossless.store.base import SPAN, TextKind, TextRow
+from lossless.store.rows import moment
+
+_FIRST_PLACES, _PLACES = 1_000, 100_000
+"""So many places are asked for at first, and then each time: finding them costs the database a look at every text."""
+_TEXTS = 256
+_CANDIDATES = 1_000
+_HOUR = 3_600_000_000
+_AGEING = 0.001
+
+Keys = Mapping[int, str]
+
+
+def matching(
+    reader: Reader, kind: TextKind, finder: Finder, asked: Asked, keys: Keys, start: Position | None, watch: Watch
+) -> Page:
+    """The texts that a pattern matches, the newest first."""
+    page, counting = Page([]), None
+    for places, is_last in _batches(reader, kind, finder, asked, start):
+        texts = {row.id: row for row in reader.store.texts(kind, [id for _, id in places])}
+        for at, id in places:
+            span = finder.pattern.search(texts[id].text) if id in texts else None
+            page.scanned += 1
+            page.total += span is not None
+            if span and len(page.hits) < asked.limit:
+                page.hits.append(_hit(kind, texts[id], keys, snippet(texts[id].text, *span)))
+                page.after.append((at, id))
+        is_full = page.total > asked.limit
+        if is_full:
+            page.position, counting = page.after[-1], counting or watch.to_count()
+        if is_last:
+            break
+        if counting and counting.is_over:
+            page.is_counted = False
+            break
+        if watch.is_over:
+            page.complete, page.position = False, places[-1]
+            break
+    return page
+
+
+def _batches(
+    reader: Reader, kind: TextKind, finder: Finder, asked: Asked, start: Position | None
+) -> Iterator[tuple[Sequence[tuple[int, int]], bool]]:
+    """Places, the newest first, a few at a time, and whether they are the last."""
+    below, most = (start[0], start[1]) if start else None, _FIRST_PLACES
+    while True:
+        found = reader.store.places(
+            kind,
+            reader.scope,
+            holding=[(need.any_of, need.folded) for need in finder.needs],
+            since=asked.since,
+            before=asked.before,
+            below=below,
+            limit=most,
+        )
+        for first in range(0, len(found), _TEXTS):
+            batch = found[first : first + _TEXTS]
+            yield batch, len(found) < most and first + _TEXTS >= len(found)
+        if len(found) < most:
+            return
+        below, most = found[-1], _PLACES
+
+
+def answering(reader: Reader, kind: TextKind, asked: Asked, keys: Keys, start: Position | None, now: int) -> Page:
+    """The texts that answer a question, in the order that was asked for, among the thousand best."""
+    shown, last = start or (0, 0)
+    by_words = asked.sort == "relevance" and asked.mode == "full_text"
+    wanted = shown + asked.limit + 1 if by_words else _CANDIDATES
+    scores = _scores(reader, kind, asked, min(wanted, _CANDIDATES))
+    ordered = _ordered(reader, kind, asked, scores, now)
+    # Whatever came in since stands before it or behind it: the last one that was shown tells where to go on.
+    first = ordered.index(last) + 1 if last in ordered else shown
+    ids = ordered[first : first + asked.limit]
+    texts = {row.id: row for row in reader.store.texts(kind, ids)}
+    find = words(asked.pattern).search
+    hits = [
+        _hit(kind, texts[id], keys, snippet(texts[id].text, *(find(texts[id].text) or (0, 0))), scores[id])
+        for id in ids
+        if id in texts
+    ]
+    after: list[Position] = [(first + nth, id) for nth, id in enumerate(ids, 1)]
+    more = len(ordered) > first + len(ids)
+    return Page(hits, after[-1] if more else None, scanned=len(ids), after=after, total=len(ordered) - first)
+
+
+def count(reader: Reader, asked: Asked, kind: str) -> int:
+    """Count the messages or summaries that hold any word of a question."""
+    which: TextKind = "message" if kind == "message" else "summary"
+    return reader.store.count_matches(which, asked.pattern, reader.scope, since=asked.since, before=asked.before)
+
+
+def _scores(reader: Reader, kind: TextKind, asked: Asked, most: int) -> dict[int, float]:
+    if kind == "message":
+        messages = reader.store.search(
+            asked.pattern, conversation_ids=reader.scope, limit=most, since=asked.since, before=asked.before
+        )
+        scores = {each.conversation_id * SPAN + each.seq: each.score for each in messages}
+        return fused(reader, asked, scores) if asked.mode == "semantic" else scores
+    summaries = reader.store.search_summaries(asked.pattern, conversation_ids=reader.scope, limit=_CANDIDATES)
+    return {each.summary_id: each.score for each in summaries}
+
+
+def _ordered(reader: Reader, kind: TextKind, asked: Asked, scores: Mapping[int, float], now: int) -> list[int]:
+    newest_first = reader.store.places(
+        kind, reader.scope, among=list(scores), since=asked.since, before=asked.before, limit=len(scores)
+    )
+    if asked.sort == "recency":
+        return [id for _, id in newest_first]
+    times = {id: at for at, id in newest_first}
+
+    def rank(id: int) -> float:
+        hours = max(0, now - times[id]) / _HOUR if asked.sort == "hybrid" else 0.0
+        return scores[id] / (1 + hours * _AGEING)
+
+    return sorted(times, key=rank, reverse=True)
+
+
+def _hit(kind: TextKind, row: TextRow, keys: Keys, shown: str, score: float = 0.0) -> Hit:
+    key = keys.get(row.conversation_id, "")
+    if kind == "message":
+        id, seq = message_id(row.id), row.id % SPAN
+        return Hit(id, kind, row.conversation_id, key, moment(row.at), shown, score, seq, row.role)
+    return Hit(row.public_id or "", kind, row.conversation_id, key, moment(row.at), shown, score, depth=row.depth)

@@ -1,0 +1,161 @@
+"""Pure: what a search asks for, checked, and how it knows a match when it sees one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from lossless.engine.shared.cursor import Position
+from lossless.errors import InvalidInput
+from lossless.model import Hit
+from lossless.search import embeddings, regex
+from lossless.search.literals import Needed, needed
+from lossless.search.question import analyse
+from lossless.search.snippets import Words
+from lossless.store.rows import micros
+from lossless.times import read_time
+
+Mode: TypeAlias = Literal["regex", "full_text", "semantic"]
+Scope: TypeAlias = Literal["messages", "summaries", "both", "files"]
+Sort: TypeAlias = Literal["recency", "relevance", "hybrid"]
+Time: TypeAlias = datetime | str | None
+MOST_HITS = 200
+_COUNTING_SECONDS = 0.25
+_KINDS = {"messages": ("message",), "summaries": ("summary",), "both": ("message", "summary"), "files": ("file",)}
+_QUOTED = re.compile(r'"[^"]*"')
+_PATTERN_LIKE = re.compile(r"\\[bBdDsSwW]|\.[*+?]|\S\|\S|\[[^\]\s]{2,}\]|(?:^|\s)\^\S|\S\$(?:\s|$)")
+
+
+class Asked(Struct, frozen=True):
+    """A question and its limits. Times are microseconds, from `since` on and before `before`."""
+
+    pattern: str
+    mode: Mode
+    scope: Scope
+    since: int | None
+    before: int | None
+    limit: int
+    sort: Sort
+    file_ids: tuple[str, ...] | None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return _KINDS[self.scope]
+
+    @property
+    def hint(self) -> str:
+        """What else to try, if words look like a pattern."""
+        if self.mode != "regex" and _PATTERN_LIKE.search(_QUOTED.sub(" ", self.pattern)):
+            return 'These are searched as words; mode="regex" matches them as a pattern.'
+        return ""
+
+    def admits(self, at: int) -> bool:
+        return (self.since is None or self.since <= at) and (self.before is None or at < self.before)
+
+
+class Finder(Struct, frozen=True):
+    """Tells where in a text a pattern matches; texts without what it `needs` are not even tried."""
+
+    pattern: regex.Pattern
+    needs: tuple[Needed, ...]
+
+    @classmethod
+    def of(cls, pattern: str) -> Finder:
+        found = regex.compile(pattern)
+        return cls(found, needed(found.source))
+
+    def search(self, text: str) -> tuple[int, int] | None:
+        return self.pattern.search(text) if self.may_match(text) else None
+
+    def may_match(self, text: str) -> bool:
+        return all(need.is_in(text) for need in self.needs)
+
+
+class Page(Struct):
+    """What was found of one kind; `position` is where to go on, None at the end."""
+
+    hits: list[Hit]
+    position: Position | None = None
+    complete: bool = True
+    scanned: int = 0
+    unavailable: tuple[str, ...] = ()
+    after: list[Position] = []
+    """Where to go on behind each hit."""
+    total: int = 0
+    """How many matches there are from the start of the page on."""
+    is_counted: bool = True
+    """False if counting ended before the last match."""
+
+    def cut(self, most: int, start: Position | None) -> None:
+        """Keep the first `most` hits, and go on behind them."""
+        if most < len(self.hits):
+            self.position = self.after[most - 1] if most else start or ()
+            del self.hits[most:]
+
+
+class Watch(Struct, frozen=True):
+    """The time that a search may take. What was begun is finished, so that every call gets on."""
+
+    now: Callable[[], float]
+    until: float
+
+    def to_count(self) -> Watch:
+        """The time that counting further matches may take, once a page is full."""
+        return Watch(self.now, min(self.until, self.now() + _COUNTING_SECONDS))
+
+    @property
+    def is_over(self) -> bool:
+        return self.now() >= self.until
+
+
+def check(
+    pattern: Any,
+    *,
+    zone: tzinfo,
+    mode: Any = "regex",
+    scope: Any = "both",
+    since: Time = None,
+    before: Time = None,
+    limit: Any = 50,
+    sort: Any = None,
+    file_ids: Sequence[str] | None = None,
+) -> Asked:
+    """The question as it can be asked, or `InvalidInput` with the argument that is wrong and what it may be.
+
+    Without a `sort`, words are ordered by relevance and patterns by recency.
+    """
+    if not isinstance(pattern, str) or not pattern.strip():
+        raise InvalidInput("The pattern is empty.", hint="Give what to look for.")
+    for name, value, allowed in (("mode", mode, Mode), ("scope", scope, Scope), ("sort", sort or "relevance", Sort)):
+        if value not in get_args(allowed):
+            raise InvalidInput(f"{name}={value!r} is unknown.", hint=f"Give one of {', '.join(get_args(allowed))}.")
+    if mode == "semantic":
+        embeddings.require()
+    if type(limit) is not int or not 1 <= limit <= MOST_HITS:
+        raise InvalidInput(f"limit={limit!r} is out of range.", hint=f"Give 1 to {MOST_HITS}; a cursor goes on.")
+    if file_ids is not None and scope != "files":
+        raise InvalidInput("file_ids are for files.", hint='Give scope="files" as well.')
+    first, last = _micros("since", since, zone), _micros("before", before, zone)
+    if first is not None and last is not None and first >= last:
+        raise InvalidInput(f"since={since} is not before before={before}.", hint="Swap them, or leave one out.")
+    ids = None if file_ids is None else tuple(file_ids)
+    return Asked(pattern, mode, scope, first, last, limit, order(mode, sort), ids)
+
+
+def order(mode: Mode, sort: Sort | None) -> Sort:
+    """Return the order of hits: patterns are ordered by recency, words best first unless asked otherwise."""
+    return "recency" if mode == "regex" else sort or "relevance"
+
+
+def words(pattern: str) -> Words:
+    """What a full-text question asks for, to be found in a text."""
+    return Words(analyse(pattern))
+
+
+def _micros(name: str, when: Time, zone: tzinfo) -> int | None:
+    found = read_time(name, when, zone)
+    return None if found is None else micros(found)

@@ -1,0 +1,35 @@
+"""Pure: what is wrong with a summary, as far as its row tells: the reason to make it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossless.engine.compaction.failure_markers import ends_with_mark, marker
+from lossless.engine.compaction.summarize import CUT, PROVISIONAL
+from lossless.errors import InvalidInput
+
+KINDS = ("empty", "provisional", "marked", "truncated", "unfaithful")
+_REACH = 80
+"""Characters from the start of the mark to the end of the text: the line of a footer may follow it."""
+
+
+def known_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
+    """The kinds, if they are some."""
+    strange = [each for each in kinds if each not in KINDS]
+    if strange or not kinds or isinstance(kinds, str):
+        raise InvalidInput(f"kinds={kinds!r} are not kinds of flaws.", hint=f"There are: {', '.join(KINDS)}.")
+    return tuple(kinds)
+
+
+def flaw(text: str, level: str, model: str, faithful: float | None) -> str:
+    """Why a summary should be made anew, one of `KINDS`; empty if it is sound."""
+    if not text.strip():
+        return "empty"
+    if level in PROVISIONAL:
+        return "provisional"
+    mark = marker(text, model)
+    if mark is not None and mark != "new":
+        return "marked"
+    if mark == "new" or ends_with_mark(text, CUT, _REACH):
+        return "truncated"
+    return "unfaithful" if faithful is not None and faithful < 1 else ""

@@ -1,0 +1,84 @@
+"""What was done to old data, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lossless.engine import sessions
+from lossless.engine.shared.promise import broken
+from lossless.engine.surgery.dissolve import places
+from lossless.errors import ContextMoved, InvalidInput, NotFound, StoreCorrupt
+from lossless.model import Operation
+from lossless.store import jsontext
+from lossless.store.base import OperationRow, Store
+from lossless.store.rows import moment
+
+_ARCHIVED = ("reset", "end")
+
+
+def history(store: Store, conversation_ids: Sequence[int] | None, limit: int) -> list[Operation]:
+    """The newest first."""
+    keys = {row.id: row.key for row in store.conversations()}
+    return [_told(row, keys) for row in store.operations(conversation_ids, limit)]
+
+
+def found(store: Store, operation_id: str) -> OperationRow:
+    row = store.operation(operation_id)
+    if row is None:
+        raise NotFound("operation", operation_id, hint="The history lists them: lcm history.")
+    return row
+
+
+def undo(store: Store, operation_id: str, now: int) -> Operation:
+    """Take an operation back, in one transaction, and prove it."""
+    row = found(store, operation_id)
+    with store.transaction():
+        store.hold(row.conversation_id)
+        before = broken(store, row.conversation_id)
+        _take_back(store, found(store, operation_id), now)
+        if flaws := [each for each in broken(store, row.conversation_id) if each not in before]:
+            if later := store.later_operation(row.conversation_id, row):
+                raise ContextMoved(f"The context changed since {operation_id}.", hint=f"Undo {later} first.")
+            raise StoreCorrupt(f"{operation_id} cannot be undone: {flaws[0]}", hint="Nothing was changed.")
+    keys = {each.id: each.key for each in store.conversations()}
+    return _told(found(store, operation_id), keys)
+
+
+def _take_back(store: Store, row: OperationRow, now: int) -> None:
+    if row.kind not in ("compact", "new", *_ARCHIVED):
+        store.undo(row.id)
+        return
+    if row.status == "undone":
+        raise InvalidInput(f"{row.id} was undone already.")
+    if row.kind == "compact":
+        _take_back_compaction(store, row, now)
+    elif row.kind == "new":
+        sessions.undo_renew(store, row.conversation_id, row.at, jsontext.stored(row.plan))
+    else:
+        store.bring_back(row.conversation_id, "undone", now)
+    store.set_operation(row.id, "undone", row.summary)
+
+
+def _take_back_compaction(store: Store, row: OperationRow, now: int) -> None:
+    """Put the sources of each summary back in its place, the newest summary first, and remove it."""
+    conversation_id, made = row.conversation_id, store.summaries_made(row.id)
+    summaries = {each.id: each for each in store.summaries(conversation_id, made)}
+    items = {item.summary_id: item for item in store.items(conversation_id)}
+    for summary_id in made:
+        summary, item = summaries.get(summary_id), items.get(summary_id)
+        name = "A summary" if summary is None else summary.public_id
+        if later := store.changed_later(row, "summary", f"[{summary_id}]"):
+            raise ContextMoved(f"{name} changed since {row.id}.", hint=f"Undo {later} first.")
+        if summary is None or item is None:
+            later = store.later_operation(conversation_id, row)
+            hint = f"Undo {later} first." if later else "Nothing was undone."
+            raise ContextMoved(f"{name} that {row.id} made is no longer in the context.", hint=hint)
+        sources = places(store, conversation_id, summary, item)
+        store.unfold(conversation_id, item, sources, now)
+        store.purge(conversation_id, summary_id)
+        items |= {source.summary_id: source for source in sources}
+
+
+def _told(row: OperationRow, keys: dict[int, str]) -> Operation:
+    key = keys.get(row.conversation_id, "")
+    return Operation(row.id, row.kind, key, moment(row.at), row.status, row.summary)  # type: ignore[arg-type]  # the store knows no other
