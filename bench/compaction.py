@@ -34,7 +34,7 @@ from msgspec.structs import replace
 
 from lossless import Lossless, Message, Settings, SummaryRequest, Text
 from lossless.demo import conversation
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sqlite.store import SQLiteStore
 
 DELIVERY = 20
 MINUTE = 60.0

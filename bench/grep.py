@@ -23,7 +23,7 @@ from ingest import made
 from lossless import Conversation, Lossless, Message
 from lossless.search import regex
 from lossless.store.base import SPAN
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 
 EVERY = 1_000
 PAGE = 1_000

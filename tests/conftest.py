@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lossless import Conversation, Lossless, Settings
-from lossless.store.postgres import PostgresStore
-from lossless.store.sql import SQLStore
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.postgres.store import PostgresStore
+from lossless.store.sql.store import SQLStore
+from lossless.store.sqlite.store import SQLiteStore
 from tests import postgres
 from tests.provider import Provider
 

@@ -21,7 +21,7 @@ from lossless.engine.recall.reader import everything
 from lossless.engine.shared.model_flow import advance
 from lossless.errors import InvalidInput, NotFound, SummarizerAuth, SummarizerUnavailable
 from lossless.model import Excerpt, instant
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from lossless.summarizers.base import Reply
 from tests.provider import Play, Provider
 from tests.test_compaction import SMALL, WINDOW, short, turns

@@ -40,8 +40,8 @@ from lossless.errors import (
     StoreUnavailable,
 )
 from lossless.model import Backup
-from lossless.store.filesite import FileSite
-from lossless.store.sqlite import SQLiteStore, translate
+from lossless.store.sqlite.site import FileSite
+from lossless.store.sqlite.store import SQLiteStore, translate
 from tests.transcribing import Session, user
 
 LARGE = "All of the ledger, line by line. " * 10_000
@@ -700,7 +700,7 @@ def test_a_server_whose_restore_fails_at_its_very_end_is_as_it_was(
 
 
 def test_rows_come_to_a_server_whole_or_not_at_all(emptied: Callable[[], str], tmp_path: Path) -> None:
-    from lossless.store.schemasite import SchemaSite
+    from lossless.store.postgres.site import SchemaSite
 
     url = emptied()
     with opened(url, tmp_path) as lcm:
@@ -722,7 +722,7 @@ def test_rows_come_to_a_server_whole_or_not_at_all(emptied: Callable[[], str], t
 
 
 def test_no_password_is_on_a_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lossless.store import pgtools
+    from lossless.store.postgres import dump
 
     for program in ("pg_dump", "pg_restore"):
         (tmp_path / program).write_text(
@@ -730,7 +730,7 @@ def test_no_password_is_on_a_command_line(tmp_path: Path, monkeypatch: pytest.Mo
         )
         (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    pgtools.dump("postgresql://me:open%20sesame@db.example.com/memory", "snapshot", tmp_path / "dump")
+    dump.dump("postgresql://me:open%20sesame@db.example.com/memory", "snapshot", tmp_path / "dump")
     assert "sesame" not in (tmp_path / "line").read_text()
     assert "host=db.example.com" in (tmp_path / "line").read_text()
     assert (tmp_path / "word").read_text() == "open sesame\n"
@@ -841,7 +841,7 @@ def test_a_dump_with_anything_that_is_not_ours_is_refused_by_its_name(
 
 
 def test_hosts_do_not_wait_while_rows_come_to_a_server(emptied: Callable[[], str], tmp_path: Path) -> None:
-    from lossless.store.schemasite import SchemaSite
+    from lossless.store.postgres.site import SchemaSite
 
     url = emptied()
     with opened(url, tmp_path) as lcm:

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from lossless import Lossless, Message, Settings
 from lossless.cli import cli
 from lossless.errors import StoreFull
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sqlite.store import SQLiteStore
 from tests.engine.test_worker import Clock, open_at
 from tests.provider import Provider
 from tests.store.test_sqlite import failing_disk

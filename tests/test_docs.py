@@ -68,7 +68,7 @@ def test_the_picture_of_the_house_is_the_house() -> None:
 
 
 def test_views_on_the_schema_page_have_the_columns_they_have(tmp_path: Path) -> None:
-    from lossless.store.sqlite import SQLiteStore
+    from lossless.store.sqlite.store import SQLiteStore
 
     store = SQLiteStore(tmp_path / "lcm.db")
     page = (ROOT / "docs/reference/schema.md").read_text()

@@ -26,8 +26,8 @@ from lossless.engine.doctor.examination import Fault, Ward
 from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, NotFound, StoreReadOnly
 from lossless.model import Forgotten, StoredMessage, SummaryRequest, ToolCall
-from lossless.store.sql import SQLStore
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sql.store import SQLStore
+from lossless.store.sqlite.store import SQLiteStore
 from lossless.tools import tools
 from tests.test_compaction import SMALL, WINDOW, assert_promise, expanded, short, turns
 

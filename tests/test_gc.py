@@ -24,7 +24,7 @@ from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, StoreFull
 from lossless.model import Garbage
 from lossless.store.base import GrantRow, NewManifest
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sqlite.store import SQLiteStore
 
 NOW = 1_790_000_000
 DAY = 86_400

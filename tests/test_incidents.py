@@ -21,7 +21,7 @@ from lossless.events import Event
 from lossless.model import instant
 from lossless.search import regex
 from lossless.store import migrate
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sqlite.store import SQLiteStore
 
 
 def texts(chat: Conversation) -> list[str]:

@@ -14,9 +14,9 @@ from lossless import Lossless, Message, Settings
 from lossless.engine.backup import copy_database
 from lossless.errors import FileUnavailable, InvalidInput, StoreError, StoreUnavailable
 from lossless.model import Migration
-from lossless.store.sql import SQLStore
-from lossless.store.sqlite import SQLiteStore
-from lossless.store.tables import TABLES
+from lossless.store.sql.store import SQLStore
+from lossless.store.sql.tables import TABLES
+from lossless.store.sqlite.store import SQLiteStore
 from tests import strategies
 from tests.conftest import OpenStore
 from tests.house import lived_in, opened

@@ -20,7 +20,7 @@ from lossless import Lossless, Message, Opaque
 from lossless.cli import cli
 from lossless.cli.program import commands
 from lossless.errors import GrantRefused, LosslessError, StoreReadOnly
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from tests.command import lcm
 
 LCM = [sys.executable, "-m", "lossless"]

@@ -16,7 +16,7 @@ from lossless.engine.shared.file_store import Files
 from lossless.errors import ContextMoved, FileUnavailable, InvalidInput
 from lossless.model import Pruning
 from lossless.store.base import ConversationRow, ItemRow, NewSummary
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sqlite.store import SQLiteStore
 from tests.house import opened
 
 NOW = datetime(2026, 9, 21, 12, tzinfo=UTC)

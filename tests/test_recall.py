@@ -22,7 +22,7 @@ from lossless.engine.recall.describe import Wanted, in_memory, page
 from lossless.errors import InvalidInput, NotFound
 from lossless.ids import parse
 from lossless.model import Description, Excerpt
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from lossless.summarizers.text import well_formed
 from lossless.tokens import estimate
 from lossless.tools import tools

@@ -20,7 +20,7 @@ from lossless.engine.ingest import large_content
 from lossless.engine.recall import reader
 from lossless.formats import anthropic, openai_chat
 from lossless.store import rows
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from lossless.tokens import IMAGE_TOKENS, estimate, message_tokens
 from tests.formats.samples import FORMATS
 

@@ -19,7 +19,7 @@ from lossless.engine.compaction.summary_source import clock
 from lossless.engine.context.guidance import FULL, SHORT, guidance
 from lossless.errors import InvalidInput, StoreError
 from lossless.store.base import NewSummary
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from lossless.tokens import estimate
 from lossless.tools import ToolOutcome, Tools, tools
 from tests.test_ask import FACT, QUESTION, Host, faithful, filled

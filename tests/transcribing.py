@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lossless import Message
 from lossless.formats import openclaw
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 
 EPOCH = 1_794_700_000_007
 """Milliseconds: when the first message is said. A second passes with each."""

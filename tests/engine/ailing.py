@@ -7,8 +7,8 @@ from typing import Any
 import apsw
 
 from lossless import Lossless, Message, Text, ToolCall
-from lossless.store.postgres import PostgresStore
-from lossless.store.sql import SQLStore
+from lossless.store.postgres.store import PostgresStore
+from lossless.store.sql.store import SQLStore
 
 KEY = "agent:main:main"
 

@@ -14,7 +14,7 @@ from lossless.engine.doctor.catalogue import CHECKS
 from lossless.engine.doctor.examine import LOOK
 from lossless.model import Finding
 from lossless.store.base import GrantRow
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sqlite.store import SQLiteStore
 from tests.engine.ailing import contents, inside, live, plant, words
 from tests.house import opened
 

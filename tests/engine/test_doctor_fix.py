@@ -11,7 +11,7 @@ import pytest
 from lossless import AsyncLossless, Lossless, Message, Settings
 from lossless.errors import StoreReadOnly
 from lossless.store.base import Step
-from lossless.store.postgres import PostgresStore
+from lossless.store.postgres.store import PostgresStore
 from tests.engine.ailing import KEY, contents, inside, live, plant, words
 from tests.house import opened
 

@@ -10,7 +10,7 @@ import pytest
 from lossless import Lossless, Message, Settings
 from lossless.errors import InvalidInput, NotFound
 from lossless.store import migrate
-from lossless.store.sqlite import SQLiteStore
+from lossless.store.sqlite.store import SQLiteStore
 from tests.engine.ailing import KEY, contents, inside, live, plant
 from tests.house import lived_in, opened
 from tests.imports.databases import CLAW, HERMES, move_in

@@ -10,7 +10,7 @@ import pytest
 from lossless import Lossless, Message, Settings
 from lossless.engine.recall.grants import Charge, Delegate, Slots, issue
 from lossless.errors import GrantRefused
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from tests.conftest import OpenStore
 from tests.store.test_contract import fill, row
 

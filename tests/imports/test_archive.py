@@ -27,7 +27,7 @@ from lossless.imports import archive as archives
 from lossless.imports.archive import Archive
 from lossless.imports.base import PastMessage
 from lossless.store.rows import moment
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from tests import strategies
 from tests.house import lived_in, opened
 from tests.test_compaction import WINDOW, open_small, short, turns

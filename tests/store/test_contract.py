@@ -10,7 +10,7 @@ import pytest
 from lossless.errors import SchemaTooNew, StoreError, StoreReadOnly, StoreUnavailable
 from lossless.store import migrate
 from lossless.store.base import SPAN, ConversationRow, FileRow, NewMessage
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from tests.conftest import OpenStore
 
 NOW = 1_790_000_000_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from lossless.store import migrate
 from lossless.store.base import MESSAGE, SPAN, ItemRow, NewMessage, NewSummary
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from tests.conftest import OpenStore
 
 NOW = 1_790_000_000_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from lossless.errors import ContextMoved, NotFound
 from lossless.store.base import SPAN, ConversationRow, ItemRow, NewSummary, PinRow
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from tests.conftest import OpenStore
 from tests.store.test_contract import NOW, fill, found, row
 

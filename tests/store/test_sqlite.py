@@ -21,7 +21,7 @@ import pytest
 from lossless import File, Lossless, Message, Settings, Text
 from lossless.errors import LosslessError, NotOurDatabase, StoreCorrupt, StoreFull, StoreUnavailable
 from lossless.events import Event
-from lossless.store.sqlite import BUSY_MS, Patience, SQLiteStore, journal_mode
+from lossless.store.sqlite.store import BUSY_MS, Patience, SQLiteStore, journal_mode
 
 BATCH = [
     Message.user("first of the batch", event_id="b1"),

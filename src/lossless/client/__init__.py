@@ -1006,10 +1006,10 @@ def _remove_scratch(directory: str, process: int) -> None:
 def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:
     if config.is_server(database):
         with suppress(ModuleNotFoundError):
-            from lossless.store.postgres import PostgresStore
+            from lossless.store.postgres.store import PostgresStore
 
             return PostgresStore(database, owner=owner, read_only=read_only, on_event=on_event)
         raise InvalidInput("PostgreSQL needs its driver.", hint="Install it with: pip install 'lossless[postgres]'")
-    from lossless.store.sqlite import SQLiteStore
+    from lossless.store.sqlite.store import SQLiteStore
 
     return SQLiteStore(database, owner=owner, read_only=read_only, on_event=on_event)

@@ -20,8 +20,9 @@ from lossless.engine.shared.files_dir import files_dir, is_its_own
 from lossless.engine.sync.lag import unread
 from lossless.errors import InvalidInput, StoreError
 from lossless.model import Backup, Proof, Restored
-from lossless.store import kept, migrate
+from lossless.store import migrate
 from lossless.store.base import Site, Store
+from lossless.store.sql import backups
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
@@ -61,7 +62,7 @@ def _target(store: Store, path: Path | None, rolling: str | None, now: datetime)
         place = path / place.name
     elif not is_file(store.location):
         make_directory(place.parent)
-    return kept.backup(place, now) if rolling is None else kept.rolling(place, _label(rolling))
+    return backups.backup(place, now) if rolling is None else backups.rolling(place, _label(rolling))
 
 
 def _mark(lcm: Lossless, needed: bool, open_store: OpenStore) -> str:
@@ -110,7 +111,7 @@ def restore(
     database = settings.database
     if database == ":memory:":
         raise InvalidInput("A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL.")
-    from lossless.store.sqlite import refuse_programs
+    from lossless.store.sqlite.store import refuse_programs
 
     site, location = _site(database)
     files, own_files = _files(site, settings, open_store)
@@ -165,10 +166,10 @@ def _files(site: Site, settings: Settings, open_store: OpenStore) -> tuple[Files
 
 def _site(database: str) -> tuple[Site, str]:
     if is_file(database):
-        from lossless.store.filesite import FileSite
+        from lossless.store.sqlite.site import FileSite
 
         return FileSite(Path(database)), str(Path(database).absolute())
     from lossless.config import redact_url
-    from lossless.store.schemasite import SchemaSite
+    from lossless.store.postgres.site import SchemaSite
 
     return SchemaSite(database), redact_url(database)

@@ -10,7 +10,7 @@ from lossless.errors import InvalidInput, NotOurDatabase, StoreCorrupt
 from lossless.imports.base import Source
 
 if TYPE_CHECKING:
-    from lossless.store.foreign import Foreign
+    from lossless.store.sqlite.foreign import Foreign
 
 _OURS = 0x4C434D31
 _PATIENCE_MS = 10_000
@@ -22,8 +22,8 @@ def recognise(path: str | Path, *, files_dir: str | Path | None = None, patience
     `files_dir` is where the large files of the database lie, if not beside it.
     """
     from lossless.imports.archive import Archive
-    from lossless.store.foreign import Foreign
     from lossless.store.header import is_database
+    from lossless.store.sqlite.foreign import Foreign
 
     try:
         foreign = Foreign(path, patience_ms=patience_ms)

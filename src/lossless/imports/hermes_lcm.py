@@ -20,7 +20,7 @@ from lossless.imports import reading
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary
 from lossless.imports.reading import Tables, loaded, moment
 from lossless.model import Message, Text
-from lossless.store.foreign import Foreign
+from lossless.store.sqlite.foreign import Foreign
 
 SYSTEM = "hermes-lcm"
 MARKS = frozenset({"summary_nodes", "lcm_lifecycle_state"})

@@ -23,8 +23,8 @@ from lossless.imports import reading
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary
 from lossless.imports.reading import Tables, loaded, moment, names
 from lossless.model import Message, Text, ToolCall
-from lossless.store.foreign import Foreign
 from lossless.store.header import refuse_database
+from lossless.store.sqlite.foreign import Foreign
 
 SYSTEM = "lossless-claw"
 MARKS = frozenset({"conversations", "message_parts", "context_items", "summary_messages", "summary_parents"})

@@ -10,7 +10,7 @@ from typing import Any
 
 from lossless.errors import SchemaTooNew
 from lossless.model import instant
-from lossless.store.foreign import Foreign
+from lossless.store.sqlite.foreign import Foreign
 
 _MILLISECONDS = 100_000_000_000
 """From here on a number of seconds would be after the year 5000: it counts milliseconds."""

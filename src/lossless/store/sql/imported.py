@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import astuple
 
 from lossless.store.base import SPAN, ConversationRow, ItemRow, Measure, NewSummary, TransplantRow
-from lossless.store.core import OWNED, Core
+from lossless.store.sql.core import OWNED, Core
 
 _ITEM = ("conversation_id", *ItemRow.__struct_fields__)
 

@@ -17,9 +17,9 @@ from msgspec.structs import astuple
 from lossless.errors import ContextMoved, InvalidInput, NotFound
 from lossless.store import jsontext
 from lossless.store.base import SPAN, ItemRow, OperationRow, Shape, TextAt, Touched
-from lossless.store.core import OWNED
-from lossless.store.detached import Detached
-from lossless.store.tables import TABLES, Tables
+from lossless.store.sql.core import OWNED
+from lossless.store.sql.detached import Detached
+from lossless.store.sql.tables import TABLES, Tables
 
 _OPERATION = OperationRow.__struct_fields__
 _CHANGE = ("operation_id", "number", "table_name", "key", "before", "after")

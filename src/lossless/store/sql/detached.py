@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossless.store.base import MESSAGE, SPAN, USER_MESSAGE, ItemRow
-from lossless.store.core import OWNED, Core
+from lossless.store.sql.core import OWNED, Core
 
 
 class Detached(Core):

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from lossless.errors import LONGEST_PAUSE
 from lossless.store.base import DebtRow
-from lossless.store.core import NO_LIMIT, UNSETTLED, Core, Row
+from lossless.store.sql.core import NO_LIMIT, UNSETTLED, Core, Row
 
 _DEBT_COLUMNS = ", ".join(f"d.{column}" for column in DebtRow.__struct_fields__).replace("d.key", "c.key")
 # No time of ours lies further ahead than the longest pause: it is from a clock that was wrong, and does not count.

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from lossless.store import migrate, seals
 from lossless.store.base import SPAN, FaultRow, LeafRow, LedgerRow, NodeRow, Rows, Step
-from lossless.store.core import Row
-from lossless.store.tables import Tables
+from lossless.store.sql.core import Row
+from lossless.store.sql.tables import Tables
 
 _MINE = "mine AS MATERIALIZED (SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id IN ({each}))"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lossless.store import jsontext
 from lossless.store.base import DebtRow, DepthRow, Glance, Heap, WrittenRow
-from lossless.store.core import Core, Row
+from lossless.store.sql.core import Core, Row
 
 _DEBT_COLUMNS = ", ".join(f"d.{column}" for column in DebtRow.__struct_fields__).replace("d.key", "c.key")
 # What was read to write a summary: messages, or the summaries it was made from.

@@ -14,7 +14,7 @@ from typing import Any
 
 from lossless.store import jsontext
 from lossless.store.base import SPAN, Rows, Shape
-from lossless.store.core import OWNED, Core, Row
+from lossless.store.sql.core import OWNED, Core, Row
 
 TABLES = (
     "conversation",

@@ -7,7 +7,7 @@ from typing import Any
 from lossless.patterns import is_scheduled
 from lossless.store import jsontext
 from lossless.store.base import ConversationRow
-from lossless.store.core import ACTIVE, CONVERSATION_COLUMNS, OWNED, Core, conversation_row
+from lossless.store.sql.core import ACTIVE, CONVERSATION_COLUMNS, OWNED, Core, conversation_row
 
 
 class Sessions(Core):

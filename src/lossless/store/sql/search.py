@@ -12,7 +12,7 @@ from lossless.search.recall import Limits
 from lossless.search.scoring import Line
 from lossless.store import jsontext
 from lossless.store.base import SPAN
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 
 LINE = "m.id, m.role, m.tokens, m.meta, coalesce(m.at, m.created_at)"
 """What a search must know of a message besides its words."""

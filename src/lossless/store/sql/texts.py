@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossless.store.base import SPAN, TextKind, TextRow
-from lossless.store.core import NO_LIMIT, OWNED, Core
+from lossless.store.sql.core import NO_LIMIT, OWNED, Core
 
 _TEXTS = {
     "message": (

@@ -14,7 +14,7 @@ from pathlib import Path
 from lossless.errors import InvalidInput
 from lossless.store import jsontext
 from lossless.store.base import Dump
-from lossless.store.core import Core
+from lossless.store.sql.core import Core
 
 ELSEWHERE = "Backups and exports that were put elsewhere are not known here, and may still hold it."
 _MARK = "SELECT state FROM guard WHERE name = 'database'"

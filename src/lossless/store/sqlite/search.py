@@ -12,7 +12,8 @@ import apsw
 from lossless.search.question import Question, Term
 from lossless.search.recall import Limits
 from lossless.search.scoring import Line, Places
-from lossless.store import fulltext, jsontext
+from lossless.store import jsontext
+from lossless.store.sql import search
 
 _able: WeakSet[apsw.Connection] = WeakSet()
 """Connections that know the function `places`."""
@@ -21,7 +22,7 @@ _able: WeakSet[apsw.Connection] = WeakSet()
 class FTS5Index:
     """The messages of a scope, within limits, as one connection sees them (see `lossless.search.recall.Index`)."""
 
-    def __init__(self, connection: apsw.Connection, scope: fulltext.Scope, limits: Limits) -> None:
+    def __init__(self, connection: apsw.Connection, scope: search.Scope, limits: Limits) -> None:
         self.total = scope.total
         self._db = connection
         if connection not in _able:
@@ -38,7 +39,7 @@ class FTS5Index:
         self._searched = "s.search_message MATCH :match AND s.rowid >= :first AND s.rowid < :last"
         if scope.has_gaps:
             self._searched += " AND s.rowid / 1000000000 IN (SELECT value FROM json_each(:conversations))"
-        near = fulltext.near(limits, "s.rowid", "SELECT value FROM json_each(:roles)")
+        near = search.near(limits, "s.rowid", "SELECT value FROM json_each(:roles)")
         self._within = f"{self._searched} AND {near}"
 
     def best(self, term: Term, most: int) -> list[tuple[int, float]]:
@@ -60,10 +61,10 @@ class FTS5Index:
 
     def lines(self, ids: Sequence[int]) -> dict[int, Line]:
         rows = self._all(
-            f"SELECT {fulltext.LINE} FROM message m WHERE m.id IN (SELECT value FROM json_each(:ids))",  # noqa: S608 - our names
+            f"SELECT {search.LINE} FROM message m WHERE m.id IN (SELECT value FROM json_each(:ids))",  # noqa: S608 - our names
             ids=jsontext.dumps_plain(ids),
         )
-        return fulltext.lines(rows)
+        return search.lines(rows)
 
     def places(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, Places]:
         found: dict[int, list[list[int]]] = {}

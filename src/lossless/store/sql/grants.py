@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import astuple
 
 from lossless.store.base import GrantRow, ReadRow
-from lossless.store.core import Core
+from lossless.store.sql.core import Core
 
 _GRANT_COLUMNS = ", ".join(column for column in GrantRow.__struct_fields__ if column != "conversation_ids")
 

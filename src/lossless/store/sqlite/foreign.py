@@ -15,8 +15,8 @@ from typing import Any
 import apsw
 
 from lossless.errors import StoreBusy, StoreCorrupt, StoreError, StoreReadOnly, StoreUnavailable
-from lossless.store.core import Row
 from lossless.store.header import refuse_log
+from lossless.store.sql.core import Row
 
 _SAFE = (
     (apsw.SQLITE_DBCONFIG_DEFENSIVE, 1),

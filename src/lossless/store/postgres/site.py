@@ -16,10 +16,12 @@ import psycopg
 
 from lossless.config import redact_url
 from lossless.errors import InvalidInput, StoreBusy
-from lossless.store import kept, migrate, pgtools
+from lossless.store import migrate
 from lossless.store.base import Store
-from lossless.store.postgres import CONNECT_SECONDS, START_UP_LOCK, Connection, PostgresStore, place, translate
-from lossless.store.tables import TABLES
+from lossless.store.postgres import dump
+from lossless.store.postgres.store import CONNECT_SECONDS, START_UP_LOCK, Connection, PostgresStore, place, translate
+from lossless.store.sql import backups
+from lossless.store.sql.tables import TABLES
 
 _OURS = "lossless"
 _BEGINNING = "lossless_restoring_"
@@ -32,7 +34,7 @@ _MOST_WAIT = "500ms"
 class SchemaSite:
     """See `lossless.store.base.Site`."""
 
-    form = pgtools.FORM
+    form = dump.FORM
 
     def __init__(self, url: str, pause: Callable[[float], None] = time.sleep) -> None:
         self._url, self._pause = url, pause
@@ -79,10 +81,10 @@ class SchemaSite:
     def load(self, path: Path, schema: int) -> None:
         """Take the rows out of a dump: no statement in it is carried out."""
         with closing(_Coming(self._url, self._made, migrate.until("postgres", schema))) as store:
-            pgtools.refuse_programs(path, _names(store))
+            dump.refuse_programs(path, _names(store))
             with store.transaction():
                 for table in (each for each in TABLES if store.columns(each)):
-                    for columns, lines in pgtools.rows(path, table):
+                    for columns, lines in dump.rows(path, table):
                         if odd := set(columns) - {name for name, _, _ in store.columns(table)}:
                             raise InvalidInput(f"{path.name} has a column {min(odd)} of {table}, which is not ours.")
                         store.copy_in(table, columns, lines)
@@ -134,7 +136,7 @@ class SchemaSite:
                 connection.execute(_renaming(connection, aside, _OURS).encode())
 
     def _taken_meanwhile(self) -> Exception:
-        return kept.taken_meanwhile(redact_url(self._url))
+        return backups.taken_meanwhile(redact_url(self._url))
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:

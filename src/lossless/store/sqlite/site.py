@@ -11,10 +11,11 @@ from pathlib import Path
 import apsw
 
 from lossless.errors import NotOurDatabase, StoreBusy
-from lossless.store import header, kept
+from lossless.store import header
 from lossless.store.base import Store
 from lossless.store.header import APPLICATION_ID, LOGS
-from lossless.store.sqlite import translate
+from lossless.store.sql import backups
+from lossless.store.sqlite.store import translate
 
 _BUSY_MS = 1_000
 
@@ -33,9 +34,9 @@ class FileSite:
 
     @contextmanager
     def cleared(self, now: datetime, *, replaces: bool) -> Iterator[tuple[str, ...]]:
-        aside, self._is_free = kept.replaced(self.beside, now), not self.is_taken()
+        aside, self._is_free = backups.replaced(self.beside, now), not self.is_taken()
         if not (self._is_free or replaces):
-            raise kept.taken_meanwhile(str(self.beside))
+            raise backups.taken_meanwhile(str(self.beside))
         with self._left_free(aside) if self._is_free else self._put_aside(aside) as moved:
             yield tuple(moved)
 
@@ -45,7 +46,7 @@ class FileSite:
         with ExitStack() as back:
             moved = self._logs_aside(aside, back)
             if self.is_taken():
-                raise kept.taken_meanwhile(str(self.beside))
+                raise backups.taken_meanwhile(str(self.beside))
             try:
                 yield moved
             except BaseException:
@@ -59,7 +60,7 @@ class FileSite:
     @contextmanager
     def _put_aside(self, aside: Path) -> Iterator[list[str]]:
         with self._held(), ExitStack() as back:
-            kept.forget_second_name(self.beside)
+            backups.forget_second_name(self.beside)
             _name_too(self.beside, aside)
             back.callback(_put_back, aside, self.beside)
             yield [str(aside), *self._logs_aside(aside, back)]
@@ -128,7 +129,7 @@ class FileSite:
             os.link(path, self.beside)
         except OSError as error:
             if self.is_taken():
-                raise kept.taken_meanwhile(str(self.beside)) from error
+                raise backups.taken_meanwhile(str(self.beside)) from error
             os.rename(path, self.beside)
         self._is_free = False
         path.unlink(missing_ok=True)

@@ -23,11 +23,14 @@ from lossless.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, Sto
 from lossless.events import Event, Hook, log
 from lossless.search.question import analyse
 from lossless.search.recall import Limits, recall
-from lossless.store import fulltext, kept, migrate, pgtools
+from lossless.store import migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
-from lossless.store.core import LAST, OWNED
-from lossless.store.sql import Row, SQLStore, opened_before_fork
-from lossless.store.tsvector import TSVectorIndex, chunks, parameters, queries
+from lossless.store.postgres import dump as pgtools
+from lossless.store.postgres.search import TSVectorIndex, chunks, parameters, queries
+from lossless.store.sql import backups
+from lossless.store.sql import search as fulltext
+from lossless.store.sql.core import LAST, OWNED
+from lossless.store.sql.store import Row, SQLStore, opened_before_fork
 
 CONNECT_SECONDS = 5
 # What the pool would print while it retries in the background, we raise with the way out.
@@ -517,7 +520,7 @@ class PostgresStore(SQLStore):
     beyond: tuple[str, ...] = (
         "The server's write-ahead log and its archive, replicas, base backups and dumps may still hold it, until they are"
         " recycled or expire.",
-        kept.ELSEWHERE,
+        backups.ELSEWHERE,
     )
 
     @contextmanager
@@ -604,7 +607,7 @@ class PostgresStore(SQLStore):
             for each in self.kept_copies():
                 self.script(f"DROP SCHEMA {each} CASCADE")
         for each in self.backups():
-            kept.remove(each)
+            backups.remove(each)
 
     # the whole
 

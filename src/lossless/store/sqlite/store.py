@@ -38,12 +38,14 @@ from lossless.search.byte_search import OVERLAP, Sought
 from lossless.search.question import Question, analyse
 from lossless.search.recall import Limits, recall
 from lossless.search.words import segment
-from lossless.store import fulltext, header, jsontext, kept, migrate
+from lossless.store import header, jsontext, migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
-from lossless.store.core import LAST, OWNED
-from lossless.store.fts5 import FTS5Index, either
 from lossless.store.header import APPLICATION_ID
-from lossless.store.sql import Row, SQLStore, opened_before_fork
+from lossless.store.sql import backups
+from lossless.store.sql import search as fulltext
+from lossless.store.sql.core import LAST, OWNED
+from lossless.store.sql.store import Row, SQLStore, opened_before_fork
+from lossless.store.sqlite.search import FTS5Index, either
 
 BUSY_MS = 30_000
 _PAUSES = tuple(ms / 1000 for ms in (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100))
@@ -162,7 +164,7 @@ class SQLiteStore(SQLStore):
             self._refuse_foreign()
             if not self._memory:
                 with suppress(OSError):  # a courtesy to whoever looks for what was replaced
-                    kept.forget_second_name(Path(self._file))
+                    backups.forget_second_name(Path(self._file))
             migrate.migrate(self, self._scripts)
             self._mend()
 
@@ -744,7 +746,7 @@ class SQLiteStore(SQLStore):
 
     beyond: tuple[str, ...] = (
         "Copies that others made of the file, and blocks that a file system or a disk has put aside, are beyond reach.",
-        kept.ELSEWHERE,
+        backups.ELSEWHERE,
     )
 
     @contextmanager
@@ -847,7 +849,7 @@ class SQLiteStore(SQLStore):
 
     def drop_copies(self) -> None:
         for each in (*self.kept_copies(), *self.backups()):
-            kept.remove(each)
+            backups.remove(each)
 
     # the whole
 
@@ -1131,7 +1133,7 @@ def _prepare(path: Path) -> None:
 
 def _create(path: Path) -> None:
     """Create an empty file that is complete when it gets its name: a thread may open it at once, and lock it."""
-    draft = kept.draft(path)
+    draft = backups.draft(path)
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         with suppress(FileExistsError):

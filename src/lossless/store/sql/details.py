@@ -7,7 +7,7 @@ from typing import Any
 
 from lossless.store import jsontext
 from lossless.store.base import SPAN, Aside, Named, PlacedSummary, RevisionRow, Run, SourceMessage, SummaryRow
-from lossless.store.core import OWNED, Core, Row
+from lossless.store.sql.core import OWNED, Core, Row
 
 _TIME = "coalesce(s.latest_at, s.created_at)"
 _COLUMNS = ", ".join(

@@ -13,7 +13,7 @@ from typing import Any
 
 from lossless.store import jsontext
 from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, Rows, SummaryRow, Unscrubbed
-from lossless.store.core import Core
+from lossless.store.sql.core import Core
 
 # Every column that may hold words of a message, and how its row is called: a condition on an alias `c` tells whose it is.
 _WORDS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lossless.store.base import SPAN, Flaw
-from lossless.store.core import Core
+from lossless.store.sql.core import Core
 
 # What was copied from another conversation stands before everything else: its messages have places of their own in the order.
 # `told` holds a row for each time a message is reached from the context (away = 0) or from what was taken out of it. Sets are

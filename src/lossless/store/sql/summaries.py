@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossless.store.base import SPAN, BranchRow, NewSummary, SummaryRow
-from lossless.store.core import OWNED, SUMMARY_COLUMNS, UNSETTLED, Core
+from lossless.store.sql.core import OWNED, SUMMARY_COLUMNS, UNSETTLED, Core
 
 _BRANCH_COLUMNS = ", ".join(f"s.{column}" for column in BranchRow.__struct_fields__)
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from lossless.store.base import SPAN, ConversationRow, KeptCopy, OverRows
-from lossless.store.core import CONVERSATION_COLUMNS, Core, conversation_row
-from lossless.store.erased import Erased
+from lossless.store.sql.core import CONVERSATION_COLUMNS, Core, conversation_row
+from lossless.store.sql.erase import Erased
 
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 _NEWEST = (

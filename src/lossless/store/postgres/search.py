@@ -12,8 +12,8 @@ from lossless.search.question import Question, Term
 from lossless.search.recall import Limits
 from lossless.search.scoring import Line, Places
 from lossless.search.words import segment
-from lossless.store import fulltext
-from lossless.store.sql import SQLStore
+from lossless.store.sql import search
+from lossless.store.sql.store import SQLStore
 
 _CHUNK = 100_000
 _CHUNK_PLACES = 20_000
@@ -28,7 +28,7 @@ _Lexemes = dict[str, list[int]]
 class TSVectorIndex:
     """The messages of a scope, within limits (see `lossless.search.recall.Index`)."""
 
-    def __init__(self, store: SQLStore, scope: fulltext.Scope, limits: Limits) -> None:
+    def __init__(self, store: SQLStore, scope: search.Scope, limits: Limits) -> None:
         self.total = scope.total
         self._store = store
         self._values: dict[str, Any] = {
@@ -42,7 +42,7 @@ class TSVectorIndex:
         self._searched = "s.message_id >= :first AND s.message_id < :last"
         if scope.has_gaps:
             self._searched += " AND s.message_id / 1000000000 = ANY(CAST(:conversations AS bigint[]))"
-        self._searched += f" AND {fulltext.near(limits, 's.message_id', 'SELECT unnest(CAST(:roles AS text[]))')}"
+        self._searched += f" AND {search.near(limits, 's.message_id', 'SELECT unnest(CAST(:roles AS text[]))')}"
 
     def best(self, term: Term, most: int) -> list[tuple[int, float]]:
         (query,) = queries([term])
@@ -85,10 +85,10 @@ class TSVectorIndex:
 
     def lines(self, ids: Sequence[int]) -> dict[int, Line]:
         rows = self._all(
-            f"SELECT {fulltext.LINE} FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[]))",  # noqa: S608 - our names
+            f"SELECT {search.LINE} FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[]))",  # noqa: S608 - our names
             ids=list(ids),
         )
-        return fulltext.lines(rows)
+        return search.lines(rows)
 
     def places(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, Places]:
         phrases = self._phrases(terms)

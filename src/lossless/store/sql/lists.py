@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossless.store.base import SPAN, ConversationRow, CopyRow, Figures, FileRow, MessageRow, PlaceRow
-from lossless.store.core import (
+from lossless.store.sql.core import (
     CONVERSATION_COLUMNS,
     FILE_COLUMNS,
     MESSAGE_COLUMNS,

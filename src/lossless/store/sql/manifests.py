@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import asdict, astuple
 
 from lossless.store.base import Manifest, NewManifest, PinRow, UncoveredRow
-from lossless.store.core import NO_LIMIT, OWNED, Core
+from lossless.store.sql.core import NO_LIMIT, OWNED, Core
 
 _MANIFEST_COLUMNS = ", ".join(f"m.{column}" for column in (*NewManifest.__struct_fields__, "turn"))
 
