@@ -469,7 +469,7 @@ def test_killed_in_the_middle_it_is_completed_the_next_time(database: str, tmp_p
 _KILLED = """
 import os, signal, sys
 from lossless import Lossless
-from lossless.engine.files import Files
+from lossless.engine.shared.file_store import Files
 
 database, message, moment = sys.argv[1:]
 with Lossless.open(database) as lcm:

@@ -453,7 +453,7 @@ def test_ic82_compaction_adds_no_message(database: str) -> None:
 KILLED = """
 import os, signal, sys
 from lossless import Lossless
-from lossless.store.sql import SQLStore
+from lossless.store.sql.store import SQLStore
 from tests.test_compaction import SMALL, WINDOW, short
 
 link = SQLStore._link

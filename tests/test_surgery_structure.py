@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lossless import Conversation, Lossless, Message, Summary, SummaryRequest
@@ -342,6 +342,7 @@ def _lives(database: str, actions: list[tuple[str, int]]) -> None:
 
 
 @settings(max_examples=20)
+@example(actions=[("undo", 0), ("dissolve", 1), ("undo", 416)])
 @given(actions=st.lists(ACTIONS, max_size=14))
 def test_any_sequence_of_work_keeps_the_promise(actions: list[tuple[str, int]]) -> None:
     _lives(":memory:", actions)

@@ -73,6 +73,10 @@ def _take_back_compaction(store: Store, row: OperationRow, now: int) -> None:
             later = store.later_operation(conversation_id, row)
             hint = f"Undo {later} first." if later else "Nothing was undone."
             raise ContextMoved(f"{name} that {row.id} made is no longer in the context.", hint=hint)
+        if above := store.consumers(conversation_id, summary_id):  # one that was dissolved and may be brought back
+            later = store.later_operation(conversation_id, row)
+            hint = f"Undo {later} first." if later else "Nothing was undone."
+            raise ContextMoved(f"{above[0]} was made from {name}.", hint=hint)
         sources = places(store, conversation_id, summary, item)
         store.unfold(conversation_id, item, sources, now)
         store.purge(conversation_id, summary_id)
