@@ -16,7 +16,7 @@ from msgspec import Struct, field
 Extra: TypeAlias = dict[str, Any]
 
 INSTRUCTIONS = ("system", "developer")
-"""The roles whose messages instruct the model: the host sends them, and they are no part of the talk."""
+"""The roles of messages that instruct the model."""
 
 
 class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):

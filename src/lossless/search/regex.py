@@ -25,7 +25,7 @@ _EDGE, _INSIDE = "\ufdd0", "\ufdd1"
 """Marks: two code points that Unicode promises never to assign."""
 _MARKS = _EDGE + _INSIDE
 _MOST_TIMES = 16
-"""How many times a repeated `\\b` is asked for at the most: more often says nothing else, and costs as much text."""
+"""How often a repeated boundary can match in one place: each time needs a mark, and marks make the text longer."""
 _SETS = {
     "w": r"\pL\pM\pN_",
     "W": r"\pC\pS\pZ\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po}\x{203f}\x{2040}\x{2054}\x{fe33}\x{fe34}\x{fe4d}-\x{fe4f}\x{ff3f}",

@@ -1,1 +1,1 @@
-"""What several rooms of the engine need: files, cursors, model flows, call limits, the promise."""
+"""Serve several packages of the engine: files, cursors, model flows, call limits, the promise."""

@@ -70,17 +70,18 @@ def _take_back_compaction(store: Store, row: OperationRow, now: int) -> None:
         if later := store.changed_later(row, "summary", f"[{summary_id}]"):
             raise ContextMoved(f"{name} changed since {row.id}.", hint=f"Undo {later} first.")
         if summary is None or item is None:
-            later = store.later_operation(conversation_id, row)
-            hint = f"Undo {later} first." if later else "Nothing was undone."
-            raise ContextMoved(f"{name} that {row.id} made is no longer in the context.", hint=hint)
+            raise _moved(store, row, f"{name} that {row.id} made is no longer in the context.")
         if above := store.consumers(conversation_id, summary_id):  # one that was dissolved and may be brought back
-            later = store.later_operation(conversation_id, row)
-            hint = f"Undo {later} first." if later else "Nothing was undone."
-            raise ContextMoved(f"{above[0]} was made from {name}.", hint=hint)
+            raise _moved(store, row, f"{above[0]} was made from {name}.")
         sources = places(store, conversation_id, summary, item)
         store.unfold(conversation_id, item, sources, now)
         store.purge(conversation_id, summary_id)
         items |= {source.summary_id: source for source in sources}
+
+
+def _moved(store: Store, row: OperationRow, why: str) -> ContextMoved:
+    later = store.later_operation(row.conversation_id, row)
+    return ContextMoved(why, hint=f"Undo {later} first." if later else "Nothing was undone.")
 
 
 def _told(row: OperationRow, keys: dict[int, str]) -> Operation:

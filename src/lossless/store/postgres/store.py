@@ -535,9 +535,11 @@ class PostgresStore(SQLStore):
             for table in _WORDY:
                 pauses = _PAUSES if all(done) else _PAUSES[:1]
                 done.append(self._rewritten(connection, f"{self.schema}.{table}", "FULL, ANALYZE", pauses))
-            # Once more: who looked meanwhile sees no deleted row, but still the samples of before.
+            # Once more: a reader that started since then sees no deleted row, but may still see the old samples.
             unseen = self._is_unseen(connection) and unseen
-            done.append(self._rewritten(connection, "pg_catalog.pg_statistic", "FULL", _PAUSES if all(done) else ()))
+            done.append(
+                self._rewritten(connection, "pg_catalog.pg_statistic", "FULL", _PAUSES if all(done) else _PAUSES[:1])
+            )
         return "read" if not unseen else "" if all(done) else "held"
 
     def _is_unseen(self, connection: Connection) -> bool:
