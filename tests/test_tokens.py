@@ -115,6 +115,11 @@ def test_only_the_empty_text_is_free() -> None:
     assert [estimate(text) for text in (" ", "\n", "a", "}", "\0", "é")] == [1] * 6
 
 
+@pytest.mark.parametrize("character", ["=", " ", "-", "\x80"])
+def test_a_long_run_of_one_character_is_never_free(character: str) -> None:
+    assert estimate(character * 1_280_000) >= 10_000
+
+
 def test_a_run_of_spaces_is_cheap_and_base64_is_dear() -> None:
     assert estimate(" " * 1_000) < 50
     assert estimate(base64.b64encode(random.Random(1).randbytes(750)).decode()) > 600

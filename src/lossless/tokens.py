@@ -61,6 +61,7 @@ _TILTS = bytes.fromhex("""
 """)
 _BLOCK = 1_024
 _SAMPLE = 256
+_LONGEST = 128
 
 
 def estimate(text: str) -> int:
@@ -82,7 +83,8 @@ def estimate_bytes(data: bytes) -> int:
         price -= tilt
     elif tilt < -3 * size:
         price -= 4 * (tilt + 3 * size)
-    return (price + 32) // 32 if price > 1 else min(1, size)
+    # No tokenizer has a token for more than this many spaces or dashes.
+    return max((price + 32) // 32 if price > 1 else min(1, size), size // _LONGEST)
 
 
 def _sums(data: bytes) -> tuple[int, int]:

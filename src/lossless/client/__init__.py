@@ -137,6 +137,8 @@ class Lossless(Looking, Tracing):
         """By name: how many tokens a model counts for one of ours, as far as it was asked."""
         self._uncovered: dict[str, int] = {}
         """By key, for each conversation whose newest request left out what no summary covers: the tokens besides its context."""
+        self._dense: dict[str, int] = {}
+        """By key, where it left that out for its bytes: the tokens that fit."""
         self._assumed = False
         self._without_model = ""
         self._redact = self._redactor()

@@ -96,6 +96,8 @@ _MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
 _MOST_NOTES = 32
 _MOST_WORDS = 200
 _MOST_ALIKE = 200
+_BYTES_PER_TOKEN = 8
+"""How many bytes of a request a token of text takes, with the frame of its message: seldom more, in any language."""
 _FRESH = 5.0
 """For how many seconds a corrected estimate is used before it is read again, as other processes may have written it."""
 
@@ -392,7 +394,20 @@ class Conversation:
         return round(counted / self._factor(model)) if counted else 0
 
     def _limits(self, window: int, model: str | None) -> plan.Limits:
-        return plan.limits(self._lcm.settings, window, key=self.key, model=model, factor=self._factor(model))
+        """Return the limits that compaction holds the conversation to."""
+        return plan.limits(
+            self._lcm.settings,
+            window,
+            key=self.key,
+            model=model,
+            factor=self._factor(model),
+            most=self._most(model),
+        )
+
+    def _most(self, model: str | None) -> int:
+        """Return the tokens that fit into the bytes of a request: of ordinary text, or of what the last one had to leave out."""
+        ordinary = self._caps(model).bytes // _BYTES_PER_TOKEN
+        return min(ordinary, self._lcm._dense.get(self.key, ordinary))
 
     def _owe(self, window: int, observed: int, model: str | None, *, after: float = 0) -> None:
         lcm, row = self._lcm, self._row()
@@ -490,6 +505,7 @@ class Conversation:
             observed=observed,
             model=model,
             factor=factor,
+            most=self._most(model),
             wanted_elsewhere=pause or never,
             patient=pause is not None,
             whole=whole,
@@ -628,7 +644,8 @@ class Conversation:
         try:
             factor = self._factor(model)
             if factor != 1:
-                room, limits = max(1, int(room / factor)), self._limits(window, model)
+                room = max(1, int(room / factor))
+                limits = plan.limits(lcm.settings, window, key=self.key, model=model, factor=factor)
             live = self._heard(live)
             row = None if self._hidden else self._row()
             if row is None:
@@ -739,6 +756,7 @@ class Conversation:
         waiting = self._lcm._uncovered
         if not context.uncovered:
             waiting.pop(self.key, None)
+            self._lcm._dense.pop(self.key, None)
             return
         if self.key not in waiting:
             text = (
@@ -749,6 +767,9 @@ class Conversation:
             self._intake.on_event(Event("context.uncovered", text, "warning", facts))
         # Pins, guidance, live messages and the frames of summaries take room besides what the context holds.
         overhead = max(0, context.tokens + context.uncovered + reserve - row.context_tokens)
+        if context.tokens + context.uncovered + reserve <= window / self._factor(model):
+            # Not the tokens of these messages are too many for a request, but their bytes.
+            self._lcm._dense[self.key] = context.tokens
         waiting[self.key] = overhead
         with suppress(StoreError):  # a request is not refused for it: the next one asks again
             if self._store.read_only or self._closed_to:

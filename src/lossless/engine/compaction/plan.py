@@ -52,16 +52,26 @@ class Limits(NamedTuple):
         return self.share if self.tail_tokens is None else min(self.tail_tokens, self.share)
 
 
-def limits(settings: Settings, window: int, *, key: str = "", model: str | None = None, factor: float = 1.0) -> Limits:
-    """The limits for a model's window, as the rule for this conversation or model has them, if there is one.
+def limits(
+    settings: Settings,
+    window: int,
+    *,
+    key: str = "",
+    model: str | None = None,
+    factor: float = 1.0,
+    most: int | None = None,
+) -> Limits:
+    """Return the limits for a model's window, as the rule for this conversation or model has them, if there is one.
 
-    They are in tokens as we estimate them: the model counts `factor` times as many.
+    They are in tokens as we estimate them: the model counts `factor` times as many. `most` is what fits into the bytes of a
+    request, whatever the window.
     """
     rule = matching_rule(settings, window, key, model)
     share = rule.context_threshold if rule else settings.context_threshold
     tail = (rule and rule.fresh_tail_count) or settings.fresh_tail_count
     chunk = (rule and rule.leaf_chunk_tokens) or settings.leaf_chunk_tokens
-    budget = max(1, math.floor(min(window, settings.max_assembly_token_budget or window) / factor))
+    budget = math.floor(min(window, settings.max_assembly_token_budget or window) / factor)
+    budget = max(1, budget if most is None else min(budget, most))
     threshold = math.floor(share * budget)
     prefix = max(_condensed_target(settings, threshold), min(chunk, max(1, threshold) // 2))
     return Limits(budget, threshold, tail, settings.fresh_tail_max_tokens, chunk, prefix, tail_share(budget))

@@ -189,6 +189,7 @@ def compact(
     observed: int = 0,
     model: str | None = None,
     factor: float = 1.0,
+    most: int | None = None,
     wanted_elsewhere: Callable[[], bool] = never,
     patient: bool = False,
     whole: bool = False,
@@ -197,11 +198,11 @@ def compact(
     """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`.
 
     `observed` is the prompt a host has measured; with `force` and without it, the prompt is taken to be too large, and at
-    least one run is compacted. `factor` is how many tokens the model counts for one of ours. The flow ends when it is
-    `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
+    least one run is compacted. `factor` is how many tokens the model counts for one of ours, and `most` the tokens that fit into the bytes
+    of a request. The flow ends when it is `wanted_elsewhere`, and when it is `patient` it does not do without a model that asks for a pause.
     With `force` or `whole`, sweeps follow one another until nothing more is gained.
     """
-    limits = plan.limits(settings, window, key=conversation.key, model=model, factor=factor)
+    limits = plan.limits(settings, window, key=conversation.key, model=model, factor=factor, most=most)
     limits = plan.narrowed(limits, max(0, observed - conversation.context_tokens))
     settings = plan.scaled(plan.workable(settings, limits), limits)
     deadline = now() + settings.sweep_deadline_ms / 1000
