@@ -48,6 +48,8 @@ def view(text: str, tokens: int = 10) -> list[ItemRow]:
         ("u a u:500", 5, 100, 1),
         ("u a u a", 3, 25, 2),
         ("S S u a", 1, None, 1),
+        ("u S S S a t", 10, None, 2),  # what lies before a summary is not fresh
+        ("a S", 10, None, 2),  # unless nothing else is
         ("a a a", 2, None, 2),
         ("u a u a", 0, None, 0),
         ("S S S", 5, None, 0),

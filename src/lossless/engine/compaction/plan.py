@@ -141,7 +141,8 @@ def tail_start(
     """Return the index where the fresh tail starts (the length of the items if nothing is protected).
 
     The tail is the newest tool rounds, up to a count of messages and a number of tokens, and always the newest round. It is
-    cut between rounds, as `links` tell them; the round that reaches the count is whole. It may start inside a turn.
+    cut between rounds, as `links` tell them; the round that reaches the count is whole. It may start inside a turn, and
+    contains no summary unless the newest round lies before one.
     """
     if count <= 0:
         return len(items)
@@ -150,7 +151,9 @@ def tail_start(
     pending, cost = 0, 0
     for at in range(len(items) - 1, -1, -1):
         if items[at].depth >= 0:
-            continue  # a summary
+            if taken:
+                break  # what lies before a summary is not fresh: an old message in front would protect every summary
+            continue
         pending, cost = pending + 1, cost + items[at].tokens
         if low is not None and low[at] < at:
             continue

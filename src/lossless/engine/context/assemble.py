@@ -1,8 +1,8 @@
 """What a model is shown: items and a budget in, an ordered, bounded, valid view out. Pure.
 
 What fits is shown as it is. What does not gives way, the least needed first: messages outside the tail, then what of the
-fresh tail exceeds half of the room (its oldest tool results become references, its oldest rounds leave), then the oldest
-summaries. The newest words of the user and the newest tool round stay whole: only they can make a view exceed its budget.
+fresh tail exceeds half of the room (its oldest tool results become references, then the pictures of the newest round, then its
+oldest rounds leave), then the oldest summaries. The newest words of the user and the newest tool round stay whole: only they can make a view exceed its budget.
 A call and its results stay or leave together. Nothing before the tail depends on the time or the question, so that a
 provider's cache keeps hitting.
 """
@@ -225,6 +225,10 @@ def _shrink(view: _View, room: int) -> None:
     for at in [at for each in raw if each[-1] >= view.fresh for at in each]:
         if view.tokens > room and tail > share:
             tail -= _lighten(view, at)
+    # A picture that becomes a reference is named and can be looked at; what leaves is hidden with all it covers.
+    for at in sorted(view.whole, key=lambda at: (at == view.user, at)):
+        if view.tokens > room:
+            _put_away(view, at)
     for each in raw:
         if view.tokens > room and tail > share and each[-1] >= view.fresh:
             tail -= sum(view.entries[at].tokens for at in each if at not in view.gone)
@@ -235,9 +239,6 @@ def _shrink(view: _View, room: int) -> None:
     for each in raw:
         if view.tokens > room:
             view.drop(each, "tail over budget")
-    for at in sorted(view.whole):
-        if view.tokens > room:
-            _put_away(view, at)
 
 
 def _is_heavy(view: _View, caps: Caps) -> bool:
