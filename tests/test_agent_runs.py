@@ -112,7 +112,9 @@ def check(chat: Conversation, window: int) -> Context:
     """Compact, assemble, and look at everything a request has to keep to."""
     chat.compact(window, force=True)
     shown = chat.assemble(window)
-    if shown.over_budget:  # the newest words of the user and the newest tool round alone are too long: nothing else is shown
+    if (
+        shown.over_budget
+    ):  # the newest words of the user and the newest tool round alone are too long: nothing else is shown
         assert sum(1 for item in shown.items if not _is_whole(item)) <= 1
         assert (shown.uncovered > 0) == bool(uncovered(chat, shown))
     else:
