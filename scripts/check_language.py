@@ -48,8 +48,8 @@ def _problems(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             if QUESTION.match(first):
-                line = node.body[0].lineno
-                yield f"{path}:{line}: docstring begins as a question: {first[:70]}"
+                at = node.body[0].lineno
+                yield f"{path}:{at}: docstring begins as a question: {first[:70]}"
     names: set[str] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)):

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from lossless import Conversation, File, Lossless, Message, Reasoning, Settings, Summary, SummaryRequest, Text
+from lossless import Conversation, Event, File, Lossless, Message, Reasoning, Settings, Summary, SummaryRequest, Text
 from lossless.engine.context.summary_xml import stands_for
 from lossless.model import Context, Part, StoredMessage, ToolCall, ToolResult
 from tests.test_compaction import assert_promise, leaves
@@ -163,7 +163,7 @@ def calls(count: int, size: int = 200) -> list[Message]:
 
 
 def test_what_exceeds_the_bytes_of_a_request_is_summarised_although_its_tokens_fit() -> None:
-    heard = []
+    heard: list[Event] = []
     with Lossless.open(":memory:", settings=SETTINGS, summarizer=brief, on_event=heard.append) as lcm:
         chat = lcm.conversation("k")
         # Rulers: thousands of bytes that cost a few tokens each.
