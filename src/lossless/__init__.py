@@ -10,76 +10,213 @@ with Lossless.open("agent.db") as lcm:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lossless.errors import LosslessError
-from lossless.model import (
-    Answer,
-    Context,
-    Description,
-    Expansion,
-    File,
-    Hit,
-    Hits,
-    Ingested,
-    Message,
-    Opaque,
-    Reasoning,
-    StoredMessage,
-    Summary,
-    SummaryRequest,
-    Text,
-    ToolCall,
-    ToolResult,
-)
 from lossless.version import __version__
 
 if TYPE_CHECKING:
     from lossless.aio import AsyncConversation, AsyncLossless
     from lossless.client import Conversation, Lossless
     from lossless.config import Settings
+    from lossless.engine.import_history.watch import Watch
+    from lossless.engine.worker import Worker
+    from lossless.errors import (
+        ConfigError,
+        ContextMoved,
+        FileUnavailable,
+        GrantRefused,
+        InvalidInput,
+        LosslessError,
+        NotFound,
+        StoreError,
+        SummarizerError,
+    )
+    from lossless.events import Event
+    from lossless.model import (
+        Answer,
+        Applied,
+        Backfill,
+        Backup,
+        Bootstrapped,
+        Cleaning,
+        Compaction,
+        Comparison,
+        Context,
+        ConversationStatus,
+        Description,
+        Detached,
+        Expansion,
+        Explanation,
+        Exported,
+        File,
+        Finding,
+        Fix,
+        Forgotten,
+        Garbage,
+        Health,
+        Hit,
+        Hits,
+        ImportReport,
+        Ingested,
+        ListedConversation,
+        ListedMessage,
+        ListedSummary,
+        Listing,
+        Message,
+        MessageTail,
+        Migration,
+        Nearest,
+        Neighbours,
+        Opaque,
+        Operation,
+        Pin,
+        Plan,
+        Proof,
+        Pruning,
+        Reasoning,
+        Rejection,
+        Renewed,
+        Restored,
+        Revision,
+        ShownConversation,
+        ShownFile,
+        ShownMessage,
+        ShownSummary,
+        Stats,
+        Status,
+        Step,
+        StoredFile,
+        StoredMessage,
+        Summary,
+        SummaryRequest,
+        Text,
+        ToolCall,
+        ToolResult,
+        Transplant,
+        Tree,
+    )
 
 __all__ = [
     "Answer",
+    "Applied",
     "AsyncConversation",
     "AsyncLossless",
+    "Backfill",
+    "Backup",
+    "Bootstrapped",
+    "Cleaning",
+    "Compaction",
+    "Comparison",
+    "ConfigError",
     "Context",
+    "ContextMoved",
     "Conversation",
+    "ConversationStatus",
     "Description",
+    "Detached",
+    "Event",
     "Expansion",
+    "Explanation",
+    "Exported",
     "File",
+    "FileUnavailable",
+    "Finding",
+    "Fix",
+    "Forgotten",
+    "Garbage",
+    "GrantRefused",
+    "Health",
     "Hit",
     "Hits",
+    "ImportReport",
     "Ingested",
+    "InvalidInput",
+    "ListedConversation",
+    "ListedMessage",
+    "ListedSummary",
+    "Listing",
     "Lossless",
     "LosslessError",
     "Message",
+    "MessageTail",
+    "Migration",
+    "Nearest",
+    "Neighbours",
+    "NotFound",
     "Opaque",
+    "Operation",
+    "Pin",
+    "Plan",
+    "Proof",
+    "Pruning",
     "Reasoning",
+    "Rejection",
+    "Renewed",
+    "Restored",
+    "Revision",
     "Settings",
+    "ShownConversation",
+    "ShownFile",
+    "ShownMessage",
+    "ShownSummary",
+    "Stats",
+    "Status",
+    "Step",
+    "StoreError",
+    "StoredFile",
     "StoredMessage",
+    "SummarizerError",
     "Summary",
     "SummaryRequest",
     "Text",
     "ToolCall",
     "ToolResult",
+    "Transplant",
+    "Tree",
+    "Watch",
+    "Worker",
     "__version__",
 ]
 
-# Values are here at once; who opens a database loads the engine with it, and who awaits it loads anyio.
-_LATER = {
-    "AsyncConversation": "aio",
-    "AsyncLossless": "aio",
-    "Conversation": "client",
-    "Lossless": "client",
-    "Settings": "config",
+# `import lossless` loads none of these modules: each is imported when one of its names is first used.
+_MODULES = {
+    "aio": (
+        "AsyncConversation",
+        "AsyncLossless",
+    ),
+    "client": (
+        "Conversation",
+        "Lossless",
+    ),
+    "config": ("Settings",),
+    "engine.import_history.watch": ("Watch",),
+    "engine.worker": ("Worker",),
+    "errors": (
+        "ConfigError",
+        "ContextMoved",
+        "FileUnavailable",
+        "GrantRefused",
+        "InvalidInput",
+        "LosslessError",
+        "NotFound",
+        "StoreError",
+        "SummarizerError",
+    ),
+    "events": ("Event",),
 }
+_HOMES = dict.fromkeys(__all__, "model") | {name: module for module, names in _MODULES.items() for name in names}
 
+if not TYPE_CHECKING:  # a type checker reads the imports above instead, and so notices a name that does not exist
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'lossless' has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name: str) -> object:
+        """Import a public name from its module when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'lossless' has no attribute {name!r}")
+        from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(f"lossless.{_LATER[name]}"), name)
-    return value
+        value = globals()[name] = getattr(import_module(f"lossless.{_HOMES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        """List the public names, also those that are not imported yet."""
+        return sorted({*globals(), *__all__})
