@@ -11,8 +11,9 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from lossless import Conversation, Event, File, Lossless, Message, Reasoning, Settings, Summary, SummaryRequest, Text
+from lossless import Conversation, File, Lossless, Message, Reasoning, Settings, Summary, SummaryRequest, Text
 from lossless.engine.context.summary_xml import stands_for
+from lossless.events import Event
 from lossless.model import Context, Part, StoredMessage, ToolCall, ToolResult
 from tests.test_compaction import assert_promise, leaves
 from tests.test_valid_requests import FORMATS
