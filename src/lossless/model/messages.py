@@ -1,0 +1,189 @@
+"""The values of a conversation: messages, their parts and large files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self, TypeAlias
+
+from msgspec import Struct, field
+
+Extra: TypeAlias = dict[str, Any]
+
+INSTRUCTIONS = ("system", "developer")
+"""The roles of messages that instruct the model."""
+
+
+class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
+    """Words somebody wrote."""
+
+    text: str
+    extra: Extra = field(default_factory=dict)
+
+
+class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True, gc=False):
+    """A model's thinking. It goes back to the model that wrote it, and never into a summary."""
+
+    text: str = ""
+    signature: str | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=False):
+    """A model asking for a tool. `arguments` is JSON text, kept exactly as it was written."""
+
+    call_id: str
+    name: str
+    arguments: str = "{}"
+    extra: Extra = field(default_factory=dict)
+
+
+class File(Struct, frozen=True, tag="file", omit_defaults=True, gc=False):
+    """An image, document or other file: its `data` (base64, as it came over the wire) or where it is."""
+
+    mime: str | None = None
+    name: str | None = None
+    data: str | None = None
+    url: str | None = None
+    extra: Extra = field(default_factory=dict)
+
+
+class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True, gc=False):
+    """A piece we do not model (patch, step, snapshot, the unknown), kept verbatim as JSON `data`."""
+
+    kind: str
+    data: Any = None
+    extra: Extra = field(default_factory=dict)
+
+
+class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True, gc=False):
+    """What a tool answered to the call with the same `call_id`."""
+
+    call_id: str
+    parts: tuple[Text | File | Opaque, ...] = ()
+    name: str | None = None
+    is_error: bool = False
+    extra: Extra = field(default_factory=dict)
+
+
+Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Opaque
+
+
+class Message(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One entry of a conversation.
+
+    `event_id` is the host's own name for it: the same event delivered twice is one message.
+    `at` is when it was said, `name` who said it (a speaker, as in OpenAI's `name`), `stop` why the
+    model ended it. `extra` keeps what a wire format says beyond that, under the format's name.
+    """
+
+    role: str
+    parts: tuple[Part, ...] = ()
+    at: datetime | None = None
+    name: str | None = None
+    event_id: str | None = None
+    stop: str | None = None
+    extra: Extra = field(default_factory=dict)
+
+    @classmethod
+    def user(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
+        return cls("user", (Text(text),), None if at is None else instant(at), name, event_id)
+
+    @classmethod
+    def assistant(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
+        return cls("assistant", (Text(text),), None if at is None else instant(at), name, event_id)
+
+    @classmethod
+    def system(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
+        return cls("system", (Text(text),), None if at is None else instant(at), name, event_id)
+
+    @classmethod
+    def tool(
+        cls,
+        text: str,
+        *,
+        call_id: str = "",
+        event_id: str | None = None,
+        at: When = None,
+        name: str | None = None,
+        is_error: bool = False,
+    ) -> Self:
+        """A tool's answer. `name` is the tool; `call_id` the call it answers."""
+        result = ToolResult(call_id, (Text(text),), name, is_error)
+        return cls("tool", (result,), instant(at), None, event_id)
+
+    @property
+    def text(self) -> str:
+        """The words of the message: its text and what tools answered, not the calls or the thinking."""
+        return "\n".join(_words(self.parts))
+
+
+When: TypeAlias = datetime | str | float | None
+
+
+def instant(when: When) -> datetime | None:
+    """A moment in UTC, from a datetime, an ISO 8601 text or seconds since 1970.
+
+    A time without a zone is UTC: the databases of other systems write it so.
+    """
+    if when is None:
+        return None
+    if isinstance(when, str):
+        when = datetime.fromisoformat(when)
+    elif isinstance(when, (int, float)):
+        return datetime.fromtimestamp(when, UTC)
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+
+
+def _words(parts: Sequence[Part]) -> Iterator[str]:
+    for part in parts:
+        match part:
+            case Text(text):
+                yield text
+            case ToolResult(_, parts=inner):
+                yield from _words(inner)
+            case _:
+                pass
+
+
+class StoredMessage(Struct, frozen=True, gc=False):
+    """A message as the store keeps it: the same message, with its place."""
+
+    id: int
+    seq: int
+    tokens: int
+    digest: bytes
+    created_at: datetime
+    message: Message
+    outside: str | None = None
+    """Why it is kept out of the context (an unknown role, an errored empty reply ...), if it is."""
+
+    @property
+    def role(self) -> str:
+        return self.message.role
+
+    @property
+    def text(self) -> str:
+        return self.message.text
+
+    @property
+    def event_id(self) -> str | None:
+        return self.message.event_id
+
+    @property
+    def at(self) -> datetime:
+        """When it was said, or stored if nobody told."""
+        return self.message.at or self.created_at
+
+
+class StoredFile(Struct, frozen=True):
+    """Large content kept out of line: what it is, and its exploration summary."""
+
+    id: str
+    name: str | None
+    mime: str | None
+    bytes: int
+    lines: int | None
+    sha256: str
+    summary: str
+    created_at: datetime
