@@ -6,8 +6,8 @@ install:
 	$(BIN)/pip install -q -c constraints.txt -e '.[all,dev]'
 
 check:
-	$(BIN)/ruff check src tests bench scripts
-	$(BIN)/ruff format --check src tests bench scripts
+	$(BIN)/ruff check src tests bench scripts examples
+	$(BIN)/ruff format --check src tests bench scripts examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -26,6 +26,7 @@ bench:
 
 reference:
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/show_examples.py
 
 shots:
 	$(BIN)/python scripts/shots.py

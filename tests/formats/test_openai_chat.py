@@ -107,6 +107,14 @@ def test_a_completion_is_kept_and_only_its_message_goes_back(reply: Any) -> None
     assert openai_chat.dump([message])["messages"] == [{"role": "assistant", "content": None, "tool_calls": [call]}]
 
 
+def test_a_role_that_a_stream_repeated_is_one_role() -> None:
+    said = {"role": "assistantassistantassistant", "content": "Hi."}
+    reply = {"id": "c1", "choices": [{"index": 0, "finish_reason": "stop", "message": said}]}
+    message = openai_chat.load(reply)
+    assert (message.role, message.text) == ("assistant", "Hi.")
+    assert openai_chat.dump([message]) == {"messages": [{"role": "assistant", "content": "Hi."}]}
+
+
 def test_the_message_of_a_completion_may_come_alone() -> None:
     assert openai_chat.load(Sdk(SAID)) == Message("assistant", (ToolCall("c1", "f", "{}"),))
 

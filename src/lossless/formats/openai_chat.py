@@ -196,6 +196,9 @@ def _completion(record: Record, where: str) -> Message:
     name, stop = record.pop("id", None), first.pop("finish_reason", None)
     about = record | {"choice": WIRE.tidy(first), "choices": others or None}
     said = _tidy(said) if isinstance(said, dict) else said
+    if isinstance(said, dict) and isinstance(role := said.get("role"), str) and not role.replace("assistant", ""):
+        # Ollama repeats the role in every chunk of a stream, and the SDK joins them to "assistantassistant".
+        said["role"] = "assistant"
     if isinstance(said, dict) and isinstance(audio := said.get("audio"), dict):
         # The API takes back the id of what it said aloud, not the sound.
         about["audio"], said["audio"] = audio, {"id": audio.get("id")}
