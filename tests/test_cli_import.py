@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -45,16 +47,18 @@ def test_a_look_writes_nothing_and_apply_does_it(home: Path) -> None:
     said(home / "s")
     looked = lcm("import", home / "s")
     assert looked.returncode == 0, looked.stderr
-    assert [line.split()[:5] for line in looked.stdout.splitlines()[:2]] == [
-        ["status", "new", "known", "kind", "conversation"],
-        ["would-import", "1", "0", "openclaw", "openclaw:s1"],
+    assert [line.split()[:4] for line in looked.stdout.splitlines()[:2]] == [
+        ["program", "sessions", "new", "messages"],
+        ["OpenClaw", "1", "1", "0"],
     ]
-    assert "Nothing was written; --apply does it." in looked.stdout
+    assert "Dry run: nothing was written. Add --apply to import 1 message from 1 session." in looked.stdout
     assert not (home / "data").exists()
     done = lcm("import", home / "s", "--apply")
-    assert "1 source (1 imported), 1 new message." in done.stdout
+    assert "Imported 1 message from 1 session." in done.stdout
     assert '"messages": 1' in lcm("status", "--json").stdout
-    assert lcm("import", home / "s").stdout == "1 source (1 up-to-date), 0 new messages.\n"
+    again = lcm("import", home / "s").stdout.splitlines()
+    assert again[1].split() == ["OpenClaw", "1", "0", "1"]
+    assert again[2:] == ["", "Nothing new to import."]
 
 
 def test_json_tells_every_source(home: Path) -> None:
@@ -77,8 +81,9 @@ def test_without_a_path_the_usual_places_are_searched(home: Path, monkeypatch: p
     ):
         said(home / place, f"s{number}")
     found = lcm("import")
-    assert [line.split(":")[0] for line in found.stderr.splitlines()] == ["Claude Code", "Codex", "OpenClaw", "pi"]
-    assert "4 sources (4 would-import)" in found.stdout
+    programs = [line.partition("  ")[0] for line in found.stdout.splitlines()[1:5]]
+    assert programs == ["Claude Code", "Codex", "OpenClaw", "pi"]
+    assert "Add --apply to import 4 messages from 4 sessions." in found.stdout
     assert "4 new messages in 4 of 4 files" in lcm("watch", "--once").stdout
 
 
@@ -86,8 +91,9 @@ def test_what_goes_wrong_with_one_file_is_told_and_the_exit_code_says_so(home: P
     said(home / "s")
     ran = lcm("import", home / "s", home / "typo", "--apply")
     assert ran.returncode == 1
-    assert "It is not there." in ran.stdout
-    assert "1 error, 1 imported" in ran.stdout
+    lines = ran.stdout.splitlines()
+    assert lines[lines.index("1 problem:") + 1] == "  ~/typo: It is not there."
+    assert "Imported 1 message from 1 session." in ran.stdout
     assert json.loads(lcm("import", home / "typo", "--json").stdout)["ok"] is False
 
 
@@ -104,7 +110,7 @@ def test_wrong_usage_is_told_and_nothing_is_done(home: Path, wrong: tuple[str, .
 def test_a_path_cannot_steer_the_terminal(home: Path) -> None:
     said(home / "s", "\x1b[2J\x1b]0;owned\x07\u202egnp")
     (home / "s" / "\x1b[31mred.jsonl").write_text("nothing")
-    for ran in (lcm("import", home / "s"), lcm("watch", home / "s", "--once")):
+    for ran in (lcm("import", home / "s", "--verbose"), lcm("watch", home / "s", "--once")):
         assert "\x1b" not in ran.stdout + ran.stderr
         assert "\u202e" not in ran.stdout
         assert "\\x1b[2J" in ran.stdout
@@ -113,17 +119,18 @@ def test_a_path_cannot_steer_the_terminal(home: Path) -> None:
 def test_a_closed_pipe_ends_it_quietly(home: Path) -> None:
     for number in range(300):
         said(home / "s", f"a-session-with-a-rather-long-name-{number}")
-    command = f"{' '.join(LCM)} import {home / 's'} | head -1"
+    command = f"{' '.join(LCM)} import --verbose {home / 's'} | head -1"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert ran.stdout.startswith("status")
+    assert ran.stdout.startswith("program")
     assert ran.stderr == ""
 
 
 def test_a_terminal_is_shown_a_table_and_a_bar(home: Path) -> None:
     said(home / "s")
     shown = _on_a_terminal([*LCM, "import", str(home / "s"), "--apply"])
-    assert "conversation" in shown, "the head of the table"
-    assert "1 source (1 imported), 1 new message." in shown
+    assert "program" in shown, "the head of the table"
+    assert "100%" in shown or "bytes" in shown, "the bar"
+    assert "Imported 1 message from 1 session." in shown
 
 
 def _on_a_terminal(command: list[str]) -> str:
@@ -147,6 +154,54 @@ def _read(terminal: int) -> Iterator[bytes]:
         if not piece:
             return
         yield piece
+
+
+def test_a_pipe_is_shown_no_bar(home: Path) -> None:
+    said(home / "s")
+    command = [*LCM, "import", str(home / "s"), "--apply"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
+    assert "\x1b" not in ran.stdout
+
+
+def test_each_program_has_one_line_with_the_dates_of_its_messages(home: Path) -> None:
+    sessions = home / ".pi" / "agent" / "sessions"
+    for name, days in (("a", 0), ("b", 9)):
+        session = said(sessions, name)
+        session.write([session.entry(user("later"), at=days * 86_400)])
+    said(home / "s", "c")
+    shown = lcm("import", sessions, home / "s", "--apply").stdout.splitlines()
+    assert [line.partition("  ")[0] for line in shown[:4]] == ["program", "OpenClaw", "pi", ""]
+    assert shown[2].split()[:4] == ["pi", "2", "4", "0"]
+    assert shown[2].endswith("2026-11-14 to 2026-11-23"), shown[2]
+
+
+def test_details_come_with_verbose(home: Path) -> None:
+    session = said(home / "s")
+    with session.path.open("a") as file:
+        file.write("no json\n")
+    short, long = lcm("import", home / "s").stdout, lcm("import", home / "s", "-v").stdout
+    assert "1 line in 1 file could not be read." in short
+    assert "openclaw:s1" not in short
+    assert "~/s/s1.jsonl\n    would-import  1 new, 0 already stored  openclaw:s1\n    1 malformed\n" in long
+
+
+def test_an_import_names_the_next_step_with_its_price(home: Path) -> None:
+    said(home / "s", "short")
+    assert lcm("import", home / "s", "--apply").stdout.endswith("Next: lcm conversations\n")
+    said(home / "s", "long", *(f"{number} {'some words ' * 400}" for number in range(150)))
+    free = lcm("import", home / "s", "--apply", "--db", home / "a b.db").stdout.splitlines()
+    command = next(line.removeprefix("Next: ") for line in free if line.startswith("Next: "))
+    assert "1 long conversation, about " in free[-2]
+    assert free[-1].startswith("  free: no model is set")
+    priced = lcm("import", home / "s", "--apply", LCM_SUMMARY_MODEL="anthropic/claude-haiku-4-5").stdout
+    assert re.search(r"about \$0\.\d\d with anthropic/claude-haiku-4-5\n$", priced)
+    program, *words = shlex.split(command)
+    assert (program, words) == ("lcm", ["compact", "--all", "--db", str(home / "a b.db")])
+    compacted = lcm(*words)
+    assert compacted.returncode == 0, compacted.stderr
+    assert compacted.stdout.startswith("1 of 2 conversations compacted: ")
+    assert "0 of 2 conversations compacted: none is too long" in lcm(*words).stdout
 
 
 def test_watching_tells_a_line_for_each_change(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

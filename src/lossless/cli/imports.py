@@ -1,75 +1,89 @@
-"""`lcm import`: bring the history of other programs in."""
+"""`lcm import`: import the history of other programs."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
+from msgspec import Struct
 
 from lossless import Lossless, config
 from lossless.cli.frame import Command, Stopped, answer, is_json, is_there, named_database, noted_place, remark
 from lossless.cli.places import places
-from lossless.cli.tables import many, safe
+from lossless.cli.tables import Line, Paint, many, safe, table
 from lossless.engine.import_history.run import Progress
+from lossless.errors import LosslessError
 from lossless.events import Event, log
-from lossless.model import ImportedSource, ImportReport
+from lossless.model import ImportedSource, ImportReport, Step
+from lossless.summarizers.prices import cost
 
-_HEADS = ("status", "new", "known", "kind", "conversation", "path", "")
-_TOLD_HERE = ("transcript.", "ingest.")
+_REPORTED_HERE = ("transcript.", "ingest.")
+_READ = ("would-import", "imported", "up-to-date")
+_PROGRAMS: Final = {
+    "claude_code": "Claude Code",
+    "codex": "Codex",
+    "openclaw": "OpenClaw",
+    "messages": "message files",
+    "lossless": "lossless archive",
+}
+_SHOWN = 5
+_WINDOW = 128_000
 
 
 @click.command("import", cls=Command)
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
-@click.option("--apply", is_flag=True, help="Do it; otherwise nothing is written, and you see what would be done.")
-@click.option("--key", metavar="KEY", help="The conversation, for a single transcript; otherwise it names its own.")
-@click.option("--since", metavar="TIME", help="Only files written from this time on (ISO 8601).")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Read at most so many files.")
-@click.option("--files-dir", metavar="DIR", help="Where a database keeps its large files, if not beside it.")
-@click.option("--trust-pins", is_flag=True, help="Also take pins in: they speak to models with your authority.")
-def import_(paths: tuple[Path, ...], apply: bool, **options: Any) -> None:
-    """Bring history in: files, or directories of them.
+@click.option("--apply", is_flag=True, help="Import (default: dry run).")
+@click.option("-v", "--verbose", is_flag=True, help="List every file.")
+@click.option("--key", metavar="KEY", help="Conversation for a single transcript (default: the transcript's own).")
+@click.option("--since", metavar="TIME", help="Only files written since this time.")
+@click.option("-L", "--limit", type=click.IntRange(min=1), metavar="N", help="Read at most N files.")
+@click.option("--files-dir", metavar="DIR", help="Directory of a database's large files (default: beside it).")
+@click.option("--trust-pins", is_flag=True, help="Import pins too: they speak to models with your authority.")
+def import_(paths: tuple[Path, ...], apply: bool, verbose: bool, **options: Any) -> None:
+    """Import sessions, databases and archives: files, or directories of them.
 
     A PATH is a session of Claude Code, Codex, OpenClaw or pi, a file of plain messages, a database of lossless-claw or
-    hermes-lcm, an archive of lossless, or a directory of such files. Without one, the places are searched where these
-    programs keep their sessions. What is here already is not read again. Exits with 1 if anything could not be read.
+    hermes-lcm, an archive of lossless, or a directory of such files. Without a PATH, the usual directories of these
+    programs are searched. Files that were imported before and did not change are not read again. Exits with 1 if a file
+    could not be read.
     """
     try:
-        with rehearsed(named_database() or config.load().database, apply) as lcm, _progress(apply) as progress:
-            report = lcm.import_(paths or _found(), apply=apply, progress=progress, **options)
+        with rehearsed(named_database() or config.load().database, apply) as lcm:
+            with _progress() as progress:
+                report = lcm.import_(paths or _usual_paths(), apply=apply, progress=progress, **options)
+            parts = (_lines(report, verbose, lcm.settings.zone), _problems(report, verbose), _next_step(lcm, report))
+            lines = _paragraphs(parts)
     except KeyboardInterrupt:
-        raise Stopped("What was imported stays; the same command goes on from there.") from None
-    if is_json():
-        answer({**msgspec.to_builtins(report), "messages": report.messages}, [], ok=not report.errors)
-    else:
-        _print(report)
+        raise Stopped("What was imported stays; run the same command to continue.") from None
+    answer({**msgspec.to_builtins(report), "messages": report.messages}, lines, ok=not report.errors)
     sys.exit(1 if report.errors else 0)
 
 
-def _found() -> list[Path]:
-    """The known places that are there, told on standard error."""
-    found = places()
-    for program, path in found:
-        remark(f"{program}: {path}")
-    if not found:
-        remark("No sessions of Claude Code, Codex, OpenClaw or pi are in their usual places. Name a PATH.")
-    return [path for _, path in found]
+def _usual_paths() -> list[Path]:
+    """Return the usual directories that exist here."""
+    paths = [path for _, path in places()]
+    if not paths:
+        remark("No sessions of Claude Code, Codex, OpenClaw or pi in their usual directories. Name a PATH.")
+    return paths
 
 
 def tell(event: Event) -> None:
-    """Log what the report does not tell."""
-    if not event.name.startswith(_TOLD_HERE):
+    """Log an event that the report does not contain."""
+    if not event.name.startswith(_REPORTED_HERE):
         log(event)
 
 
 @contextmanager
 def rehearsed(database: str, apply: bool, **how: Any) -> Iterator[Lossless]:
-    """The database, for reading only unless something is to be written; if there is none, an empty one that is gone again."""
+    """Open the database, read-only for a dry run; where there is none, a dry run gets an empty one in memory."""
     exists = is_there(database)
     place = database if apply or exists else ":memory:"
     with Lossless.open(place, read_only=exists and not apply, on_event=tell, **how) as lcm:
@@ -78,16 +92,19 @@ def rehearsed(database: str, apply: bool, **how: Any) -> Iterator[Lossless]:
 
 
 @contextmanager
-def _progress(apply: bool) -> Iterator[Progress | None]:
-    """A bar on standard error, if somebody looks at it."""
+def _progress() -> Iterator[Progress | None]:
+    """Show a progress bar on stderr if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    if not (apply and console.is_terminal):
+    if console.is_dumb_terminal:
         yield None
         return
-    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
+    columns = (BarColumn(30), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("")
 
@@ -97,55 +114,147 @@ def _progress(apply: bool) -> Iterator[Progress | None]:
         yield progress
 
 
-def _print(report: ImportReport) -> None:
-    from rich.console import Console
+class _Program(Struct):
+    """The sources of one program, added up."""
 
-    told = [each for each in report.sources if each.status != "up-to-date"]
-    console = Console(highlight=False)
-    if told and console.is_terminal:
-        console.print(_table(told))
-    elif told:
-        rows = [_HEADS, *map(_cells, told)]
-        wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for cells in rows:
-            click.echo("  ".join(map(str.ljust, cells, wide)).rstrip())
-    for each in told:
-        for note in each.notes:
-            click.echo(safe(f"{Path(each.path).name}: {note}"))
-    click.echo(_summary(report))
+    sessions: int = 0
+    new: int = 0
+    stored: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
 
+    def add(self, source: ImportedSource) -> None:
+        self.sessions += len(source.histories) or 1
+        self.new += source.messages
+        self.stored += source.known
+        times = [at for at in (self.first_at, self.last_at, source.first_at, source.last_at) if at is not None]
+        self.first_at, self.last_at = min(times, default=None), max(times, default=None)
 
-def _table(told: list[ImportedSource]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for title in _HEADS:
-        table.add_column(title, justify="right" if title in ("new", "known") else "left", overflow="fold")
-    for each in told:
-        table.add_row(*map(Text, _cells(each)))
-    return table
+    def cells(self, name: str, zone: tzinfo) -> tuple[str, ...]:
+        period = ""
+        if self.first_at and self.last_at:
+            days = [at.astimezone(zone).date().isoformat() for at in (self.first_at, self.last_at)]
+            period = " to ".join(dict.fromkeys(days))
+        return name, f"{self.sessions:,}", f"{self.new:,}", f"{self.stored:,}", period
 
 
-def _cells(each: ImportedSource) -> tuple[str, ...]:
-    key = each.key or (f"{each.conversations:,} conversations" if each.conversations else "")
-    why = [each.reason] if each.reason else []
-    why += [f"{count:,} {reason}" for reason, count in each.skipped.items()]
-    why += [f"{each.outside:,} out of the context"] if each.outside else []
-    cells = [each.status, f"{each.messages:,}", f"{each.known:,}", each.kind, key, each.path, "; ".join(why)]
-    return tuple(safe(cell.replace("\n", " ")) for cell in cells)
+def _lines(report: ImportReport, verbose: bool, zone: tzinfo) -> Iterator[Line]:
+    programs: dict[str, _Program] = {}
+    for source in report.sources:
+        if source.status in _READ:
+            programs.setdefault(_program(source), _Program()).add(source)
+    if programs:
+        heads = ("program", "sessions", "new messages", "already stored", "dates of new messages")
+        yield from table(heads, [each.cells(name, zone) for name, each in sorted(programs.items())])
+    if verbose and report.sources:
+        yield ""
+        for source in report.sources:
+            yield from _details(source)
 
 
-def _summary(report: ImportReport) -> str:
-    counts = Counter(each.status for each in report.sources)
-    states = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
-    skipped = sum((Counter(each.skipped) for each in report.sources), Counter[str]())
-    total = many(len(report.sources), "source") + (f" ({states})" if states else "")
-    told = [f"{total}, {many(report.messages, 'new message')}."]
-    if skipped:
-        told.append("Skipped: " + ", ".join(f"{count:,} {reason}" for reason, count in skipped.most_common(8)) + ".")
+def _paragraphs(parts: Iterable[Iterable[Line]]) -> list[Line]:
+    """Return the lines of the parts that have any, an empty line between two parts."""
+    full = [lines for part in parts if (lines := list(part))]
+    return [line for number, lines in enumerate(full) for line in (*([""] if number else []), *lines)]
+
+
+def _program(source: ImportedSource) -> str:
+    """Return the program that wrote a source: by its directory, else by its format."""
+    for name, directory in places():
+        if Path(source.path).is_relative_to(directory.resolve()):
+            return name
+    return _PROGRAMS.get(source.kind, source.kind)
+
+
+def _details(source: ImportedSource) -> Iterator[Line]:
+    counts = f"{source.messages:,} new, {source.known:,} already stored" if source.status in _READ else ""
+    key = source.key or (many(source.conversations, "conversation") if source.conversations else "")
+    yield _short(source.path)
+    yield Paint(f"    {'  '.join(filter(None, (source.status, counts, _flat(key))))}", dim=True)
+    skipped = [f"{count:,} {reason}" for reason, count in source.skipped.items()]
+    outside = [f"{source.outside:,} stored outside the context"] if source.outside else []
+    for note in (*filter(None, (source.reason, "; ".join((*skipped, *outside)))), *source.notes):
+        yield f"    {_flat(note)}"
+
+
+def _problems(report: ImportReport, verbose: bool) -> Iterator[Line]:
+    """List what could not be read, and what the import changed."""
+    problems = [f"{_short(each.path)}: {_flat(each.reason)}" for each in report.errors]
+    if problems:
+        yield Paint(many(len(problems), "problem") + ":", "red", bold=True)
+        yield from _first(problems, verbose)
+    lines = sum((Counter(each.skipped) for each in report.sources), Counter[str]())
+    if unreadable := lines["malformed"] + lines["too long"]:
+        files = sum(1 for each in report.sources if {"malformed", "too long"} & each.skipped.keys())
+        yield f"{many(unreadable, 'line')} in {many(files, 'file')} could not be read."
+    reasons = Counter(_flat(each.reason) for each in report.sources if each.status == "skipped")
+    for reason, count in reasons.most_common():
+        yield f"{many(count, 'file')} skipped: {reason}"
+    if not verbose:
+        notes = [f"{Path(each.path).name}: {_flat(note)}" for each in report.sources for note in each.notes]
+        yield from _first(notes, verbose)
     if report.left:
-        told.append(f"{many(report.left, 'file')} left for another time.")
-    if counts["would-import"]:
-        told.append("Nothing was written; --apply does it.")
-    return safe(" ".join(told))
+        yield f"{many(report.left, 'file')} not read because of --since or --limit."
+
+
+def _first(lines: list[str], verbose: bool) -> Iterator[Line]:
+    shown = lines if verbose else lines[:_SHOWN]
+    yield from (f"  {line}" for line in shown)
+    if len(lines) > len(shown):
+        yield f"  and {len(lines) - len(shown):,} more (--verbose lists them)"
+
+
+def _flat(text: str) -> str:
+    return safe(" ".join(text.split("\n")))
+
+
+def _short(path: str) -> str:
+    """Return a path with the home directory as `~`."""
+    home = str(Path.home())
+    return safe(f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path)
+
+
+def _next_step(lcm: Lossless, report: ImportReport) -> Iterator[Line]:
+    """Say what an import did and which command comes next."""
+    new = [each for each in report.sources if each.status in ("would-import", "imported")]
+    if not new:
+        if not report.errors:
+            yield "Nothing new to import."
+        return
+    sessions = sum(len(each.histories) or 1 for each in new)
+    total = f"{many(report.messages, 'message')} from {many(sessions, 'session')}"
+    if not report.applied:
+        yield f"Dry run: nothing was written. Add --apply to import {total}."
+        return
+    yield Paint(f"Imported {total}.", "green")
+    yield from _compaction(lcm)
+
+
+def _compaction(lcm: Lossless) -> Iterator[Line]:
+    """Estimate what it takes to compact the conversations that are too long for a model."""
+    limit = lcm.settings.context_threshold * _WINDOW
+    long = [each.key for each in lcm.conversations() if each.active and each.context_tokens > limit]
+    database = f" --db {shlex.quote(name)}" if (name := named_database()) else ""
+    if not long:
+        yield f"Next: lcm conversations{database}"
+        return
+    try:
+        plans = [plan for key in long for plan in lcm.backfill(key=key, recompact=True)]
+    except LosslessError as error:  # a model that the settings name wrongly: the import is done nevertheless
+        plans = []
+        yield f"No estimate: {error}"
+    yield f"Next: lcm compact --all{database}"
+    if plans:
+        read, written = (
+            sum(getattr(each.expected, name) for each in plans) for name in ("tokens_read", "tokens_written")
+        )
+        yield f"  {many(len(plans), 'long conversation')}, about {read:,} tokens to read"
+        yield f"  {_price(plans[0].model, read, written)}"
+
+
+def _price(model: str, read: int, written: int) -> str:
+    if model == "extractive":
+        return "free: no model is set (summary_model), sentences are extracted"
+    step = Step(id="", depth=0, sources=0, tokens=0, input_tokens=read, output_tokens=written)
+    price = cost(model, (step,))
+    return f"{model}, price unknown" if price is None else f"about ${price:,.2f} with {model}"

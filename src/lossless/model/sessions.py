@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from msgspec import Struct, field
 
 from lossless.model.context import Detached
@@ -55,6 +57,9 @@ class Bootstrapped(Struct, frozen=True):
     """Lines of unknown types, by type."""
     offset: int = 0
     size: int = 0
+    first_at: datetime | None = None
+    """The earliest time of the messages that were read now."""
+    last_at: datetime | None = None
 
 
 class Renewed(Struct, frozen=True):

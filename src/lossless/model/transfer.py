@@ -197,6 +197,9 @@ class ImportedSource(Struct, frozen=True):
     """What has no place here, or could not stay as it was, as sentences."""
     histories: tuple[PlannedHistory, ...] | tuple[ImportedHistory, ...] = ()
     """The conversations of a database or an archive, as they would come, or came."""
+    first_at: datetime | None = None
+    """The earliest time of the new messages, as far as the source records it."""
+    last_at: datetime | None = None
 
 
 class ImportReport(Struct, frozen=True):

@@ -19,6 +19,8 @@ def database(door: Door, source: Source, found: Found, apply: bool, progressed: 
     open_ = _Allowed(source, door.closed)
     plan = foreign_history.plan(door.store, open_)
     due = [each for each in plan.histories if each.state != "here"]
+    refs = {each.ref for each in due}
+    new = [each for each in open_.histories() if each.ref in refs and each.messages]
     told = ImportedSource(
         str(found.path),
         "would-import" if due else "up-to-date" if plan.histories else "skipped",
@@ -31,6 +33,8 @@ def database(door: Door, source: Source, found: Found, apply: bool, progressed: 
         reason="" if plan.histories else "It holds no conversation that may come in.",
         notes=(*open_.closed, *_pins(open_, door.trust_pins), *plan.unmapped),
         histories=plan.histories,
+        first_at=min((each.created_at for each in new), default=None),
+        last_at=max((each.updated_at for each in new), default=None),
     )
     if not apply or not (due or (door.trust_pins and any(each.pins for each in open_.histories()))):
         return told

@@ -226,6 +226,8 @@ def _told(path: Path, header: Header, key: str, done: Bootstrapped, status: Stat
         skipped=_skipped(done),
         reason=reason,
         notes=tuple(_notes(done)),
+        first_at=done.first_at if done.imported else None,
+        last_at=done.last_at if done.imported else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -11,7 +12,7 @@ from lossless.engine.ingest.heartbeats import with_beats
 from lossless.engine.ingest.ingest import Intake
 from lossless.engine.sync import placement
 from lossless.engine.sync.placement import LOOK, Transcript
-from lossless.engine.sync.read import bound, sidechain
+from lossless.engine.sync.read import bound, sidechain, widen
 from lossless.engine.sync.read_marks import PATIENCE, Mark, goes_on, marked
 from lossless.model import Bootstrapped
 from lossless.store.base import Store
@@ -23,6 +24,8 @@ class _Count(Struct):
     new: int = 0
     known: int = 0
     outside: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
 
 
 def foresee(store: Store, intake: Intake, file: Transcript, stat: os.stat_result, budget: int) -> Bootstrapped:
@@ -52,6 +55,8 @@ def foresee(store: Store, intake: Intake, file: Transcript, stat: os.stat_result
         unknown=dict(tally.unknown),
         offset=mark.offset,
         size=stat.st_size,
+        first_at=count.first_at,
+        last_at=count.last_at,
     )
 
 
@@ -84,6 +89,8 @@ def _add(
         if is_new and entry.thread is None:
             off_branch = branch is not None and entry.id not in branch
             count.outside += entry.is_idle or entry.number <= bounded or off_branch
+        if is_new and entry.message is not None:
+            count.first_at, count.last_at = widen((count.first_at, count.last_at), entry.message.at)
         count.heartbeats += entry.is_idle and entry.thread is None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG
 
@@ -85,6 +86,7 @@ class _Job(Struct):
     outside: int = 0
     copies: int = 0
     collisions: int = 0
+    times: tuple[datetime | None, datetime | None] = (None, None)
 
     def add(self, done: Ingested, outside: int, heartbeats: int) -> None:
         self.heartbeats += heartbeats
@@ -413,6 +415,8 @@ def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: boo
     said = [entry for entry in batch if entry.message is not None and entry.thread is None]
     for entry in batch:
         _step(job, entry)
+        if entry.message is not None:
+            job.times = widen(job.times, entry.message.at)
     if not (batch[-1].number if batch else job.mark.number):
         # Nothing was ever said in this file: no conversation comes of it.
         size = job.stat.st_size if ended else -1
@@ -551,6 +555,16 @@ def _follow(job: _Job) -> None:
     job.branched = False
 
 
+def widen(
+    times: tuple[datetime | None, datetime | None], at: datetime | None
+) -> tuple[datetime | None, datetime | None]:
+    """Return the earliest and latest of the times and one more."""
+    if at is None:
+        return times
+    first, last = times
+    return (at if first is None or at < first else first), (at if last is None or at > last else last)
+
+
 def sidechain(key: str, thread: str) -> str:
     """The key of a sub-agent's conversation that shares its parent's file."""
     return f"{key}:sidechain:{rows.event_key(thread)}"
@@ -606,4 +620,6 @@ def _told(job: _Job, reason: str) -> Bootstrapped:
         unknown=dict(tally.unknown),
         offset=job.mark.offset,
         size=job.stat.st_size,
+        first_at=job.times[0],
+        last_at=job.times[1],
     )
