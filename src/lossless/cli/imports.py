@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from lossless import Lossless, config
-from lossless.cli.frame import Command, Stopped, answer, is_json, is_there, named_database, noted_place, remark
+from lossless.cli.frame import Command, Stopped, answer, is_there, named_database, noted_place, remark
 from lossless.cli.places import places
 from lossless.cli.tables import Line, Paint, many, safe, table
 from lossless.engine.import_history.run import Progress
