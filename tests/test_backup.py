@@ -331,13 +331,13 @@ def pruned_while_packed(tmp_path: Path) -> Backup:
             assert lcm.prune("1y", include_active=True, apply=True).files == 1
             return ()
 
-        means = engine.Means(
-            lcm._store,
-            lcm._files,
-            lambda path, read_only: SQLiteStore(path, read_only=read_only),
-            datetime.fromtimestamp(NOON, UTC),
+        request = engine.BackupRequest(
+            path=tmp_path / "b",
+            open=lambda path, read_only: SQLiteStore(path, read_only=read_only),
+            at=datetime.fromtimestamp(NOON, UTC),
+            prove=meanwhile,
         )
-        return engine.backup(means, tmp_path / "b", prove=meanwhile)
+        return engine.backup(lcm._runtime, request)
 
 
 def test_payloads_that_are_removed_meanwhile_are_in_the_backup(tmp_path: Path) -> None:

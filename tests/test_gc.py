@@ -117,10 +117,10 @@ def test_a_payload_that_gets_its_row_between_plan_and_removal_stays(lcm: Lossles
     assert payloads(lcm) == set()
     path.write_bytes(LARGE.encode())  # as a writer leaves it that died before its row
     age(path)
-    found = collecting.look(lcm._store, lcm._files, NOW * 1_000_000, unshared=True)
+    found = collecting.look(lcm._runtime, unshared=True)
     assert [each.path for each in found.payloads] == [path]
     lcm.conversation("b").ingest([Message.user(LARGE, event_id="b")])
-    done = collecting.collect(lcm._store, lcm._files, found, NOW * 1_000_000)
+    done = collecting.collect(lcm._runtime, found)
     assert done.files == 0
     assert lcm.conversation("b").messages()[0].text == LARGE
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lossless import Conversation, Lossless, Message, Settings
-from lossless.client.surgery import How
+from lossless.client.surgery import RewriteOptions
 from lossless.engine.surgery.select import Selection
 from lossless.errors import LosslessError
 from tests.house import SMALL, short
@@ -206,11 +206,11 @@ VERBS: dict[str, Verb] = {
     "prune": lambda lcm, place: lcm.prune("1d", include_active=True, apply=True, vacuum=True),
     "prune: dry run": lambda lcm, place: lcm.prune("1d"),
     "repair": lambda lcm, place: lcm.repair(),
-    "repairs": lambda lcm, place: lcm.repairs(("provisional",), How()),
+    "repairs": lambda lcm, place: lcm.repairs(("provisional",), RewriteOptions()),
     "restore": lambda lcm, place: restored(place, place.directory / "kept.zip"),
     "restore: mistaken": lambda lcm, place: each(place, partial(restored, place)),
     "resume": lambda lcm, place: lcm.resume(place.operation),
-    "resuming": lambda lcm, place: lcm.resuming(place.operation, How()),
+    "resuming": lambda lcm, place: lcm.resuming(place.operation, RewriteOptions()),
     "revisions": lambda lcm, place: lcm.revisions(place.summary),
     "show_conversation": lambda lcm, place: lcm.show_conversation(KEY),
     "show_file": lambda lcm, place: lcm.show_file(place.file),
@@ -254,7 +254,7 @@ TALK: dict[str, Callable[[Conversation, Place], Any]] = {
     "pins": lambda chat, place: chat.pins(),
     "read_file": lambda chat, place: chat.read_file(place.file),
     "read_lines": lambda chat, place: chat.read_lines(place.file),
-    "remaking": lambda chat, place: chat.remaking("rewrite", Selection(depth=0), How()),
+    "remaking": lambda chat, place: chat.remaking("rewrite", Selection(depth=0), RewriteOptions()),
     "repair": lambda chat, place: chat.repair(),
     "report_rejection": lambda chat, place: chat.report_rejection("400 invalid_request_error: messages.0"),
     "reset": lambda chat, place: chat.reset(),

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from lossless import AsyncLossless, Lossless, Message, Settings
-from lossless.engine.erase.prune import Wanted, apply, cutoff
+from lossless.engine.erase.prune import PruneRequest, apply, cutoff
 from lossless.engine.shared.file_store import Files
 from lossless.errors import ContextMoved, FileUnavailable, InvalidInput
 from lossless.model import Pruning
@@ -123,11 +123,10 @@ def test_what_is_written_to_meanwhile_stays(database: str, lcm: Lossless, tmp_pa
             other.conversation("k1").ingest([Message.user("late", event_id="late", at=late)])
             return super().whole(sha256)
 
-    wanted = Wanted(int(NOW.timestamp() * 1_000_000), active=True)
+    request = PruneRequest(int(NOW.timestamp() * 1_000_000), active=True)
+    runtime = structs.replace(lcm._runtime, files=Meddling(lcm._files.root))
     with Lossless.open(database, settings=lcm.settings) as other:
-        done = apply(
-            lcm._store, Meddling(lcm._files.root), wanted, tmp_path / "out.zip", wanted.before, lambda done, total: None
-        )
+        done = apply(runtime, request, tmp_path / "out.zip", lambda done, total: None)
     assert (done.conversations, done.changed) == (2, 1)
     assert keys(lcm) == {"k1"}
     assert lcm.conversation("k1").messages()[-1].text == "late"
@@ -171,8 +170,9 @@ def test_whatever_comes_after_the_export_keeps_its_conversation(
 
     files = Interrupting(lcm._files.root)
     files.meanwhile = meanwhile
-    wanted = Wanted(int(NOW.timestamp() * 1_000_000), active=True)
-    done = apply(lcm._store, files, wanted, tmp_path / "out.zip", wanted.before, lambda done, total: None)
+    request = PruneRequest(int(NOW.timestamp() * 1_000_000), active=True)
+    runtime = structs.replace(lcm._runtime, files=files)
+    done = apply(runtime, request, tmp_path / "out.zip", lambda done, total: None)
     assert (done.conversations, done.changed) == (1, 1)
     assert "gone" not in keys(lcm)
     assert lcm.import_(tmp_path / "out.zip", apply=True).messages == 2  # of the one that went

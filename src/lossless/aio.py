@@ -17,7 +17,7 @@ import anyio.to_thread
 from anyio.lowlevel import current_token
 
 from lossless.client import Conversation, Inquiry, Job, Lossless
-from lossless.client.surgery import How, Remaking
+from lossless.client.surgery import Remaking, RewriteOptions
 from lossless.engine.ingest.identity import Canonicalize
 from lossless.engine.ingest.ingest import Skip
 from lossless.engine.recall.search_request import Mode, Scope
@@ -281,7 +281,7 @@ class AsyncLossless:
 
     async def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> tuple[Applied, ...]:
         """As `Lossless.repair`, with the same options."""
-        jobs = await _run(self._lcm.repairs, kinds, How(**how))
+        jobs = await _run(self._lcm.repairs, kinds, RewriteOptions(**how))
         done: list[Applied] = []
         while (job := await _run(next, jobs, None)) is not None and not (done and done[-1].problem):
             done.append(await _remade(job))
@@ -298,7 +298,7 @@ class AsyncLossless:
 
     async def resume(self, operation_id: str, **how: Any) -> Applied:
         """As `Lossless.resume`, with the same options."""
-        return await _remade(await _run(self._lcm.resuming, operation_id, How(**how)))
+        return await _remade(await _run(self._lcm.resuming, operation_id, RewriteOptions(**how)))
 
     async def list_summaries(self, conversation: str | int, **options: Any) -> Listing[ListedSummary]:
         """As `Lossless.list_summaries`, with the same options."""
@@ -456,12 +456,12 @@ class AsyncConversation:
     ) -> Applied:
         """As `Conversation.rewrite`, with the same options. Cancelled, it keeps what was written, for `resume`."""
         selection = Selection(summary, depth, all, subtree)
-        return await _remade(await _run(self._chat.remaking, "rewrite", selection, How(**how)))
+        return await _remade(await _run(self._chat.remaking, "rewrite", selection, RewriteOptions(**how)))
 
     async def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> Applied:
         """As `Conversation.repair`, with the same options."""
         selection = Selection(flawed=known_kinds(kinds))
-        return await _remade(await _run(self._chat.remaking, "repair", selection, How(**how)))
+        return await _remade(await _run(self._chat.remaking, "repair", selection, RewriteOptions(**how)))
 
     async def dissolve(self, id: str, *, apply: bool = False, purge: bool = False) -> Applied:
         return await _run(self._chat.dissolve, id, apply=apply, purge=purge)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lossless import Lossless, Message
 from lossless.engine.doctor import clean as clean_rules
@@ -120,7 +121,8 @@ def test_what_was_written_to_meanwhile_stays(database: str, lcm: Lossless, tmp_p
             return super().whole(sha256)
 
     with opened(database, lcm._files.root) as other:
-        done = clean_rules.apply(lcm._store, Meddling(lcm._files.root), "cron_sessions", tmp_path / "jobs.zip", 1)
+        runtime = structs.replace(lcm._runtime, files=Meddling(lcm._files.root))
+        done = clean_rules.apply(runtime, "cron_sessions", tmp_path / "jobs.zip")
     assert done.conversations == 0
     assert len(lcm.conversation(JOB).messages()) == 2
 
@@ -134,7 +136,8 @@ def test_a_pin_that_came_meanwhile_keeps_its_conversation(database: str, lcm: Lo
             return super().whole(sha256)
 
     with Lossless.open(database, settings=lcm.settings) as other:
-        done = clean_rules.apply(lcm._store, Meddling(lcm._files.root), "cron_sessions", tmp_path / "jobs.zip", 1)
+        runtime = structs.replace(lcm._runtime, files=Meddling(lcm._files.root))
+        done = clean_rules.apply(runtime, "cron_sessions", tmp_path / "jobs.zip")
     assert (done.conversations, done.changed) == (0, 1)
 
 

@@ -24,7 +24,7 @@ from lossless.engine.erase import forget as forgetting
 from lossless.engine.erase import gc as collecting
 from lossless.engine.erase import prune as pruning
 from lossless.engine.import_history import run
-from lossless.engine.import_history.context import Door
+from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.watch import Watch
 from lossless.engine.ingest.identity import Canonicalize, without_tags
 from lossless.engine.ingest.ingest import Intake, Skip
@@ -42,6 +42,7 @@ from lossless.engine.recall.semantic import Vectors
 from lossless.engine.shared.call_limits import Guards
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import files_dir
+from lossless.engine.shared.runtime import Runtime
 from lossless.engine.surgery import history as past
 from lossless.engine.surgery import merge as merging
 from lossless.engine.surgery.flaws import KINDS, known_kinds
@@ -93,7 +94,7 @@ from lossless.client.explorer import full_name, reach
 from lossless.client.inspect import Looking
 from lossless.client.jobs import Inquiry, Job
 from lossless.client.summaries import Tracing
-from lossless.client.surgery import How, Remaking, resuming
+from lossless.client.surgery import Remaking, RewriteOptions, resuming
 
 __all__ = ["Conversation", "Inquiry", "Job", "Lossless"]
 
@@ -236,19 +237,17 @@ class Lossless(Looking, Tracing):
 
         The conversation under a key, if one is named, is told too. Only reads, no message, and of transcripts from outside.
         """
-        from lossless.engine.inspect.status import Looking, status
+        from lossless.engine.inspect.status import StatusRequest, status
 
-        look = Looking(
-            self._store,
-            self.settings,
-            self._files.root,
-            self._clock(),
-            self._is_closed,
-            self._has_model(),
-            self._missing_keys(),
-        )
         with self._store.snapshot():
-            return status(look, None if conversation is None else self.conversation(conversation)._known())
+            request = StatusRequest(
+                now=self._clock(),
+                is_closed=self._is_closed,
+                has_model=self._has_model(),
+                missing=self._missing_keys(),
+                conversation=None if conversation is None else self.conversation(conversation)._known(),
+            )
+            return status(self._runtime, request)
 
     def stats(self, conversation: str | None = None, since: datetime | str | None = None) -> Stats:
         """Tokens stored, summarised, shown and spent, by role, depth, model and day: of one conversation, or of all.
@@ -395,15 +394,7 @@ class Lossless(Looking, Tracing):
 
     def worker(self) -> Worker:
         """A worker that drains what is owed: `step()` once, or `run(stop)` until the event `stop` is set."""
-        return Worker(
-            self._store,
-            self._pay,
-            now=self._clock,
-            tries=self._tries,
-            on_event=self._on_event,
-            vectors=self._vectors(),
-            budget=self.settings.max_assembly_token_budget,
-        )
+        return Worker(self._runtime, self._pay, tries=self._tries, vectors=self._vectors())
 
     def _vectors(self) -> Vectors | None:
         if self.settings.semantic and not embeddings.is_installed():
@@ -614,10 +605,9 @@ class Lossless(Looking, Tracing):
             raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
         given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
         report = run.run(
-            self._door(files_dir, trust_pins),
+            self._import_context(files_dir, trust_pins),
             [checked_path(each) for each in given],
             apply=apply,
-            now=int(self._clock() * 1_000_000),
             key=None if key is None else self._stored_key(checked("key", key)),
             since=read_time("since", since, self.settings.zone),
             limit=limit,
@@ -630,9 +620,9 @@ class Lossless(Looking, Tracing):
     def watch(self, paths: str | Path | Iterable[str | Path]) -> Watch:
         """Follow the transcripts in some directories: `step()` reads what is new in them, as often as you call it."""
         given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
-        return Watch(self._door(), [checked_path(each) for each in given], now=self._clock)
+        return Watch(self._import_context(), [checked_path(each) for each in given])
 
-    def _door(self, files_dir: str | Path | None = None, trust_pins: bool = False) -> Door:
+    def _import_context(self, files_dir: str | Path | None = None, trust_pins: bool = False) -> ImportContext:
         def source(path: Path) -> Source:
             from lossless.imports import recognise
 
@@ -647,15 +637,12 @@ class Lossless(Looking, Tracing):
             chat = self.conversation(key, session)
             return structs.replace(chat._intake, skip=chat._skips)
 
-        return Door(
-            self._store,
-            self._files,
-            intake,
-            lambda key: self.conversation(key)._closed_to,
-            source,
-            self.settings.bootstrap_budget,
-            self.settings.prune_heartbeat_ok,
-            trust_pins,
+        return ImportContext(
+            runtime=self._runtime,
+            intake=intake,
+            refusal=lambda key: self.conversation(key)._closed_to,
+            open=source,
+            trust_pins=trust_pins,
         )
 
     def backfill(
@@ -678,15 +665,24 @@ class Lossless(Looking, Tracing):
         summary of all, and no tail. `transplant_to` copies what came out before everything in another conversation.
         `progress(key, made, about)` is told how many summaries there are so far, and about how many there will be.
         """
-        from lossless.client.backfill import Wanted, backfill
+        from lossless.client.backfill import BackfillRequest, backfill
 
         kept = (0 if single_root else self.settings.fresh_tail_count) if tail is None else tail
         if kept < 0 or (single_root and kept):
             raise InvalidInput(f"tail={kept} is not a tail.", hint="Give 0 or more; a single root leaves none.")
         given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
         told = progress or (lambda name, done, total: None)
-        wanted = Wanted(key, title, recompact, single_root, kept, transplant_to, apply, told)
-        return backfill(self, [checked_path(each) for each in given], wanted)
+        request = BackfillRequest(
+            key=key,
+            title=title,
+            recompact=recompact,
+            single_root=single_root,
+            tail=kept,
+            transplant_to=transplant_to,
+            apply=apply,
+            progress=told,
+        )
+        return backfill(self, [checked_path(each) for each in given], request)
 
     def transplant(
         self, source: str | int, target: str | int, *, apply: bool = False, dedupe: bool = False
@@ -720,13 +716,13 @@ class Lossless(Looking, Tracing):
     def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> tuple[Applied, ...]:
         """As `Conversation.repair`, for every conversation that has something to repair, archived ones included."""
         done = []
-        for job in self.repairs(kinds, How(**how)):
+        for job in self.repairs(kinds, RewriteOptions(**how)):
             done.append(job if isinstance(job, Applied) else job.run())
             if done[-1].problem:
                 break
         return tuple(done)
 
-    def repairs(self, kinds: Sequence[str], how: How) -> Iterator[Remaking | Applied]:
+    def repairs(self, kinds: Sequence[str], how: RewriteOptions) -> Iterator[Remaking | Applied]:
         """What there is to repair, conversation by conversation, ready to be driven."""
         selection = Selection(flawed=known_kinds(kinds))
         for row in self._store.conversations():
@@ -761,10 +757,10 @@ class Lossless(Looking, Tracing):
 
     def resume(self, operation_id: str, **how: Any) -> Applied:
         """Go on with a rewrite or a repair that ended early. `model` names another one; `started`, `progress` as there."""
-        job = self.resuming(operation_id, How(**how))
+        job = self.resuming(operation_id, RewriteOptions(**how))
         return job if isinstance(job, Applied) else job.run()
 
-    def resuming(self, operation_id: str, how: How) -> Remaking | Applied:
+    def resuming(self, operation_id: str, how: RewriteOptions) -> Remaking | Applied:
         """What is left of an operation, ready to be driven."""
         return resuming(self, operation_id, how)
 
@@ -833,13 +829,13 @@ class Lossless(Looking, Tracing):
         if not apply:
             return clean.plan(self._store, rule)
         target = self._archive(archive, "cleaned")
-        return clean.apply(self._store, self._files, rule, target, self._now(), without_files=without_files)
+        return clean.apply(self._runtime, rule, target, without_files=without_files)
 
     def _archive(self, path: str | Path | None, kind: str) -> Path:
         """Where conversations go before they are removed: as named, or beside the database."""
         if path:
             return Path(path)
-        beside = pruning.archive_path(self._store, self._files, kind, self._now())
+        beside = pruning.archive_path(self._runtime, kind)
         config.make_directory(beside.parent)
         return beside
 
@@ -865,16 +861,18 @@ class Lossless(Looking, Tracing):
         """
         if batch < 1:
             raise InvalidInput(f"batch={batch} is too little.", hint="Give 1 or more.")
-        now = self._now()
-        wanted = pruning.Wanted(
-            micros(pruning.cutoff(before, moment(now), self.settings.zone)), include_active, batch, without_files
+        request = pruning.PruneRequest(
+            before=micros(pruning.cutoff(before, self._runtime.now_utc(), self.settings.zone)),
+            active=include_active,
+            batch=batch,
+            without_files=without_files,
         )
         if not apply:
-            return pruning.plan(self._store, wanted)
+            return pruning.plan(self._store, request)
         if vacuum:
             collecting.refuse_without_room(self._store)
         told = progress or (lambda done, total: None)
-        done = pruning.apply(self._store, self._files, wanted, self._archive(archive, "pruned"), now, told)
+        done = pruning.apply(self._runtime, request, self._archive(archive, "pruned"), told)
         if not vacuum or not done.applied:
             return done
         before_size = self._store.size()
@@ -901,10 +899,10 @@ class Lossless(Looking, Tracing):
             raise InvalidInput(f"keep_copies={keep_copies} is not a number of days.", hint="Give 0 or more.")
         if vacuum:
             collecting.refuse_without_room(self._store)
-        found = collecting.look(self._store, self._files, self._now(), keep_copies=keep_copies, unshared=unshared)
+        found = collecting.look(self._runtime, keep_copies=keep_copies, unshared=unshared)
         if not apply:
             return collecting.told(found)
-        return collecting.collect(self._store, self._files, found, self._now(), vacuum=vacuum)
+        return collecting.collect(self._runtime, found, vacuum=vacuum)
 
     def _ward(self, conversation: str | int | None, closely: frozenset[str] = frozenset()) -> Ward:
         from lossless.engine.doctor.examination import Ward
@@ -945,8 +943,10 @@ class Lossless(Looking, Tracing):
     def _forget(
         self, targets: Sequence[forgetting.Target], apply: bool, backups: bool, unshared: bool = False
     ) -> Forgotten:
-        means = forgetting.Means(self._store, self._files, self.settings, self._templates, self._clock, unshared)
-        return forgetting.forget(means, targets, apply=apply, backups=backups)
+        request = forgetting.ForgetRequest(
+            targets=targets, templates=self._templates, apply=apply, backups=backups, unshared=unshared
+        )
+        return forgetting.forget(self._runtime, request)
 
     def __repr__(self) -> str:
         return f"Lossless({self._store.location!r}, owner={self._store.owner!r})"
@@ -977,6 +977,17 @@ class Lossless(Looking, Tracing):
             return Redactor(self.settings.redact, key)
         except InvalidInput as error:
             raise ConfigError(f"redact: {error.message}", hint="`lcm config show` tells where it is set.") from error
+
+    @property
+    def _runtime(self) -> Runtime:
+        """The environment that engine functions work in."""
+        return Runtime(
+            store=self._store,
+            files=self._files,
+            settings=self.settings,
+            clock=self._clock,
+            on_event=self._on_event,
+        )
 
     def _now(self) -> int:
         return int(self._clock() * 1_000_000)

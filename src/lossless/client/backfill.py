@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lossless.client import Lossless
 
 
-class Wanted(Struct, frozen=True):
-    """What is to be made of a history."""
+class BackfillRequest(Struct, frozen=True):
+    """The histories to import, and how far to compact them."""
 
     key: str | None
     title: str | None
@@ -35,28 +35,28 @@ class Wanted(Struct, frozen=True):
     progress: engine.Progress
 
 
-def backfill(lcm: Lossless, paths: Iterable[str | Path], wanted: Wanted) -> tuple[Backfill, ...]:
+def backfill(lcm: Lossless, paths: Iterable[str | Path], request: BackfillRequest) -> tuple[Backfill, ...]:
     """See `Lossless.backfill`."""
     given = [Path(path) for path in paths]
-    if not given and not (wanted.recompact and wanted.key):
+    if not given and not (request.recompact and request.key):
         raise InvalidInput("There is nothing to backfill.", hint="Name a transcript, or recompact and a key.")
-    if wanted.transplant_to is not None and lcm._store.conversation(lcm._stored_key(wanted.transplant_to)) is None:
-        raise NotFound("conversation", wanted.transplant_to, hint="Name the key of one that is active.")
-    sources = _sources(lcm, given, wanted)
-    keys = list(dict.fromkeys(each.key for each in sources if each.key)) or [wanted.key or ""]
-    if wanted.title is not None and len(keys) > 1:
+    if request.transplant_to is not None and lcm._store.conversation(lcm._stored_key(request.transplant_to)) is None:
+        raise NotFound("conversation", request.transplant_to, hint="Name the key of one that is active.")
+    sources = _sources(lcm, given, request)
+    keys = list(dict.fromkeys(each.key for each in sources if each.key)) or [request.key or ""]
+    if request.title is not None and len(keys) > 1:
         raise InvalidInput(f"{len(keys)} conversations would have one title.", hint="Name one transcript.")
     told = [_failed(each) for each in sources if each.status == "error" or not each.key]
     good = [each for each in sources if each.status != "error"]
-    done = [_one(lcm, key, [each for each in good if each.key == key], wanted) for key in keys if key]
-    return (*told, *_carried(lcm, done, wanted))
+    done = [_one(lcm, key, [each for each in good if each.key == key], request) for key in keys if key]
+    return (*told, *_carried(lcm, done, request))
 
 
-def _sources(lcm: Lossless, paths: Sequence[Path], wanted: Wanted) -> tuple[ImportedSource, ...]:
+def _sources(lcm: Lossless, paths: Sequence[Path], request: BackfillRequest) -> tuple[ImportedSource, ...]:
     if not paths:
         return ()
-    apply = wanted.apply and not wanted.recompact
-    return lcm.import_(paths, apply=apply, key=wanted.key).sources
+    apply = request.apply and not request.recompact
+    return lcm.import_(paths, apply=apply, key=request.key).sources
 
 
 def _failed(source: ImportedSource) -> Backfill:
@@ -64,23 +64,23 @@ def _failed(source: ImportedSource) -> Backfill:
     return Backfill(source.key, (source.path,), failure="" if source.status == "skipped" else why)
 
 
-def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], wanted: Wanted) -> Backfill:
+def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: BackfillRequest) -> Backfill:
     """Compact one conversation, or tell what that would take."""
     store = lcm._store
     lcm.conversation(checked("key", key))._refuse_if_closed()
     row = store.conversation(key)
-    if wanted.recompact and row is None:
+    if request.recompact and row is None:
         raise NotFound("conversation", key, hint="It comes into being with its import.")
     items = [] if row is None else store.items(row.id)
-    if not wanted.apply and not wanted.recompact:
+    if not request.apply and not request.recompact:
         items += _to_come(lcm, sources, row.next_seq if row else 1)
     settings, templates = engine.unhurried(lcm.settings), lcm._templates()
-    expected = engine.foretell(items, settings, templates=templates, tail=wanted.tail, single_root=wanted.single_root)
+    expected = engine.foretell(items, settings, templates=templates, tail=request.tail, single_root=request.single_root)
     told = Backfill(
         key,
         tuple(each.path for each in sources),
         row.id if row else None,
-        imported=0 if wanted.recompact else sum(each.messages for each in sources),
+        imported=0 if request.recompact else sum(each.messages for each in sources),
         known=sum(each.known for each in sources),
         model=lcm._summarizer().name,
         expected=expected,
@@ -89,25 +89,25 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], wanted: Wan
         summaries_left=sum(not item.is_message for item in items),
         messages_left=sum(item.is_message for item in items),
     )
-    return _compacted(lcm, row, told, wanted) if wanted.apply and row is not None else told
+    return _compacted(lcm, row, told, request) if request.apply and row is not None else told
 
 
-def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, wanted: Wanted) -> Backfill:
+def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, request: BackfillRequest) -> Backfill:
     store, settings, summarizer = lcm._store, engine.unhurried(lcm.settings), lcm._summarizer()
-    if wanted.title is not None:
+    if request.title is not None:
         with store.transaction():
-            store.set_title(row.id, lcm._redact.text(wanted.title) if lcm._redact else wanted.title)
+            store.set_title(row.id, lcm._redact.text(request.title) if lcm._redact else request.title)
     guards = Guards(store, settings, row.key, summarizer.name, lcm._clock)
     guards.lift()
-    work = engine.begin(store, row, settings, templates=lcm._templates(), now=lcm._clock, tail=wanted.tail)
+    work = engine.begin(store, row, settings, templates=lcm._templates(), now=lcm._clock, tail=request.tail)
 
     def progress(made: int) -> None:
-        wanted.progress(row.key, made, max(made, told.expected.calls))
+        request.progress(row.key, made, max(made, told.expected.calls))
 
     ask = partial(guards.asked, summarizer)
-    failure = engine.finish(work, ask, single_root=wanted.single_root, progress=progress)
+    failure = engine.finish(work, ask, single_root=request.single_root, progress=progress)
     left = sum(item.is_message for item in work.items)
-    if not failure and wanted.single_root and len(work.items) > 1:
+    if not failure and request.single_root and len(work.items) > 1:
         failure = f"There is no single root: {len(work.items):,} items are left that nothing makes shorter."
     return structs.replace(
         told,
@@ -140,15 +140,15 @@ def _messages(path: Path) -> Iterator[Message]:
             yield entry.message
 
 
-def _carried(lcm: Lossless, done: Sequence[Backfill], wanted: Wanted) -> Iterator[Backfill]:
+def _carried(lcm: Lossless, done: Sequence[Backfill], request: BackfillRequest) -> Iterator[Backfill]:
     """Each with its transplant. The newest goes first, since each comes before all that is there."""
-    if wanted.transplant_to is None:
+    if request.transplant_to is None:
         yield from done
         return
     grafts = {}
     for each in sorted(done, key=lambda each: _began(lcm, each), reverse=True):
         if each.conversation is not None and not each.failure:
-            grafts[each.key] = lcm.transplant(each.key, wanted.transplant_to, apply=wanted.apply, dedupe=True)
+            grafts[each.key] = lcm.transplant(each.key, request.transplant_to, apply=request.apply, dedupe=True)
     for each in done:
         yield structs.replace(each, transplant=grafts.get(each.key))
 

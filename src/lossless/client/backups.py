@@ -37,13 +37,15 @@ def backup(
     """See `Lossless.backup`."""
     target = _target(lcm._store, None if path is None else Path(path), rolling, now)
     mark = _mark(lcm, rolling is not None, open_store)
-    means = engine.Means(lcm._store, lcm._files, lambda each, read_only: open_store(str(each), read_only), now, mark)
-    return engine.backup(
-        means,
-        target,
-        again=rolling is not None,
+    request = engine.BackupRequest(
+        path=target,
+        open=lambda each, read_only: open_store(str(each), read_only),
+        at=now,
+        mark=mark,
+        replace=rolling is not None,
         prove=(lambda copy: _flaws(lcm, copy)) if prove else None,
     )
+    return engine.backup(lcm._runtime, request)
 
 
 def _target(store: Store, path: Path | None, rolling: str | None, now: datetime) -> Path:
@@ -115,7 +117,7 @@ def restore(
 
     site, location = _site(database)
     files, own_files = _files(site, settings, open_store)
-    means = restoring.Means(
+    target = restoring.RestoreTarget(
         site=site,
         location=location,
         files=files,
@@ -123,10 +125,10 @@ def restore(
         open=lambda each, read_only: open_store(str(each), read_only),
         inspect=refuse_programs,
         open_there=lambda _, read_only: open_store(database, read_only),
-        now=now,
+        at=now,
     )
     with Bundle(Path(path)) as bundle:
-        return restoring.restore(means, bundle, replaces=replaces, apply=apply)
+        return restoring.restore(target, bundle, replaces=replaces, apply=apply)
 
 
 def leave_out(

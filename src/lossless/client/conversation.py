@@ -18,7 +18,7 @@ from msgspec import structs, to_builtins
 from lossless import transcripts
 from lossless.client.explorer import explorer
 from lossless.client.jobs import Inquiry, Job
-from lossless.client.surgery import How, Remaking, remaking
+from lossless.client.surgery import Remaking, RewriteOptions, remaking
 from lossless.config import Settings
 from lossless.engine import sessions
 from lossless.engine.compaction import plan
@@ -563,7 +563,7 @@ class Conversation:
         asked, up to four times at once; `started(applied)` and `progress(step)` are told how far it is. If the model
         fails, what was written stays, and `Lossless.resume` goes on.
         """
-        job = self.remaking("rewrite", Selection(summary, depth, all, subtree), How(**how))
+        job = self.remaking("rewrite", Selection(summary, depth, all, subtree), RewriteOptions(**how))
         return job if isinstance(job, Applied) else job.run()
 
     def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> Applied:
@@ -572,11 +572,15 @@ class Conversation:
         `kinds` are "provisional" (no model wrote it), "marked" (it says so itself, as other systems' do), "truncated" and
         "unfaithful" (its sources do not bear it out).
         """
-        job = self.remaking("repair", Selection(flawed=known_kinds(kinds)), How(**how))
+        job = self.remaking("repair", Selection(flawed=known_kinds(kinds)), RewriteOptions(**how))
         return job if isinstance(job, Applied) else job.run()
 
     def remaking(
-        self, kind: Literal["rewrite", "repair"], selection: Selection, how: How, row: ConversationRow | None = None
+        self,
+        kind: Literal["rewrite", "repair"],
+        selection: Selection,
+        how: RewriteOptions,
+        row: ConversationRow | None = None,
     ) -> Remaking | Applied:
         """Summaries to be made anew, ready to be driven, or what came of it where nothing is to be asked."""
         if how.apply:

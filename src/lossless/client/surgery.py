@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lossless.client import Lossless
 
 
-class How(Struct, frozen=True):
-    """How summaries are made anew, and how far it goes."""
+class RewriteOptions(Struct, frozen=True):
+    """Options for rewriting summaries: the model, its prompts, and whether to write the result."""
 
     apply: bool = False
     dry_run: bool = False
@@ -103,7 +103,7 @@ def remaking(
     row: ConversationRow,
     kind: Literal["rewrite", "repair"],
     selection: Selection | dict[str, str],
-    how: How,
+    how: RewriteOptions,
     operation: str | None = None,
 ) -> Remaking | Applied:
     """Summaries to be made anew, ready to be driven; what came of it, where nothing is to be asked."""
@@ -130,7 +130,7 @@ def remaking(
     return Remaking(making, summarizer, guards, how.progress or (lambda step: None))
 
 
-def resuming(lcm: Lossless, operation_id: str, how: How) -> Remaking | Applied:
+def resuming(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Remaking | Applied:
     """What is left of an operation that ended early, ready to be driven."""
     found = history.found(lcm._store, operation_id)
     row = lcm._store.conversation_by_id(found.conversation_id)
@@ -145,11 +145,11 @@ def resuming(lcm: Lossless, operation_id: str, how: How) -> Remaking | Applied:
     return remaking(lcm, row, kind, dict(told["steps"]), again, operation_id)
 
 
-def _settings(lcm: Lossless, how: How) -> Settings:
+def _settings(lcm: Lossless, how: RewriteOptions) -> Settings:
     return lcm.settings if how.timezone is None else structs.replace(lcm.settings, timezone=how.timezone)
 
 
-def _templates(lcm: Lossless, how: How) -> Templates:
+def _templates(lcm: Lossless, how: RewriteOptions) -> Templates:
     if how.prompt_dir is None:
         return lcm._templates()
     templates = Templates.load(how.prompt_dir)
@@ -158,7 +158,7 @@ def _templates(lcm: Lossless, how: How) -> Templates:
     return templates
 
 
-def _summarizer(lcm: Lossless, settings: Settings, how: How) -> Summarizer:
+def _summarizer(lcm: Lossless, settings: Settings, how: RewriteOptions) -> Summarizer:
     if how.model is None:
         return lcm._summarizer()
     named = summarizers.resolve(how.model, settings, on_event=lcm._on_event)

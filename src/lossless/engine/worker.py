@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from msgspec import Struct
 
 from lossless.engine.recall.semantic import Vectors
+from lossless.engine.shared.runtime import Runtime
 from lossless.errors import LONGEST_PAUSE, StoreError
-from lossless.events import Event, Hook
+from lossless.events import Event
 from lossless.model import Compaction
-from lossless.store.base import DebtRow, Store
+from lossless.store.base import DebtRow
 
 IDLE, LEASE, RENEW, LOOK = 2.0, 60.0, 20.0, 30.0
 """Seconds: without an ingest before work starts; that a claim holds; between renewals; between looks for work."""
@@ -65,19 +66,16 @@ class Worker:
 
     def __init__(
         self,
-        store: Store,
+        runtime: Runtime,
         drain: Drain,
         *,
-        now: Callable[[], float],
         tries: Callable[[], int],
-        on_event: Hook,
         vectors: Vectors | None = None,
-        budget: int | None = None,
     ) -> None:
-        self._store, self._drain, self._now = store, drain, now
-        self._budget = budget
+        self._store, self._drain, self._now = runtime.store, drain, runtime.clock
+        self._budget = runtime.settings.max_assembly_token_budget
         self._vectors = vectors
-        self._tries, self._on_event = tries, on_event
+        self._tries, self._on_event = tries, runtime.on_event
         self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
 
     def step(self, *, idle: float = IDLE) -> bool:

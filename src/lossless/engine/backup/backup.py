@@ -28,6 +28,7 @@ from lossless.engine.backup.backup_file import (
 from lossless.engine.shared.drafts import remove_drafts
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.output_paths import refuse_ours
+from lossless.engine.shared.runtime import Runtime
 from lossless.errors import InvalidInput, StoreCorrupt
 from lossless.model import Backup
 from lossless.store.base import Dump, Store
@@ -41,45 +42,50 @@ Prove: TypeAlias = Callable[[Path | None], tuple[str, ...]]
 """What of the promise does not hold, for any owner: in a copy that can be opened, otherwise where it was copied from."""
 
 
-class Means(Struct, frozen=True):
-    """What a backup is made with."""
+class BackupRequest(Struct, frozen=True):
+    """The file to write, and how to open and prove the copy in it."""
 
-    store: Store
-    files: Files
+    path: Path
     open: Open
-    now: datetime
+    at: datetime
+    """The time of the backup."""
     mark: str = ""
-    """What tells the database from others of its name, if that is known."""
+    """The stored mark that identifies the database, or "" if it has none."""
+    replace: bool = False
+    """Replace an earlier backup of the same database."""
+    prove: Prove | None = None
 
 
-def backup(means: Means, path: Path, *, again: bool = False, prove: Prove | None = None) -> Backup:
-    """Everything, of all owners, in one new file; with `again` in the place of an earlier one, once it is whole."""
-    _refuse_to_replace(means, path, again)
-    lost = {name for name in _payloads(means.store) if not means.files.exists(name)}
-    remove_drafts(path.parent, means.now.timestamp())
+def backup(runtime: Runtime, request: BackupRequest) -> Backup:
+    """Copy everything, of all owners, into one new file; an earlier one is replaced once the new one is complete."""
+    path, prove = request.path, request.prove
+    _refuse_to_replace(runtime, request)
+    lost = {name for name in _payloads(runtime.store) if not runtime.files.exists(name)}
+    remove_drafts(path.parent, request.at.timestamp())
     with drafting(path) as draft:
-        manifest, names, held = _copied(means, draft)
+        manifest, names, held = _copied(runtime, request, draft)
         readable = manifest.form == "sqlite"
         if readable:
-            check(means.open, draft / DATABASE, manifest)
+            check(request.open, draft / DATABASE, manifest)
         flaws = prove(draft / DATABASE if readable else None) if prove else ()
-        pack(draft / "backup", manifest, draft / DATABASE, names, held, means.files)
+        pack(draft / "backup", manifest, draft / DATABASE, names, held, runtime.files)
         with Bundle(draft / "backup") as bundle:
             done = replace(bundle.told(), path=str(path), proved=prove is not None)
         if prove:
             flaws += tuple(f"files: {name[:16]} is damaged or gone" for name in done.missing_files if name not in lost)
             done = replace(done, flaws=flaws)
-        _refuse_to_replace(means, path, again)
+        _refuse_to_replace(runtime, request)
         os.replace(draft / "backup", path)
         sync(path.parent)
     return done
 
 
-def _refuse_to_replace(means: Means, path: Path, again: bool) -> None:
+def _refuse_to_replace(runtime: Runtime, request: BackupRequest) -> None:
+    path = request.path
     if not path.exists():
-        refuse_ours(path, database=means.store.location, files=means.files.root)
+        refuse_ours(path, database=runtime.store.location, files=runtime.files.root)
         return
-    if not (again and path.is_file()):
+    if not (request.replace and path.is_file()):
         raise InvalidInput(f"{path} is there already.", hint="Choose another name; only a rolling backup is replaced.")
     way_out = "Choose another label or directory, or move that file away."
     try:
@@ -87,7 +93,7 @@ def _refuse_to_replace(means: Means, path: Path, again: bool) -> None:
             theirs = bundle.manifest
     except InvalidInput as error:
         raise InvalidInput(f"{path} is there, and is no backup that can be read.", hint=way_out) from error
-    known = ((theirs.place, _place(means.store)), (theirs.mark, means.mark))
+    known = ((theirs.place, _place(runtime.store)), (theirs.mark, request.mark))
     if any(one and other and one != other for one, other in known):
         raise InvalidInput(f"{path} is a backup of another database ({theirs.place}).", hint=way_out)
 
@@ -97,21 +103,21 @@ def _place(store: Store) -> str:
     return "" if place is None else str(place) if is_file(store.location) else place.name
 
 
-def _copied(means: Means, draft: Path) -> tuple[Manifest, list[str], Files]:
+def _copied(runtime: Runtime, request: BackupRequest, draft: Path) -> tuple[Manifest, list[str], Files]:
     """The database as it is at one moment, the payloads that belong to it, and where they are held."""
-    store, target = means.store, draft / DATABASE
+    store, target = runtime.store, draft / DATABASE
     with store.snapshot():
         counts = {table: store.count(table) for table in TABLES}
         sizes = _payloads(store)
-        held = _held(means.files, sizes, draft / "files")
+        held = _held(runtime.files, sizes, draft / "files")
         refuse_if_full(draft, sum(sizes.values()) + (store.size() if is_file(store.location) else 0))
         made = store.dump(target)
         if not made.form:
-            made = _moved(means, target, made.by)
+            made = _moved(runtime, request, target, made.by)
         manifest = Manifest(
-            *(FORMAT, VERSION, means.now, __version__, made.form, made.by, store.version(), counts),
+            *(FORMAT, VERSION, request.at, __version__, made.form, made.by, store.version(), counts),
             place=_place(store),
-            mark=means.mark,
+            mark=request.mark,
         )
     return manifest, sorted(sizes), held
 
@@ -137,13 +143,13 @@ def _payloads(store: Store) -> dict[str, int]:
         return {row[name]: row[size] for row in rows}
 
 
-def _moved(means: Means, target: Path, why: str) -> Dump:
+def _moved(runtime: Runtime, request: BackupRequest, target: Path, why: str) -> Dump:
     """Where no program makes a dump of a server's database, its rows go into a file, and are compared there."""
-    copy = means.open(target, False)
+    copy = request.open(target, False)
     try:
-        micros = int(means.now.timestamp() * 1_000_000)
+        micros = int(request.at.timestamp() * 1_000_000)
         copy_database.move(
-            means.store, means.files, copy, means.files, now=micros, progress=lambda table, done, total: None
+            runtime.store, runtime.files, copy, runtime.files, now=micros, progress=lambda table, done, total: None
         )
     finally:
         copy.close()

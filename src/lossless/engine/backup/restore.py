@@ -23,8 +23,8 @@ from lossless.model import Lagging, Restored
 from lossless.store.base import Site, Store
 
 
-class Means(Struct, frozen=True):
-    """What a backup is restored with."""
+class RestoreTarget(Struct, frozen=True):
+    """The place that a backup is restored to."""
 
     site: Site
     location: str
@@ -37,21 +37,22 @@ class Means(Struct, frozen=True):
     """Refuses a file that holds anything but rows of one of our schemas."""
     open_there: Open
     """As `open`; it opens the database at the site, whatever path it is given."""
-    now: datetime
+    at: datetime
+    """The time of the restore."""
 
 
-def restore(means: Means, bundle: Bundle, *, replaces: bool, apply: bool) -> Restored:
+def restore(target: RestoreTarget, bundle: Bundle, *, replaces: bool, apply: bool) -> Restored:
     """Restore to a free place, or with `replaces` to any; what is there is replaced only with `apply`."""
-    site, form = means.site, bundle.manifest.form
+    site, form = target.site, bundle.manifest.form
     if form not in ("sqlite", site.form):
         raise InvalidInput(
-            f"{bundle.path} holds a database of PostgreSQL, and {means.location} is a file.",
+            f"{bundle.path} holds a database of PostgreSQL, and {target.location} is a file.",
             hint="Name a postgresql:// URL; `lcm migrate` makes a file of it.",
         )
-    told = Restored(means.location, bundle.told(), site.is_taken())
+    told = Restored(target.location, bundle.told(), site.is_taken())
     if told.replaces and not replaces:
         raise InvalidInput(
-            f"There is a database at {means.location}.", hint="Name another place, or --replace it: it is kept aside."
+            f"There is a database at {target.location}.", hint="Name another place, or --replace it: it is kept aside."
         )
     with telling(site.beside):
         make_directory(site.beside.parent)
@@ -60,37 +61,37 @@ def restore(means: Means, bundle: Bundle, *, replaces: bool, apply: bool) -> Res
         database = draft / DATABASE
         bundle.unpack_database(database)
         if form == "sqlite":
-            means.inspect(database, bundle.manifest.schema, str(bundle.path))
-            check(means.open, database, bundle.manifest)
+            target.inspect(database, bundle.manifest.schema, str(bundle.path))
+            check(target.open, database, bundle.manifest)
         if told.replaces and not apply:
-            return replace(told, transcripts=_unread(means, database)) if form == "sqlite" else told
+            return replace(told, transcripts=_unread(target, database)) if form == "sqlite" else told
         if form == site.form == "sqlite":
             # Rows into a schema of ours: whatever else is in the file stays behind.
-            database = _rows_of(means, database, draft / "restored")
-        with site.cleared(means.now, replaces=told.replaces) as aside, _files_kept(means, aside) as files:
-            _put(means, bundle, database)
-    with closing(means.open_there(bundle.path, True)) as there:
-        transcripts = tuple(each for _, each in unread(there, means.now.timestamp()))
+            database = _rows_of(target, database, draft / "restored")
+        with site.cleared(target.at, replaces=told.replaces) as aside, _files_kept(target, aside) as files:
+            _put(target, bundle, database)
+    with closing(target.open_there(bundle.path, True)) as there:
+        transcripts = tuple(each for _, each in unread(there, target.at.timestamp()))
     return replace(told, aside=(*aside, *files), applied=True, transcripts=transcripts)
 
 
-def _unread(means: Means, database: Path) -> tuple[Lagging, ...]:
+def _unread(target: RestoreTarget, database: Path) -> tuple[Lagging, ...]:
     """What transcripts say since a backup was made; the copy is brought up to date for it."""
-    with closing(means.open(database, False)) as store:
-        return tuple(each for _, each in unread(store, means.now.timestamp()))
+    with closing(target.open(database, False)) as store:
+        return tuple(each for _, each in unread(store, target.at.timestamp()))
 
 
 @contextmanager
-def _files_kept(means: Means, aside: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _files_kept(target: RestoreTarget, aside: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """The payloads of the database that goes aside, with it: what nothing refers to any more is removed here one day."""
     path = Path(next(iter(aside), ""))
-    if path.suffix != ".db" or not (means.own_files and means.files.root.is_dir()):
+    if path.suffix != ".db" or not (target.own_files and target.files.root.is_dir()):
         yield ()
         return
     kept = path.with_name(f"{path.stem}-files")
     try:
         with telling(kept):
-            _name_too(means.files.root, kept)
+            _name_too(target.files.root, kept)
         yield (str(kept),)
     except BaseException:
         shutil.rmtree(kept, ignore_errors=True)
@@ -109,47 +110,47 @@ def _name_too(root: Path, kept: Path) -> None:
                 shutil.copy2(f"{directory}/{name}", there / name, follow_symlinks=False)
 
 
-def _put(means: Means, bundle: Bundle, database: Path) -> None:
+def _put(target: RestoreTarget, bundle: Bundle, database: Path) -> None:
     put: list[str] = []
     try:
-        put = bundle.unpack_payloads(means.files)
-        if bundle.manifest.form == means.site.form:
-            means.site.load(database, bundle.manifest.schema)
+        put = bundle.unpack_payloads(target.files)
+        if bundle.manifest.form == target.site.form:
+            target.site.load(database, bundle.manifest.schema)
         else:
-            _move_in(means, database)
-        _check_there(means, bundle)
+            _move_in(target, database)
+        _check_there(target, bundle)
     except BaseException:
         for name in put:
-            means.files.remove(name)
+            target.files.remove(name)
         raise
 
 
-def _move_in(means: Means, database: Path) -> None:
+def _move_in(target: RestoreTarget, database: Path) -> None:
     """A file's rows into a server's database."""
-    with means.site.filling() as there:
-        _move(means, database, there)
+    with target.site.filling() as there:
+        _move(target, database, there)
 
 
-def _rows_of(means: Means, database: Path, target: Path) -> Path:
+def _rows_of(target: RestoreTarget, database: Path, path: Path) -> Path:
     """A file's rows in a new file."""
-    with closing(means.open(target.with_name("moved"), False)) as there:
-        _move(means, database, there)
+    with closing(target.open(path.with_name("moved"), False)) as there:
+        _move(target, database, there)
         with there.snapshot():
-            there.dump(target)  # which leaves no log of writes beside it
-    return target
+            there.dump(path)  # which leaves no log of writes beside it
+    return path
 
 
-def _move(means: Means, database: Path, there: Store) -> None:
+def _move(target: RestoreTarget, database: Path, there: Store) -> None:
     """Every row of a file, which is opened for writing first: that brings an old one up to date."""
-    with closing(means.open(database, False)) as source:
-        micros = int(means.now.timestamp() * 1_000_000)
+    with closing(target.open(database, False)) as source:
+        micros = int(target.at.timestamp() * 1_000_000)
         copy_database.move(
-            source, means.files, there, means.files, now=micros, progress=lambda table, done, total: None
+            source, target.files, there, target.files, now=micros, progress=lambda table, done, total: None
         )
 
 
-def _check_there(means: Means, bundle: Bundle) -> None:
-    there = means.open_there(bundle.path, True)
+def _check_there(target: RestoreTarget, bundle: Bundle) -> None:
+    there = target.open_there(bundle.path, True)
     try:
         refuse_difference(there, replace(bundle.manifest, schema=there.version()))
     finally:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lossless.engine.erase.prune import How, take_out
-from lossless.engine.shared.file_store import Files
+from lossless.engine.erase.prune import RemovalOptions, take_out
+from lossless.engine.shared.runtime import Runtime
 from lossless.errors import InvalidInput
 from lossless.model import Cleaning, Junk
 from lossless.store.base import ConversationRow, Store
@@ -88,15 +88,13 @@ def _told(store: Store, name: str, rows: Sequence[ConversationRow]) -> Junk:
     return Junk(name, len(rows), sum(row.messages for row in rows), examples)
 
 
-def apply(
-    store: Store, files: Files, name: str | None, archive: Path, now: int, *, without_files: bool = False
-) -> Cleaning:
+def apply(runtime: Runtime, name: str | None, archive: Path, *, without_files: bool = False) -> Cleaning:
     """Export them, then remove them. What was written to meanwhile stays."""
-    told = plan(store, name)
+    store, told = runtime.store, plan(runtime.store, name)
     if not told.conversations:
         return told
     wanted = {row.id: row for rule in chosen(name) for row in junk(store, rule, store.conversations())}
-    done = take_out(store, files, list(wanted.values()), archive, now, How(without_files=without_files))
+    done = take_out(runtime, list(wanted.values()), archive, RemovalOptions(without_files=without_files))
     return Cleaning(
         told.junk,
         len(done.rows),

@@ -24,9 +24,9 @@ from lossless.config import Settings
 from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.summarize import CUT, Draft, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.erase.prune import archives, drop_archives
-from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import is_its_own
 from lossless.engine.shared.model_flow import advance
+from lossless.engine.shared.runtime import Runtime
 from lossless.engine.shared.transplanted_ranges import is_copied
 from lossless.engine.sync.read_marks import PREFIX
 from lossless.errors import FileUnavailable, InvalidInput, NotFound, SummarizerError
@@ -66,14 +66,14 @@ _LEAST, _LEAST_NUMBER, _PHRASE = 4, 3, 3
 _MESSAGE = re.compile(r"(?:msg#)?([0-9]{1,19})")
 
 
-class Means(Struct, frozen=True):
-    """What forgetting works with."""
+class ForgetRequest(Struct, frozen=True):
+    """The messages to forget, and the prompts to rewrite summaries with."""
 
-    store: Store
-    files: Files
-    settings: Settings
+    targets: Sequence[Target]
     templates: Callable[[], Templates]
-    now: Callable[[], float]
+    apply: bool = False
+    backups: bool = False
+    """Remove the copies and archives beside the database too."""
     unshared: bool = False
     """No other database keeps payloads in the same directory."""
 
@@ -119,7 +119,7 @@ class _Graph(Struct, frozen=True):
 
 
 def message_id(what: str | int) -> tuple[int, int]:
-    """The conversation and the seq that the id of a message means."""
+    """Return the conversation and the seq that a message id names."""
     named = _MESSAGE.fullmatch(str(what).strip())
     if not named:
         raise InvalidInput(f"{what!r} is no message's id.", hint="Give msg#...; `grep` finds messages and their ids.")
@@ -139,21 +139,21 @@ def span(store: Store, scope: Sequence[int], what: str | int, until: str | int |
     return row, range(first, last + 1)
 
 
-def forget(means: Means, targets: Sequence[Target], *, apply: bool, backups: bool = False) -> Forgotten:
+def forget(runtime: Runtime, request: ForgetRequest) -> Forgotten:
     """What forgetting these messages takes away; with `apply` it is done, and there is no way back."""
-    store = means.store
-    if not apply:
+    store = runtime.store
+    if not request.apply:
         with store.snapshot():
-            return _planned(means, targets, {})[1]
-    _complete_rewriting(means)
+            return _planned(runtime, request, {})[1]
+    _complete_rewriting(runtime, request)
     said: dict[int, _Said] = {}
-    going, report = _round(means, targets, said)
+    going, report = _round(runtime, request, said)
     for _ in range(_MOST_ROUNDS):
         if all(each.is_empty for each in going):
             break
         for each in going:
-            _erase(means, each)
-        going, more = _round(means, targets, said)
+            _erase(runtime, request, each)
+        going, more = _round(runtime, request, said)
         report = replace(
             report,
             messages=report.messages + more.messages,
@@ -161,33 +161,29 @@ def forget(means: Means, targets: Sequence[Target], *, apply: bool, backups: boo
             summaries=tuple(dict.fromkeys((*report.summaries, *more.summaries))),
             gone=tuple(dict.fromkeys((*report.gone, *more.gone))),
         )
-    if backups:
+    if request.backups:
         store.drop_copies()
-        drop_archives(store, means.files)
+        drop_archives(store, runtime.files)
     pending = store.guard(_MARK)
-    _remove_files(means)
+    _remove_files(runtime, unshared=request.unshared)
     words = list(dict.fromkeys(chain.from_iterable(each.needles for each in said.values())))
-    done = replace(report, applied=True, backups=_copies(means), beyond=_beyond(means, going, done=True))
-    return done if pending is None else _receipt(means, done, words)
+    done = replace(report, applied=True, backups=_copies(runtime), beyond=_beyond(runtime, request, going, done=True))
+    return done if pending is None else _receipt(runtime, done, words)
 
 
-def _round(means: Means, targets: Sequence[Target], said: dict[int, _Said]) -> tuple[list[_Going], Forgotten]:
-    with means.store.snapshot():
-        return _planned(means, targets, said)
+def _round(runtime: Runtime, request: ForgetRequest, said: dict[int, _Said]) -> tuple[list[_Going], Forgotten]:
+    with runtime.store.snapshot():
+        return _planned(runtime, request, said)
 
 
-def _planned(means: Means, targets: Sequence[Target], said: dict[int, _Said]) -> tuple[list[_Going], Forgotten]:
+def _planned(runtime: Runtime, request: ForgetRequest, said: dict[int, _Said]) -> tuple[list[_Going], Forgotten]:
     """What goes from each conversation, as of this moment."""
-    going = [_collect(means, *target, said) for target in _reach(means.store, targets)]
+    going = [_collect(runtime, *target, said) for target in _reach(runtime.store, request.targets)]
     reached = {each.row.id for each in going}
     # A conversation of which everything is buried by now may still hold words in a summary that came meanwhile.
-    late = [row for row in map(means.store.conversation_by_id, said.keys() - reached) if row]
-    going += [_collect(means, row, said[row.id].seqs, said) for row in late]
-    return going, _plan(means, going, copied=going[len(targets) :])
-
-
-def _micros(means: Means) -> int:
-    return int(means.now() * 1_000_000)
+    late = [row for row in map(runtime.store.conversation_by_id, said.keys() - reached) if row]
+    going += [_collect(runtime, row, said[row.id].seqs, said) for row in late]
+    return going, _plan(runtime, request, going, copied=going[len(request.targets) :])
 
 
 # what goes
@@ -227,9 +223,9 @@ def _grouped(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
 
 
 def _collect(
-    means: Means, row: ConversationRow, seqs: Sequence[int] | None, said: dict[int, _Said] | None = None
+    runtime: Runtime, row: ConversationRow, seqs: Sequence[int] | None, said: dict[int, _Said] | None = None
 ) -> _Going:
-    store, known = means.store, {} if said is None else said
+    store, known = runtime.store, {} if said is None else said
     rows = list(_stored(store, [(row, seqs)]))
     going = _Going(row, [each.seq for each in rows], seqs is None)
     if rows:
@@ -240,7 +236,7 @@ def _collect(
         own = {pin.id for pin in store.pins(row.id)} if going.whole else set()
         going.pins = [pin.id for pin in store.key_pins(row.key) if pin.id in own or _is_pinned(pin, going, texts)]
         if row.id not in known:
-            known[row.id] = _heard(going.seqs, [*texts, *_contents(means, going)])
+            known[row.id] = _heard(going.seqs, [*texts, *_contents(runtime, going)])
         known[row.id].seqs = sorted({*known[row.id].seqs, *going.seqs})
     if row.id in known:
         _collect_summaries(store, going, known[row.id])
@@ -379,17 +375,17 @@ def _collect_files(store: Store, going: _Going, written: Sequence[str]) -> None:
     going.files = {each: files[each] for each in files if each in mentioned}
 
 
-def _contents(means: Means, going: _Going) -> Iterator[str]:
+def _contents(runtime: Runtime, going: _Going) -> Iterator[str]:
     """How the files begin, where they are text."""
     for sha in going.files.values():
         try:
-            yield means.files.read(sha, 0, _BLOCK).decode("utf-8", "ignore")
+            yield runtime.files.read(sha, 0, _BLOCK).decode("utf-8", "ignore")
         except FileUnavailable:
             continue  # what is not there need not go
 
 
-def _plan(means: Means, going: Sequence[_Going], copied: Sequence[_Going]) -> Forgotten:
-    store = means.store
+def _plan(runtime: Runtime, request: ForgetRequest, going: Sequence[_Going], copied: Sequence[_Going]) -> Forgotten:
+    store = runtime.store
     beside = [store.beside(each.row.id, each.seqs) for each in going if each.seqs]
     return Forgotten(
         key=going[0].row.key,
@@ -401,15 +397,15 @@ def _plan(means: Means, going: Sequence[_Going], copied: Sequence[_Going]) -> Fo
         vectors=sum(vectors for vectors, _ in beside),
         other_texts=sum(texts for _, texts in beside),
         pins=len({(each.row.key, pin) for each in going for pin in each.pins}),
-        backups=_copies(means),
+        backups=_copies(runtime),
         transcripts=tuple(_transcripts(store, going)),
-        beyond=_beyond(means, going),
+        beyond=_beyond(runtime, request, going),
     )
 
 
-def _copies(means: Means) -> tuple[str, ...]:
+def _copies(runtime: Runtime) -> tuple[str, ...]:
     """What we kept before something was changed or removed, and what may still hold the words."""
-    return (*means.store.kept_copies(), *means.store.backups(), *archives(means.store, means.files))
+    return (*runtime.store.kept_copies(), *runtime.store.backups(), *archives(runtime.store, runtime.files))
 
 
 def _transcripts(store: Store, going: Sequence[_Going]) -> Iterator[str]:
@@ -425,16 +421,18 @@ def _elsewhere(store: Store, going: Sequence[_Going]) -> Iterator[str]:
             yield f"Messages were copied into {each.row.key} from another conversation, which may still have them."
 
 
-def _beyond(means: Means, going: Sequence[_Going], *, done: bool = False) -> tuple[str, ...]:
-    before = means.store.guard(_LEFT) or ()
+def _beyond(
+    runtime: Runtime, request: ForgetRequest, going: Sequence[_Going], *, done: bool = False
+) -> tuple[str, ...]:
+    before = runtime.store.guard(_LEFT) or ()
     names = before if done else sorted({*before, *(sha for each in going for sha in each.files.values())})
-    return (*means.store.beyond, *_elsewhere(means.store, going), *_left(means, names))
+    return (*runtime.store.beyond, *_elsewhere(runtime.store, going), *_left(runtime, request, names))
 
 
-def _left(means: Means, names: Sequence[str]) -> Iterator[str]:
+def _left(runtime: Runtime, request: ForgetRequest, names: Sequence[str]) -> Iterator[str]:
     """Payloads that stay on the disk: in a directory that is not this database's own, they may be another one's too."""
-    there = [means.files.root / name[:2] / name for name in names if means.files.exists(name)]
-    if there and not means.unshared and not is_its_own(means.store, means.files):
+    there = [runtime.files.root / name[:2] / name for name in names if runtime.files.exists(name)]
+    if there and not request.unshared and not is_its_own(runtime.store, runtime.files):
         named = ", ".join(map(str, there[:_MOST_NAMED])) + (", ..." if there[_MOST_NAMED:] else "")
         yield (
             f"Another database may use {named}: it stays. If none keeps its payloads there, forget again with"
@@ -445,23 +443,23 @@ def _left(means: Means, names: Sequence[str]) -> Iterator[str]:
 # taking it away
 
 
-def _erase(means: Means, going: _Going) -> None:
+def _erase(runtime: Runtime, request: ForgetRequest, going: _Going) -> None:
     """Take away what was collected, in transactions of a few rows each, after each of which the promise holds."""
-    store, conversation_id = means.store, going.row.id
+    store, conversation_id = runtime.store, going.row.id
     with store.erasing():
         store.hold(conversation_id)
-        _note(means, files=going.files.values(), rewriting=[(conversation_id, row.id) for row in going.rewritten])
+        _note(runtime, files=going.files.values(), rewriting=[(conversation_id, row.id) for row in going.rewritten])
         for pin in going.pins:
             store.remove_key_pin(going.row.key, pin)
         store.remove_files(conversation_id, list(going.files))
         store.clear(conversation_id, [], title=going.title)
     seqs = set(going.seqs)
     for row in sorted((*going.rewritten, *going.gone), key=lambda row: (row.depth, row.id)):
-        _rewrite(means, conversation_id, row.id, seqs)
+        _rewrite(runtime, request, conversation_id, row.id, seqs)
     # Those that are below no summary.
     for first in range(0, len(going.seqs), _AT_ONCE):
         with store.erasing():
-            _bury(means, conversation_id, going.seqs[first : first + _AT_ONCE])
+            _bury(runtime, conversation_id, going.seqs[first : first + _AT_ONCE])
     with store.erasing():
         store.hold(conversation_id)
         # Once more: a new summary may list the files, and a new operation may hold the words.
@@ -469,27 +467,36 @@ def _erase(means: Means, going: _Going) -> None:
         store.clear(conversation_id, [], title=False)
 
 
-def _bury(means: Means, conversation_id: int, seqs: Sequence[int]) -> None:
-    means.store.bury(conversation_id, seqs, "forgotten", _micros(means))
-    means.store.clear(conversation_id, seqs, title=False)
+def _bury(runtime: Runtime, conversation_id: int, seqs: Sequence[int]) -> None:
+    runtime.store.bury(conversation_id, seqs, "forgotten", runtime.now())
+    runtime.store.clear(conversation_id, seqs, title=False)
 
 
-def _rewrite(means: Means, conversation_id: int, summary_id: int, seqs: Set[int]) -> None:
+def _rewrite(runtime: Runtime, request: ForgetRequest, conversation_id: int, summary_id: int, seqs: Set[int]) -> None:
     """Another text for a summary, from what is left of its sources; or none, if nothing is.
 
     The text is made before the transaction, which then looks whether it was made from what is there.
     """
-    store = means.store
+    store = runtime.store
     for _ in range(_MOST_ROUNDS):
         row = next(iter(store.summaries(conversation_id, [summary_id])), None)
         if row is None:  # it went with the last of its sources
             with store.transaction():
-                _note(means, rewritten=(conversation_id, summary_id))
+                _note(runtime, rewritten=(conversation_id, summary_id))
             return
         below, sources = store.sources(conversation_id, row.id)
         left = [seq for seq in below if seq not in seqs]
-        report = _told(store, conversation_id, left, sources, means.settings)
-        new = as_row(report, _without_model(report, means), means.templates(), means.now()) if report else None
+        report = _told(store, conversation_id, left, sources, runtime.settings)
+        new = (
+            as_row(
+                report,
+                _without_model(report, runtime.settings, request.templates()),
+                request.templates(),
+                runtime.clock(),
+            )
+            if report
+            else None
+        )
         with store.erasing():
             store.hold(conversation_id)
             texts = ((row.id, row.revision, row.created_at), *(report.revisions if report else ()))
@@ -501,8 +508,8 @@ def _rewrite(means: Means, conversation_id: int, summary_id: int, seqs: Set[int]
                 _drop(store, conversation_id, row.id)
             else:
                 store.reword(conversation_id, row, new)
-            _bury(means, conversation_id, gone)
-            _note(means, rewritten=(conversation_id, row.id))
+            _bury(runtime, conversation_id, gone)
+            _note(runtime, rewritten=(conversation_id, row.id))
         return
 
 
@@ -543,31 +550,31 @@ def _pending(store: Store, *, hold: bool = False) -> _Pending:
 
 
 def _note(
-    means: Means,
+    runtime: Runtime,
     *,
     files: Iterable[str] = (),
     rewriting: Iterable[tuple[int, int]] = (),
     rewritten: tuple[int, int] | None = None,
 ) -> None:
     """In a transaction: what is pending from now on, and what no longer is."""
-    before = _pending(means.store, hold=True)
+    before = _pending(runtime.store, hold=True)
     after = {*before.rewriting, *rewriting}.difference([rewritten] if rewritten else ())
     state = {"files": sorted({*before.files, *files}), "rewriting": sorted(after)}
-    means.store.set_guard(_MARK, state, _micros(means))
+    runtime.store.set_guard(_MARK, state, runtime.now())
 
 
-def _complete_rewriting(means: Means) -> None:
+def _complete_rewriting(runtime: Runtime, request: ForgetRequest) -> None:
     """Rewrite the summaries that a forgetting left behind that was cut off."""
-    for conversation_id, summary_id in _pending(means.store).rewriting:
-        if means.store.conversation_by_id(conversation_id):
-            _rewrite(means, conversation_id, summary_id, frozenset())
+    for conversation_id, summary_id in _pending(runtime.store).rewriting:
+        if runtime.store.conversation_by_id(conversation_id):
+            _rewrite(runtime, request, conversation_id, summary_id, frozenset())
         else:
-            with means.store.transaction():
-                _note(means, rewritten=(conversation_id, summary_id))
+            with runtime.store.transaction():
+                _note(runtime, rewritten=(conversation_id, summary_id))
 
 
-def _without_model(told: Told, means: Means) -> Draft:
-    flow = drafted(told, means.settings, means.templates())
+def _without_model(told: Told, settings: Settings, templates: Templates) -> Draft:
+    flow = drafted(told, settings, templates)
     advance(flow)
     draft = advance(flow, SummarizerError("Nobody is asked while words are taken away."))
     assert isinstance(draft, Draft)
@@ -575,25 +582,25 @@ def _without_model(told: Told, means: Means) -> Draft:
     return draft if draft.text else Draft(told.text or CUT, "extractive", "cut", None)
 
 
-def _remove_files(means: Means) -> None:
+def _remove_files(runtime: Runtime, *, unshared: bool) -> None:
     """Files that nothing refers to any more; where another database may, they are noted for whoever knows better."""
-    store = means.store
-    ours = means.unshared or is_its_own(store, means.files)
+    store = runtime.store
+    ours = unshared or is_its_own(store, runtime.files)
     with store.transaction():
         store.hold_files(alone=True)
         before = store.guard(_LEFT, hold=True) or []
         names = sorted({*before, *_pending(store).files})
-        unused = [sha for sha in names if means.files.exists(sha) and not store.file_is_used(sha)]
+        unused = [sha for sha in names if runtime.files.exists(sha) and not store.file_is_used(sha)]
         for sha in unused if ours else ():
-            means.files.remove(sha)
+            runtime.files.remove(sha)
         left = [] if ours else unused
         if left != before:
-            store.set_guard(_LEFT, left, _micros(means))
+            store.set_guard(_LEFT, left, runtime.now())
 
 
-def _receipt(means: Means, report: Forgotten, words: Sequence[str]) -> Forgotten:
+def _receipt(runtime: Runtime, report: Forgotten, words: Sequence[str]) -> Forgotten:
     """Overwrite what was deleted, and search for the words: in rows, among the bytes where these can be read, in files."""
-    store, sought = means.store, Sought(words)
+    store, sought = runtime.store, Sought(words)
     reason = store.scrub()
     kept = store.holding(words)
     left = store.remains([word for word in words if word not in kept])
@@ -601,9 +608,9 @@ def _receipt(means: Means, report: Forgotten, words: Sequence[str]) -> Forgotten
     complete = not reason or (reason == "held" and left == [])
     if complete and not _pending(store).rewriting:
         with store.transaction():
-            store.set_guard(_MARK, None, _micros(means))
+            store.set_guard(_MARK, None, runtime.now())
     names = [name for each in list(kept.values())[:_MOST_NAMED] for name in each.names]
-    names += [path.name for path in _payloads(means.files.root) if sought.found(_pieces(path))]
+    names += [path.name for path in _payloads(runtime.files.root) if sought.found(_pieces(path))]
     return replace(
         report,
         sought=len(words),

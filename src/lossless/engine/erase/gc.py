@@ -20,6 +20,7 @@ from lossless import config
 from lossless.engine.shared.drafts import Stray, drafts_left, is_removed, old
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import is_its_own
+from lossless.engine.shared.runtime import Runtime
 from lossless.errors import StoreFull
 from lossless.model import Garbage
 from lossless.store.base import KeptCopy, OverRows, Store
@@ -41,10 +42,10 @@ class Found(Struct, frozen=True):
     """Payloads that may be another database's."""
 
 
-def look(store: Store, files: Files, now: int, *, keep_copies: int | None = None, unshared: bool = False) -> Found:
+def look(runtime: Runtime, *, keep_copies: int | None = None, unshared: bool = False) -> Found:
     """What nobody needs; of the copies that were kept, those older than so many days, if somebody says how many."""
-    seconds = now / 1_000_000
-    payloads = tuple(_unused(store, old(_payloads(files.root), seconds - _HOUR)))
+    store, files, now = runtime.store, runtime.files, runtime.now()
+    payloads = tuple(_unused(store, old(_payloads(files.root), now / 1_000_000 - _HOUR)))
     ours = unshared or is_its_own(store, files)
     return Found(
         payloads if ours else (),
@@ -98,14 +99,15 @@ def _weight(*kinds: Sequence[Stray | KeptCopy]) -> int:
     return sum(each.bytes for kind in kinds for each in kind)
 
 
-def collect(store: Store, files: Files, found: Found, now: int, *, vacuum: bool = False) -> Garbage:
+def collect(runtime: Runtime, found: Found, *, vacuum: bool = False) -> Garbage:
     """Remove what was found, as far as nobody has come to need it since."""
+    store = runtime.store
     before = store.size()
-    payloads = sweep(store, files, [stray.path.name for stray in found.payloads])
+    payloads = sweep(store, runtime.files, [stray.path.name for stray in found.payloads])
     drafts = [stray for stray in found.drafts if is_removed(stray.path)]
     for copy in found.copies:
         store.drop_copy(copy.name)
-    over = store.clear_over(now)
+    over = store.clear_over(runtime.now())
     emptied = not store.scrub() if vacuum else store.give_back()
     return Garbage(
         len(payloads),

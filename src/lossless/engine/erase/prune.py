@@ -23,6 +23,7 @@ from lossless.engine.erase import gc
 from lossless.engine.shared.drafts import Stray
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import beside, is_its_own
+from lossless.engine.shared.runtime import Runtime
 from lossless.errors import FileUnavailable, InvalidInput, InvalidTimeFilter
 from lossless.model import Pruning, Silent
 from lossless.store.base import ConversationRow, Store
@@ -39,8 +40,8 @@ _KINDS = ("cleaned", "pruned")
 """What archives beside a database are called, by what was done."""
 
 
-class Wanted(Struct, frozen=True):
-    """What is to be pruned."""
+class PruneRequest(Struct, frozen=True):
+    """The conversations to prune: those without a message since `before`."""
 
     before: int
     active: bool = False
@@ -63,34 +64,34 @@ def cutoff(before: datetime | str, now: datetime, zone: tzinfo) -> datetime:
 _TIMES = "Give 90d, 12w, 6m, 1y or a date such as 2026-01-31."
 
 
-def plan(store: Store, wanted: Wanted) -> Pruning:
+def plan(store: Store, request: PruneRequest) -> Pruning:
     """What would be removed; nothing is written."""
-    return _told(*_silent(store, wanted), wanted)
+    return _told(*_silent(store, request), request)
 
 
-def _silent(store: Store, wanted: Wanted) -> tuple[_Old, int]:
+def _silent(store: Store, request: PruneRequest) -> tuple[_Old, int]:
     """Those that are silent with all they belong with, and how many others are silent."""
-    found = store.silent(wanted.before, active=wanted.active)
+    found = store.silent(request.before, active=request.active)
     silent = {row.id for row, _ in found}
     whole = [family for family in families(store.conversations()) if silent.issuperset(row.id for row in family)]
     going = {row.id for family in whole for row in family}
     return [each for each in found if each[0].id in going], len(silent - going)
 
 
-def _told(found: _Old, related: int, wanted: Wanted) -> Pruning:
+def _told(found: _Old, related: int, request: PruneRequest) -> Pruning:
     shown = (Silent(row.id, row.key, row.active, row.messages, moment(newest)) for row, newest in found[:_SHOWN])
     messages = sum(row.messages for row, _ in found)
-    return Pruning(moment(wanted.before), len(found), messages, tuple(shown), related=related)
+    return Pruning(moment(request.before), len(found), messages, tuple(shown), related=related)
 
 
-def apply(store: Store, files: Files, wanted: Wanted, archive: Path, now: int, progress: Progress) -> Pruning:
+def apply(runtime: Runtime, request: PruneRequest, archive: Path, progress: Progress) -> Pruning:
     """Export them, then remove them batch by batch, with the payloads that only they referred to."""
-    found, related = _silent(store, wanted)
-    told = _told(found, related, wanted)
+    found, related = _silent(runtime.store, request)
+    told = _told(found, related, request)
     if not found:
         return told
-    how = How(wanted.batch, wanted.without_files, True, progress)
-    done = take_out(store, files, [row for row, _ in found], archive, now, how)
+    options = RemovalOptions(batch=request.batch, without_files=request.without_files, together=True, progress=progress)
+    done = take_out(runtime, [row for row, _ in found], archive, options)
     return replace(
         told,
         conversations=len(done.rows),
@@ -107,8 +108,8 @@ def apply(store: Store, files: Files, wanted: Wanted, archive: Path, now: int, p
 # conversations that go, whatever for
 
 
-class How(Struct, frozen=True):
-    """How conversations are taken out."""
+class RemovalOptions(Struct, frozen=True):
+    """Options for removing conversations."""
 
     batch: int = 100
     without_files: bool = False
@@ -127,38 +128,42 @@ class TakenOut(Struct):
     """Payloads that stay, because another database may refer to them."""
 
 
-def take_out(
-    store: Store, files: Files, rows: Sequence[ConversationRow], archive: Path, now: int, how: How
-) -> TakenOut:
+def take_out(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, options: RemovalOptions) -> TakenOut:
     """Export these conversations, then remove those that nobody has added anything to since."""
+    store, files = runtime.store, runtime.files
     tallies = store.tallies([row.id for row in rows])
-    _export(store, files, rows, archive, now, how)
+    _export(runtime, rows, archive, without_files=options.without_files)
     done, contents, ours = TakenOut(), set[str](), is_its_own(store, files)
     seen = 0
-    for some in _batches(families(rows), how.batch):
-        gone, names = _batch(store, some, tallies, how)
+    for some in _batches(families(rows), options.batch):
+        gone, names = _batch(store, some, tallies, options)
         done.rows += gone
         if ours:
             done.strays += gc.sweep(store, files, names)
         contents |= names
         seen += sum(map(len, some))
-        how.progress(seen, len(rows))
+        options.progress(seen, len(rows))
     if not ours:
         done.doubtful = len(contents - store.used_files(sorted(contents)))
     return done
 
 
-def _export(store: Store, files: Files, rows: Sequence[ConversationRow], archive: Path, now: int, how: How) -> None:
+def _export(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, *, without_files: bool) -> None:
     # Most who open a database never write an archive.
     from lossless.engine.backup.archive import export
     from lossless.engine.import_history.foreign_history import NO_BYTES
 
-    done = export(store, files, archive, None, ids=[row.id for row in rows], replace=False, now=moment(now))
+    done = export(
+        *(runtime.store, runtime.files, archive, None),
+        ids=[row.id for row in rows],
+        replace=False,
+        now=runtime.now_utc(),
+    )
     lost = [name for name in done.missing_files if name != NO_BYTES]
-    if lost and not how.without_files:
+    if lost and not without_files:
         os.unlink(archive)
         raise FileUnavailable(
-            f"{len(lost):,} payloads of what is to be removed cannot be read from {files.root}.",
+            f"{len(lost):,} payloads of what is to be removed cannot be read from {runtime.files.root}.",
             hint="Nothing was changed. See that the directory is there, or say without_files=True (--without-files).",
         )
 
@@ -193,17 +198,20 @@ def _batches(groups: Iterable[list[ConversationRow]], size: int) -> Iterator[lis
 
 
 def _batch(
-    store: Store, groups: Sequence[Sequence[ConversationRow]], tallies: dict[int, tuple[int, ...]], how: How
+    store: Store,
+    groups: Sequence[Sequence[ConversationRow]],
+    tallies: dict[int, tuple[int, ...]],
+    options: RemovalOptions,
 ) -> tuple[list[ConversationRow], set[str]]:
     """The conversations that went, and the payloads they had."""
     gone, contents = list[ConversationRow](), set[str]()
     ids = [row.id for group in groups for row in group]
     with store.transaction():
         held = {row.id: row for row in store.hold_all(ids)}
-        counted, referring = store.tallies(ids), store.referring(ids) if how.together else []
+        counted, referring = store.tallies(ids), store.referring(ids) if options.together else []
         for group in groups:
             same = [row for row in group if _is_same(held.get(row.id), row) and counted[row.id] == tallies[row.id]]
-            if not how.together or (len(same) == len(group) and _is_whole(group, referring)):
+            if not options.together or (len(same) == len(group) and _is_whole(group, referring)):
                 for row in same:
                     contents.update(file.sha256 for file in store.files(row.id))
                     store.remove_conversation(row.id)
@@ -225,10 +233,10 @@ def _is_whole(family: Sequence[ConversationRow], referring: Sequence[tuple[int, 
 # archives beside a database
 
 
-def archive_path(store: Store, files: Files, kind: str, now: int) -> Path:
+def archive_path(runtime: Runtime, kind: str) -> Path:
     """Where conversations are exported to before they are removed, if nobody says."""
-    place = beside(store, files) or files.root.parent / "memory"
-    return place.with_name(f"{place.name}.{kind}-{moment(now):%Y%m%d-%H%M%S}.zip")
+    place = beside(runtime.store, runtime.files) or runtime.files.root.parent / "memory"
+    return place.with_name(f"{place.name}.{kind}-{runtime.now_utc():%Y%m%d-%H%M%S}.zip")
 
 
 def archives(store: Store, files: Files) -> list[str]:

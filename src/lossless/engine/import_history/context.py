@@ -1,4 +1,4 @@
-"""The door through which histories come in: what whoever opens it has to know."""
+"""Everything an import needs: the runtime, and how to open sources and conversations."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ from pathlib import Path
 from msgspec import Struct
 
 from lossless.engine.import_history.foreign_history import IntakeOf
-from lossless.engine.shared.file_store import Files
+from lossless.engine.shared.runtime import Runtime
 from lossless.imports.base import Source
-from lossless.store.base import Store
 
 
-class Door(Struct, frozen=True):
-    """Through which the house takes histories in."""
+class ImportContext(Struct, frozen=True):
+    """The runtime of an import, and the functions that open its sources and conversations."""
 
-    store: Store
-    files: Files
+    runtime: Runtime
     intake: IntakeOf
-    closed: Callable[[str], str]
-    """Why nothing is written under a key, if so."""
+    refusal: Callable[[str], str]
+    """Returns why nothing may be stored under a key, or "" if it may."""
     open: Callable[[Path], Source]
-    """Another system's database, or an archive."""
-    budget: int
-    """How much a fork shows of what it has from before, in tokens."""
-    prunes: bool
-    """Whether heartbeats that are stored already lose their words."""
+    """Opens a database of another system, or an archive."""
     trust_pins: bool = False
-    """Whether what was pinned elsewhere is pinned here: a pin speaks with the operator's authority."""
+    """Import pins too: a pin speaks with the operator's authority."""

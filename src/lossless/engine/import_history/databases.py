@@ -7,17 +7,19 @@ from collections.abc import Callable
 from msgspec import Struct, structs
 
 from lossless.engine.import_history import foreign_history
-from lossless.engine.import_history.context import Door
+from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.discovery import Found
 from lossless.engine.sync.read import Progressed
 from lossless.imports.base import History, Source
 from lossless.model import ImportedSource
 
 
-def database(door: Door, source: Source, found: Found, apply: bool, progressed: Progressed) -> ImportedSource:
+def database(
+    context: ImportContext, source: Source, found: Found, apply: bool, progressed: Progressed
+) -> ImportedSource:
     """Take in the conversations of another system, or of an archive, that are not here yet; or tell which these are."""
-    open_ = _Allowed(source, door.closed)
-    plan = foreign_history.plan(door.store, open_)
+    open_ = _Allowed(source, context.refusal)
+    plan = foreign_history.plan(context.runtime.store, open_)
     due = [each for each in plan.histories if each.state != "here"]
     refs = {each.ref for each in due}
     new = [each for each in open_.histories() if each.ref in refs and each.messages]
@@ -31,16 +33,22 @@ def database(door: Door, source: Source, found: Found, apply: bool, progressed: 
         conversations=len(due),
         summaries=sum(each.summaries for each in due),
         reason="" if plan.histories else "It holds no conversation that may come in.",
-        notes=(*open_.closed, *_pins(open_, door.trust_pins), *plan.unmapped),
+        notes=(*open_.closed, *_pins(open_, context.trust_pins), *plan.unmapped),
         histories=plan.histories,
         first_at=min((each.created_at for each in new), default=None),
         last_at=max((each.updated_at for each in new), default=None),
     )
-    if not apply or not (due or (door.trust_pins and any(each.pins for each in open_.histories()))):
+    if not apply or not (due or (context.trust_pins and any(each.pins for each in open_.histories()))):
         return told
     step = _Steps(found.stat.st_size, told.messages, progressed)
     done = foreign_history.apply(
-        door.store, door.files, door.intake, open_, plan, step.told, trust_pins=door.trust_pins
+        context.runtime.store,
+        context.runtime.files,
+        context.intake,
+        open_,
+        plan,
+        step.told,
+        trust_pins=context.trust_pins,
     )
     problems = [problem for each in done.histories for problem in each.problems]
     return structs.replace(
@@ -51,7 +59,7 @@ def database(door: Door, source: Source, found: Found, apply: bool, progressed: 
         reason=" ".join(problems),
         notes=(
             *open_.closed,
-            *_pins(open_, door.trust_pins),
+            *_pins(open_, context.trust_pins),
             *done.unmapped,
             *(change for each in done.histories for change in each.changed),
         ),

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from lossless.engine.import_history.context import Door
+from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.databases import database
 from lossless.engine.import_history.discovery import Found, discover
 from lossless.engine.ingest.heartbeats import prune
@@ -73,11 +73,10 @@ def known(store: Store, key: str | None = None) -> Known:
 
 
 def run(
-    door: Door,
+    context: ImportContext,
     paths: Iterable[Path],
     *,
     apply: bool,
-    now: int,
     key: str | None = None,
     since: datetime | None = None,
     limit: int | None = None,
@@ -87,7 +86,7 @@ def run(
 
     At most `limit` files are read; those that did not change do not count.
     """
-    if apply and door.store.read_only:
+    if apply and context.runtime.store.read_only:
         raise StoreReadOnly("The database is open for reading.", hint="Open it for writing to import.")
     rows: list[ImportedSource] = []
     found = list(discover(paths, rows))
@@ -97,17 +96,17 @@ def run(
         )
     oldest = float("-inf") if since is None else since.timestamp()
     young = [each for each in found if each.stat.st_mtime >= oldest]
-    told = known(door.store, key)
+    told = known(context.runtime.store, key)
     pending: list[Found] = []
     for each in young:
-        if row := told.unchanged(each, now):
+        if row := told.unchanged(each, context.runtime.now()):
             rows.append(row)
         else:
             pending.append(each)
     # What a program put aside is older than what it went on with, whatever their names.
     pending.sort(key=lambda each: (each.stat.st_mtime_ns, each.path))
     taken = pending[:limit]
-    rows += _Run(door, told, key, apply, progress, sum(each.stat.st_size for each in taken)).all(taken)
+    rows += _Run(context, told, key, apply, progress, sum(each.stat.st_size for each in taken)).all(taken)
     left = len(found) - len(young) + len(pending) - len(taken)
     return ImportReport(tuple(sorted(rows, key=lambda row: row.path)), apply, left)
 
@@ -115,7 +114,7 @@ def run(
 class _Run(Struct):
     """Files on their way, one after another."""
 
-    door: Door
+    context: ImportContext
     known: Known
     key: str | None
     apply: bool
@@ -150,16 +149,16 @@ class _Run(Struct):
             return source
         if source is None:
             wrong = found.header is None and found.recognise()
-            return wrong or transcript(self.door, self.known, found, self.key, self.apply, progressed)
+            return wrong or transcript(self.context, self.known, found, self.key, self.apply, progressed)
         with closing(source):
             if self.key is not None:
                 raise InvalidInput("It is a database of many conversations.", hint="Name no key for it.")
-            return database(self.door, source, found, self.apply, progressed)
+            return database(self.context, source, found, self.apply, progressed)
 
     def _source(self, found: Found) -> Source | ImportedSource | None:
         """A database or an archive; what there is to tell if it is none of those known here; None if it is a transcript."""
         try:
-            return self.door.open(found.path)
+            return self.context.open(found.path)
         except (NotOurDatabase, StoreCorrupt, InvalidInput) as error:
             if isinstance(error, StoreCorrupt) and found.named and found.recognise() is None:
                 return None
@@ -172,26 +171,32 @@ def _may_be_database(found: Found) -> bool:
 
 
 def transcript(
-    door: Door, known: Known, found: Found, key: str | None, apply: bool, progressed: Progressed
+    context: ImportContext, known: Known, found: Found, key: str | None, apply: bool, progressed: Progressed
 ) -> ImportedSource:
     """Read what is new in a transcript, or tell what that would be.
 
     It goes where somebody says, else where it went before, else to the key that it names itself.
     """
     path, header = found.path, found.header
+    store, settings = context.runtime.store, context.runtime.settings
     assert header is not None
     key = key or known.key(path) or header.key
-    if closed := door.closed(key):
-        return ImportedSource(str(path), "skipped", header.format, key, reason=closed)
-    intake = door.intake(key, None)
+    if refusal := context.refusal(key):
+        return ImportedSource(str(path), "skipped", header.format, key, reason=refusal)
+    intake = context.intake(key, None)
     key, header = intake.key, intake.without_secrets(header)
     if not apply:
-        done = foresee(door.store, intake, Transcript(path, header), found.stat, door.budget)
+        done = foresee(store, intake, Transcript(path, header), found.stat, settings.bootstrap_budget)
         return _told(path, header, key, done, "would-import")
-    done = bootstrap(door.store, door.files, intake, path, header=header, budget=door.budget, progressed=progressed)
-    _adopt(door.store, known, header, key, done.conversation)
-    if door.prunes and done.conversation is not None:
-        prune(door.store, done.conversation, intake.now())
+    done = bootstrap(
+        *(store, context.runtime.files, intake, path),
+        header=header,
+        budget=settings.bootstrap_budget,
+        progressed=progressed,
+    )
+    _adopt(store, known, header, key, done.conversation)
+    if settings.prune_heartbeat_ok and done.conversation is not None:
+        prune(store, done.conversation, intake.now())
     return _told(path, header, key, done, "imported")
 
 

@@ -6,12 +6,12 @@ What cannot be read is tried again after a second, then two, four and so on up t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from lossless.engine.import_history.context import Door
+from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.discovery import Found, discover
 from lossless.engine.import_history.run import known, transcript
 from lossless.engine.sync.read_marks import PATIENCE
@@ -51,9 +51,9 @@ class _Followed(Struct):
 class Watch:
     """Follows the transcripts in some directories, those that are yet to come included."""
 
-    def __init__(self, door: Door, paths: Sequence[Path], *, now: Callable[[], float]) -> None:
-        self._door, self._paths, self._now = door, paths, now
-        self._known = known(door.store)
+    def __init__(self, context: ImportContext, paths: Sequence[Path]) -> None:
+        self._context, self._paths = context, paths
+        self._known = known(context.runtime.store)
         self._followed: dict[Path, _Followed] = {}
         self._look_at = 0.0
         self._rest = _Rest()
@@ -64,7 +64,7 @@ class Watch:
 
     def step(self) -> Iterator[ImportedSource]:
         """Read what is new, and tell what it brought, or why it cannot be read."""
-        now = self._now()
+        now = self._context.runtime.clock()
         if now < self._rest.until:
             return
         try:
@@ -76,14 +76,14 @@ class Watch:
         except StoreError as error:
             # The database fails for one file as for the next: all of them wait.
             if self._rest.fail(str(error), now):
-                yield ImportedSource(self._door.store.location, "error", reason=str(error))
+                yield ImportedSource(self._context.runtime.store.location, "error", reason=str(error))
 
     def _look(self, now: float) -> None:
         """Find the files that are new."""
         found = [each for each in discover(self._paths, []) if each.looks_like_transcript]
         new = [each for each in found if each.path not in self._followed]
         if new:
-            self._known = known(self._door.store)
+            self._known = known(self._context.runtime.store)
         for each in new:
             is_read = self._known.unchanged(each, int(now * 1_000_000)) is not None
             self._followed[each.path] = _Followed(each, _looks(each.stat) if is_read else None)
@@ -115,7 +115,7 @@ class Watch:
     def _read(self, found: Found) -> ImportedSource:
         try:
             return found.recognise() or transcript(
-                self._door, self._known, found, None, apply=True, progressed=lambda read, size: None
+                self._context, self._known, found, None, apply=True, progressed=lambda read, size: None
             )
         except StoreError:
             raise

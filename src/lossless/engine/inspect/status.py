@@ -10,11 +10,12 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
-from lossless.config import Settings, is_file
+from lossless.config import is_file
 from lossless.engine.compaction.resummarize import MOST_TRIES
 from lossless.engine.inspect.verdict import is_trouble, judged
 from lossless.engine.shared.calibration import Budget, budgets
 from lossless.engine.shared.call_limits import Breaker, Spend, Stop, daily
+from lossless.engine.shared.runtime import Runtime
 from lossless.engine.shared.transplanted_ranges import own_after
 from lossless.engine.sync.lag import following
 from lossless.errors import LONGEST_PAUSE
@@ -42,32 +43,30 @@ _FAR = int((LONGEST_PAUSE + 60) * 1_000_000)
 """Microseconds: a time further ahead is from a clock that was wrong."""
 
 
-class Looking(Struct, frozen=True):
-    """A database that is looked at, at a moment."""
+class StatusRequest(Struct, frozen=True):
+    """The conversation to report besides the database, and what the client knows of keys and models."""
 
-    store: Store
-    settings: Settings
-    files: Path
     now: float
     is_closed: Callable[[str], bool]
-    """Whether nothing is taken in under a key."""
+    """Returns whether nothing is stored under a key."""
     has_model: bool = False
     """Whether a model is configured."""
     missing: tuple[str, ...] = ()
-    """Why models cannot be asked by this process: keys that are not set."""
+    """The reasons why this process cannot reach models: keys that are not set."""
+    conversation: ConversationRow | None = None
 
 
-def status(look: Looking, named: ConversationRow | None = None) -> Status:
+def status(runtime: Runtime, request: StatusRequest) -> Status:
     """How a database stands, and if one is named, a conversation in it."""
-    store, rows = look.store, look.store.conversations()
-    came, debts = _last_ingest(store, rows), _debts(look, None)
-    followed, told_at = following(store, None, look.now, look.is_closed)
+    store, rows, named = runtime.store, runtime.store.conversations(), request.conversation
+    came, debts = _last_ingest(store, rows), _debts(runtime, request, None)
+    followed, told_at = following(store, None, request.now, request.is_closed)
     facts = Status(
         version=__version__,
         database=store.location,
         bytes=store.size(),
         owner=store.owner,
-        enabled=look.settings.enabled,
+        enabled=runtime.settings.enabled,
         conversations=len(rows),
         messages=sum(row.messages for row in rows),
         context_tokens=sum(row.context_tokens for row in rows),
@@ -82,14 +81,14 @@ def status(look: Looking, named: ConversationRow | None = None) -> Status:
         pending=sum(each.state == "waiting" for each in debts),
         running=sum(each.state == "running" for each in debts),
         failed=sum(map(is_trouble, debts)),
-        calls=_calls(look),
-        rooms=tuple(_rooms(look)),
-        conversation=None if named is None else _conversation(look, named),
-        full=tuple(_full(look, rows)),
-        has_model=look.has_model,
+        calls=_calls(runtime, request),
+        rooms=tuple(_rooms(runtime)),
+        conversation=None if named is None else _conversation(runtime, request, named),
+        full=tuple(_full(runtime, rows)),
+        has_model=request.has_model,
         uncovered=tuple(Uncovered(row.key, row.tokens, row.window_tokens) for row in store.uncovered(_SHOWN)),
     )
-    return judged(facts, debts, _moment(look.now), told_at)
+    return judged(facts, debts, _moment(request.now), told_at)
 
 
 def _last_ingest(store: Store, rows: Sequence[ConversationRow]) -> datetime | None:
@@ -140,28 +139,28 @@ def _health(rows: Sequence[DepthRow]) -> SummaryHealth:
     return SummaryHealth(**{name: sum(getattr(row, name) for row in rows) for name in names})
 
 
-def _conversation(look: Looking, row: ConversationRow) -> ConversationFigures:
+def _conversation(runtime: Runtime, request: StatusRequest, row: ConversationRow) -> ConversationFigures:
     return ConversationFigures(
         row.id,
         row.key,
         row.active,
-        holdings(look.store, [row], row.id),
-        _budgets(look, [row])[row.id].tokens,
+        holdings(runtime.store, [row], row.id),
+        _budgets(runtime, [row])[row.id].tokens,
         moment(row.updated_at),
-        next(iter(_debts(look, row.id)), None),
-        following(look.store, row.id, look.now, look.is_closed)[0],
+        next(iter(_debts(runtime, request, row.id)), None),
+        following(runtime.store, row.id, request.now, request.is_closed)[0],
     )
 
 
-def _budgets(look: Looking, rows: Sequence[ConversationRow]) -> dict[int, Budget]:
-    return budgets(look.store, rows, look.settings.max_assembly_token_budget)
+def _budgets(runtime: Runtime, rows: Sequence[ConversationRow]) -> dict[int, Budget]:
+    return budgets(runtime.store, rows, runtime.settings.max_assembly_token_budget)
 
 
-def _full(look: Looking, rows: Sequence[ConversationRow]) -> Iterator[FullContext]:
+def _full(runtime: Runtime, rows: Sequence[ConversationRow]) -> Iterator[FullContext]:
     """Find the active conversations whose contexts are too large for the window their host named last."""
     active = [row for row in rows if row.active and row.context_tokens]
-    found = _budgets(look, active)
-    stops = {key: convert(state, Stop) for key, state in look.store.guards("stop:").items()}
+    found = _budgets(runtime, active)
+    stops = {key: convert(state, Stop) for key, state in runtime.store.guards("stop:").items()}
     for row in active:
         budget, assumed = found[row.id]
         exhausted = stops.get(row.key, Stop()).seq == row.next_seq
@@ -169,9 +168,9 @@ def _full(look: Looking, rows: Sequence[ConversationRow]) -> Iterator[FullContex
             yield FullContext(row.key, row.context_tokens, budget, exhausted, assumed)
 
 
-def _debts(look: Looking, conversation_id: int | None) -> list[Debt]:
-    now, most = int(look.now * 1_000_000), look.settings.max_assembly_token_budget
-    return [debt_of(row, tokens, now, most) for row, tokens in look.store.debts(conversation_id)]
+def _debts(runtime: Runtime, request: StatusRequest, conversation_id: int | None) -> list[Debt]:
+    now, most = int(request.now * 1_000_000), runtime.settings.max_assembly_token_budget
+    return [debt_of(row, tokens, now, most) for row, tokens in runtime.store.debts(conversation_id)]
 
 
 def debt_of(row: DebtRow, tokens: int, now: int, most: int | None = None) -> Debt:
@@ -190,14 +189,14 @@ def debt_of(row: DebtRow, tokens: int, now: int, most: int | None = None) -> Deb
     )
 
 
-def _calls(look: Looking) -> Calls:
-    settings, now = look.settings, look.now
+def _calls(runtime: Runtime, request: StatusRequest) -> Calls:
+    settings, now = runtime.settings, request.now
     seconds = settings.summary_call_window_ms / 1000
-    spent = {key: convert(state, Spend) for key, state in look.store.guards("spend:").items()}
+    spent = {key: convert(state, Spend) for key, state in runtime.store.guards("spend:").items()}
     calls = sum(len(each.recent(now, settings)) for each in spent.values())
     held = {key: each.until for key, each in spent.items() if each.is_held(now, settings)}
     holds = [Hold("spend", key, until=_moment(until)) for key, until in held.items()]
-    for model, state in look.store.guards("breaker:").items():
+    for model, state in runtime.store.guards("breaker:").items():
         breaker = convert(state, Breaker)
         is_open = breaker.is_open(now, settings)
         if breaker.failures or is_open:
@@ -205,25 +204,25 @@ def _calls(look: Looking) -> Calls:
         elif breaker.missing:
             holds.append(Hold("no key", model, why=breaker.missing))
     if not any(hold.kind == "no key" for hold in holds):
-        holds += [Hold("no key", "", why=each) for each in look.missing]
-    today = daily(look.store)
+        holds += [Hold("no key", "", why=each) for each in request.missing]
+    today = daily(runtime.store)
     if full := today.full_until(now, settings.max_calls_per_day):
         holds.append(Hold("daily limit", f"{settings.max_calls_per_day:,}", until=_moment(full)))
     most = settings.summary_max_calls_per_window
     return Calls(calls, seconds, most, tuple(holds), today.total(now), settings.max_calls_per_day)
 
 
-def _rooms(look: Looking) -> Iterator[Room]:
+def _rooms(runtime: Runtime) -> Iterator[Room]:
     """Where the database and the files are, if that is for us to see."""
-    location = look.store.location
+    location, files = runtime.store.location, runtime.files.root
     if location == ":memory:" or not is_file(location):
         return
     home = Path(location).absolute().parent
     least = max(LEAST_ROOM, 2 * _bytes(f"{location}-wal"))
     yield Room(location, shutil.disk_usage(home).free, least, _is_writable(location, home))
-    if look.files.exists() and look.files.stat().st_dev != home.stat().st_dev:
-        writable = os.access(look.files, os.W_OK)
-        yield Room(str(look.files), shutil.disk_usage(look.files).free, LEAST_ROOM, writable)
+    if files.exists() and files.stat().st_dev != home.stat().st_dev:
+        writable = os.access(files, os.W_OK)
+        yield Room(str(files), shutil.disk_usage(files).free, LEAST_ROOM, writable)
 
 
 def _bytes(path: str) -> int:
