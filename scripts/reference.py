@@ -138,7 +138,7 @@ def _prose(help: str) -> str:
 def configuration_page(page: str) -> str:
     """The page of the settings, with the row of each as the setting is."""
     row = re.compile(r"^\| `(\w+)`<br>`LCM_\w+` \|.*$", re.M)
-    return row.sub(lambda found: setting_row(config.setting(found[1])), page)
+    return row.sub(lambda found: setting_row(config.find_setting(found[1])), page)
 
 
 def setting_row(setting: config.Setting) -> str:

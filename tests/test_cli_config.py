@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless import settingsfile
 from lossless.cli import cli
+from lossless.config import file as settings_file
 from lossless.errors import ConfigBackupFailed, ConfigWriteFailed
 
 
@@ -116,7 +116,7 @@ def test_a_name_that_is_none_is_answered_with_the_nearest(toml: Path, verb: tupl
 def test_a_setting_is_explained(toml: Path) -> None:
     toml.write_text("fresh_tail_count = 32\n")
     assert lcm("explain", "fresh_tail_count").stdout.splitlines() == [
-        "fresh_tail_count: How many of the newest messages are not summarised, as long as they take at most half of the window.",
+        "fresh_tail_count: Number of newest messages that are not summarised, as long as they take at most half of the window.",
         "  now      32, from lcm.toml",
         "  default  64",
         "  values   whole number, at least 1",
@@ -300,7 +300,7 @@ def full_disk() -> Iterator[None]:
 def test_a_full_disk_changes_nothing(toml: Path) -> None:
     toml.write_text("enabled = true\n")
     with full_disk(), pytest.raises(ConfigWriteFailed, match=r"lcm\.toml cannot be written: File too large"):
-        settingsfile.put("enabled", "false")
+        settings_file.put("enabled", "false")
     assert everything(toml.parent) == {"lcm.toml": b"enabled = true\n"}
 
 
@@ -309,7 +309,7 @@ def test_without_a_backup_nothing_is_changed(toml: Path) -> None:
     (toml.parent / "lcm.toml.backup-19700101-000000-000000").touch()
     files = everything(toml.parent)
     with pytest.raises(ConfigBackupFailed):
-        settingsfile.put("enabled", "false", clock=lambda: 0)
+        settings_file.put("enabled", "false", clock=lambda: 0)
     assert everything(toml.parent) == files
 
 
@@ -320,8 +320,8 @@ def test_what_somebody_else_writes_meanwhile_is_not_lost(toml: Path) -> None:
         toml.write_text("enabled = true\nfresh_tail_count = 3\n")
         return 0
 
-    with pytest.raises(ConfigWriteFailed, match="somebody else"):
-        settingsfile.put("enabled", "false", clock=an_editor_saves)
+    with pytest.raises(ConfigWriteFailed, match="another program"):
+        settings_file.put("enabled", "false", clock=an_editor_saves)
     assert everything(toml.parent) == {"lcm.toml": b"enabled = true\nfresh_tail_count = 3\n"}
 
 
@@ -338,10 +338,10 @@ def test_any_words_come_back_as_they_are(
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "lcm.toml"
     path.write_text(
-        f"summary_provider = 'p' # c\ncustom_instructions = {settingsfile.toml(first)}\n{end}", "utf-8", newline=""
+        f"summary_provider = 'p' # c\ncustom_instructions = {settings_file.toml(first)}\n{end}", "utf-8", newline=""
     )
-    settingsfile.put("custom_instructions", settingsfile.toml(second), path=path)
-    settingsfile.put("summary_model", settingsfile.toml(first + "!"), path=path)
+    settings_file.put("custom_instructions", settings_file.toml(second), path=path)
+    settings_file.put("summary_model", settings_file.toml(first + "!"), path=path)
     table = tomllib.loads(path.read_bytes().decode())
     assert (table["custom_instructions"], table["summary_model"], table["summary_provider"]) == (
         second,

@@ -59,3 +59,25 @@ def _in_named(clock: datetime, name: str, zone: tzinfo) -> datetime:
         return clock.replace(tzinfo=ZoneInfo(name))
     except ZoneInfoNotFoundError as error:
         raise ValueError(name) from error
+
+
+class _SystemZone(tzinfo):
+    """The zone of the machine with its daylight saving, for which the standard library has no object."""
+
+    def utcoffset(self, when: datetime | None) -> timedelta | None:
+        return None if when is None else when.replace(tzinfo=None).astimezone().utcoffset()
+
+    def tzname(self, when: datetime | None) -> str | None:
+        return None if when is None else when.replace(tzinfo=None).astimezone().tzname()
+
+    def dst(self, when: datetime | None) -> timedelta | None:
+        return None
+
+    def fromutc(self, when: datetime) -> datetime:
+        local = when.replace(tzinfo=UTC).astimezone()
+        here = local.replace(tzinfo=self)
+        # Of the hour that occurs twice when clocks go back, fold marks the second.
+        return here if here.utcoffset() == local.utcoffset() else here.replace(fold=1)
+
+
+SYSTEM_ZONE = _SystemZone()

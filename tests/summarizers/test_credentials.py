@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lossless import Lossless, Message, Settings
-from lossless.config import look
+from lossless.config import collect
 from lossless.errors import ConfigError, SummarizerAuth, SummarizerUnavailable
 from lossless.events import Event
 from lossless.summarizers import configured, resolve
@@ -202,7 +202,7 @@ def test_a_header_the_server_repeats_is_not_told_on(provider: Provider) -> None:
     [
         (
             {"p": {"api_key": "sk-1"}},
-            "providers.p.api_key is not part of a provider: a key does not belong into a file.",
+            "providers.p.api_key is not part of a provider: a key does not belong in a file.",
         ),
         ({"p": {"api_key_evn": "X"}}, "Did you mean api_key_env?"),
         ({"p": {"base_url": "ftp://x"}}, 'providers.p.base_url: "ftp://x" is not an http or https address.'),
@@ -222,7 +222,7 @@ def test_a_mistake_in_a_table_is_named_by_its_place(table: dict[str, Any], told:
 def test_a_table_in_lcm_toml_is_read_and_its_headers_are_never_shown(tmp_path: Path) -> None:
     file = tmp_path / "lcm.toml"
     file.write_text('[providers.router]\nbase_url = "http://127.0.0.1:1/v1"\nheaders = { X-Key = "hush" }\n')
-    loaded = look(file=file, environment={})
+    loaded = collect(file=file, environment={})
     assert loaded.settings.provider("router") is not None
     assert loaded.problems == ()
     assert "hush" not in repr(loaded.settings)

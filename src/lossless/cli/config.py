@@ -11,11 +11,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from lossless import config as settings
-from lossless import settingsfile
 from lossless.cli.frame import Group, Plain, answer, named_database, remark
 from lossless.cli.tables import Line, Paint, table
 from lossless.config import Loaded, Setting, Settings
-from lossless.settingsfile import Change
+from lossless.config import file as settings_file
+from lossless.config.file import Change
 
 _BROKEN = 4
 
@@ -80,7 +80,7 @@ def get(name: str) -> None:
 
     NAME may be that of its variable, or in camelCase.
     """
-    setting, loaded = settings.setting(name), _loaded()
+    setting, loaded = settings.find_setting(name), _loaded()
     data = {"name": setting.name, **_told(setting.name, loaded)}
     _remark(loaded.problems)
     answer(data, [_shown(data["effective"])])
@@ -90,7 +90,7 @@ def get(name: str) -> None:
 @_name
 def explain(name: str) -> None:
     """What the setting NAME does, what it can be, where its value comes from and how to change it. Reads only."""
-    setting, loaded = settings.setting(name), _loaded()
+    setting, loaded = settings.find_setting(name), _loaded()
     told = _told(setting.name, loaded)
     data = {
         "name": setting.name,
@@ -145,7 +145,7 @@ def set_(name: str, value: str | None, is_unset: bool) -> None:
     """
     if is_unset == (value is not None):
         raise click.UsageError("Give a VALUE, or --unset.")
-    done = settingsfile.unset(name, check=_wrong) if value is None else settingsfile.put(name, value, check=_wrong)
+    done = settings_file.unset(name, check=_wrong) if value is None else settings_file.put(name, value, check=_wrong)
     _remark(done.problems)
     if done.overridden_by:
         remark(Paint(f"{done.overridden_by} is set, and counts in place of lcm.toml.", "yellow"))
@@ -153,7 +153,7 @@ def set_(name: str, value: str | None, is_unset: bool) -> None:
 
 
 def _loaded() -> Loaded:
-    return settings.look({"database_path": named_database()}, check=_wrong)
+    return settings.collect({"database_path": named_database()}, check=_wrong)
 
 
 def _wrong(given: Settings) -> Iterable[tuple[str, str]]:
@@ -169,7 +169,7 @@ def _told(name: str, loaded: Loaded) -> dict[str, Any]:
     return {
         "is_set": is_set,
         "raw": source.raw if is_set else None,
-        "effective": settings.hidden(getattr(loaded.settings, name)),
+        "effective": settings.hide_secrets(getattr(loaded.settings, name)),
         "source": source.kind,
         "where": source.where,
     }
@@ -193,12 +193,12 @@ def _overview(loaded: Loaded, shown: list[str]) -> Iterator[Line]:
 
 
 def _shown(value: object) -> str:
-    return "not set" if value is None else settingsfile.toml(value)
+    return "not set" if value is None else settings_file.toml(value)
 
 
 def _example(setting: Setting, value: object) -> str:
     if value is not None:
-        return settingsfile.toml(value)
+        return settings_file.toml(value)
     return "1000" if setting.type == "whole number" else '"..."'
 
 

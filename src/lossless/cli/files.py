@@ -121,10 +121,10 @@ def _range(text: str | None, first: int = 1) -> tuple[int, int | None] | None:
 
 
 def _write(path: Path, data: bytes, force: bool) -> None:
-    from lossless.config import private
+    from lossless.config import open_private
 
     try:
-        with open(path, "wb" if force else "xb", opener=private) as file:
+        with open(path, "wb" if force else "xb", opener=open_private) as file:
             file.write(data)
     except FileExistsError as error:
         raise InvalidInput(f"{path} is there already.", hint="Name another file, or --force it.") from error

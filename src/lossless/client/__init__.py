@@ -187,7 +187,7 @@ class Lossless(Looking, Tracing):
                 guarded(on_event)(Event("config.ignored", warning, "warning"))
         elif given:
             settings = structs.replace(settings, **given)
-        adapted = loaded.adapted if loaded else [f"{name}: {why}" for name, why in config.adapted(settings)]
+        adapted = loaded.adapted if loaded else [f"{name}: {why}" for name, why in config.adaptations(settings)]
         for note in adapted:
             guarded(on_event)(Event("config.adapted", note, "warning"))
         name = checked("owner", "default" if owner is None else owner)

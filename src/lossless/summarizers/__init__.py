@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from lossless.config.providers import KNOWN
 from lossless.errors import InvalidInput
 from lossless.events import Event, Hook, log
-from lossless.providers import KNOWN
 from lossless.summarizers.base import Awaited, Foreign, Function, Own, Reply, Summarizer
 from lossless.summarizers.credentials import Access
 from lossless.summarizers.fallback import Chain

@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from lossless.config.providers import KNOWN, Provider
 from lossless.errors import SummarizerAuth
-from lossless.providers import KNOWN, Provider
 
 _SECONDS, _FRESH = 10.0, 300.0
 """How long a program may take to print a key, and how long that key serves before it is asked for again."""

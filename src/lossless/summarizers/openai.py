@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from lossless.config.providers import Provider
 from lossless.model import SummaryRequest
-from lossless.providers import Provider
 from lossless.summarizers.base import Reply, sending
 from lossless.summarizers.credentials import Access
 from lossless.summarizers.policy import Answer, complete

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from lossless.config import Settings, make_directory, private
+from lossless.config import Settings, make_directory, open_private
 from lossless.engine.compaction import summary_lengths
 from lossless.engine.compaction.summary_source import without_reasoning
 from lossless.errors import InvalidInput, NotFound
@@ -300,7 +300,7 @@ def export(directory: Path, *, force: bool = False) -> list[Path]:
         for path, text in texts.items():
             # A link is replaced and not followed: what it leads to may be nobody's prompt.
             path.unlink(missing_ok=True)
-            with open(path, "xb", opener=private) as file:
+            with open(path, "xb", opener=open_private) as file:
                 file.write(text.encode())
     except OSError as error:
         raise InvalidInput(f"{error.filename or directory} cannot be written: {error.strerror}.") from error

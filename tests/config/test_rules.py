@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless import rules
-from lossless.config import Settings, ThresholdRule, load, resolve
+from lossless.config import Settings, ThresholdRule, load, resolve, rules
 from lossless.errors import ConfigError
 
 VARIABLE = "LCM_CONTEXT_THRESHOLD_OVERRIDES"
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 FLAT = """
 [[context_threshold_overrides]]

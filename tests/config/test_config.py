@@ -21,7 +21,7 @@ from lossless import Lossless, config
 from lossless.config import Setting, Settings, Source, catalogue, load, redact_url, resolve
 from lossless.errors import ConfigError, InvalidInput
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 
 @pytest.fixture
@@ -449,7 +449,7 @@ def test_a_mistake_in_the_environment_is_named(environment: dict[str, str], told
         ("[lcm]\nenabled = true", "lcm.toml: lcm is not a setting."),
         (
             "[providers.anthropic]\napi_key = 'X'",
-            "lcm.toml: providers.anthropic.api_key is not part of a provider: a key does not belong into a file. "
+            "lcm.toml: providers.anthropic.api_key is not part of a provider: a key does not belong in a file. "
             "Name api_key_env or api_key_cmd.",
         ),
         ('fresh_tail_count = "5"', 'lcm.toml: fresh_tail_count: "5" is not a whole number.'),
@@ -584,7 +584,7 @@ def test_no_mistake_and_no_repr_tells_a_password() -> None:
 
 
 variables = st.sampled_from([*(s.environment for s in catalogue().values()), "TZ", "LCM_CONFIG", "LCM_", "LCM_TEST_X"])
-names = st.sampled_from([*config._spellings(), "providers", "pruneHeartbeatOk"])
+names = st.sampled_from([*config.settings.all_spellings(), "providers", "pruneHeartbeatOk"])
 texts = st.text(st.characters(exclude_categories=[]), max_size=20)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.binary(), st.datetimes())
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))

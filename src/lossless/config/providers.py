@@ -1,7 +1,7 @@
-"""Providers of models: the address of each, and where its key comes from. Keys themselves are no part of it.
+"""Providers of models: the address of each and the source of its key, never the key itself.
 
-An operator writes a table `[providers.NAME]` in `lcm.toml`. Providers that are known by name have an address and a
-variable for their key without one.
+An operator writes a table `[providers.NAME]` in `lcm.toml`. Well-known providers have an address and a variable for
+their key without one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field, inspect
 from msgspec.structs import asdict
 
-from lossless.rules import Accept, Misread, Mistake
+from lossless.config.rules import Accept, InvalidTables, Mistake
 
 Api: TypeAlias = Literal["openai", "anthropic"]
 Address: TypeAlias = Annotated[str, Meta(title="an http or https address", pattern=r"\Ahttps?://[^\s/]")]
@@ -25,12 +25,12 @@ _SOURCES = ("api_key_env", "api_key_cmd", "api_key_openclaw")
 
 
 class Provider(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A server of models, as an operator describes it."""
+    """A server of models, as the operator describes it."""
 
     name: str
     base_url: Address | None = None
     api: Api | None = None
-    """What it speaks: OpenAI's chat completions, unless it is Anthropic."""
+    """Its protocol: OpenAI chat completions by default, or Anthropic messages."""
     api_key_env: Variable | None = None
     """The variable that holds its key."""
     api_key_cmd: Words | None = None
@@ -42,7 +42,7 @@ class Provider(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def key_source(self) -> str:
-        """The field that says where the key comes from; empty if none does."""
+        """The field that names the source of the key; empty if none does."""
         return next((name for name in _SOURCES if getattr(self, name)), "")
 
 
@@ -60,33 +60,33 @@ KNOWN: Mapping[str, Provider] = {
 }
 
 
-def read(tables: object, accept: Accept) -> tuple[Provider, ...]:
-    """Return the providers of a table of tables; a `Misread` reports every mistake in them.
+def read_providers(tables: object, accept: Accept) -> tuple[Provider, ...]:
+    """Read the table of providers; raise one `InvalidTables` with all mistakes.
 
-    `accept` gives a value in the type of its field, or tells in a ValueError why it is none.
+    `accept` converts a value to the type of its field, or raises a ValueError.
     """
     if isinstance(tables, tuple | list):
-        tables = dict(map(_named, tables))
+        tables = dict(map(_split_name, tables))
     if not isinstance(tables, Mapping):
         raise ValueError("this is not a table of tables. Write [providers.NAME].")
-    found: list[Provider] = []
+    result: list[Provider] = []
     mistakes: list[Mistake] = []
     for name, table in tables.items():
         values, wrong = _values(name, table, accept)
         mistakes += [(f".{name}{place}", why) for place, why in wrong]
         if not wrong:
-            found.append(Provider(name=name, **values))
+            result.append(Provider(name=name, **values))
     if mistakes:
-        raise Misread(mistakes)
-    return tuple(found)
+        raise InvalidTables(mistakes)
+    return tuple(result)
 
 
-def _named(table: object) -> tuple[str, object]:
-    """Return a provider that says its name itself, as a name and a table."""
-    said = asdict(table) if isinstance(table, Provider) else table
-    if not isinstance(said, Mapping) or not isinstance(said.get("name"), str):
+def _split_name(table: object) -> tuple[str, object]:
+    """Return the name of a provider and the rest of its table."""
+    given = asdict(table) if isinstance(table, Provider) else table
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         raise ValueError("a provider without a name. Write [providers.NAME].")
-    return said["name"], {key: value for key, value in said.items() if key != "name"}
+    return given["name"], {key: value for key, value in given.items() if key != "name"}
 
 
 def _values(name: object, table: object, accept: Accept) -> tuple[dict[str, Any], list[Mistake]]:
@@ -116,7 +116,7 @@ def _headers(value: object) -> Iterator[tuple[str, str]]:
     if not isinstance(value, Mapping):
         raise ValueError("this is not a table of texts.")
     for name, text in value.items():
-        # What is wrong is named, never quoted: it may well be a secret.
+        # The header is named, its value never quoted: it may be a secret.
         if (
             not _HEADER.fullmatch(str(name))
             or not isinstance(text, str)
@@ -131,9 +131,9 @@ def _unknown(written: str) -> str:
     import difflib
 
     if written == "api_key":
-        return " is not part of a provider: a key does not belong into a file. Name api_key_env or api_key_cmd."
-    meant = difflib.get_close_matches(str(written)[:80], [*_SCHEMAS, "headers"], 1, 0.6)
-    return " is not part of a provider." + "".join(f" Did you mean {name}?" for name in meant)
+        return " is not part of a provider: a key does not belong in a file. Name api_key_env or api_key_cmd."
+    proposals = difflib.get_close_matches(str(written)[:80], [*_SCHEMAS, "headers"], 1, 0.6)
+    return " is not part of a provider." + "".join(f" Did you mean {name}?" for name in proposals)
 
 
 def _schemas() -> dict[str, inspect.Type]:

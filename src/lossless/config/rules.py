@@ -1,7 +1,7 @@
-"""Threshold rules: other limits for some models or conversations, and how an operator writes them.
+"""Threshold rules: other limits for some models or conversations.
 
 A rule is written as a flat table of the fields of `ThresholdRule`. Other tools write camelCase and keep the matchers
-in a table `match` of their own: that is read as well.
+in a separate table `match`; both are accepted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Accept: TypeAlias = Callable[[inspect.Type, object], Any]
 
 
 class ThresholdRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Other limits for the conversations that meet every matcher given; what is None stays as it is set."""
+    """Other limits for conversations that match every given matcher; None leaves a limit as it is set."""
 
     model: Pattern | None = None
     window_min: Count | None = None
@@ -31,33 +31,33 @@ class ThresholdRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     leaf_chunk_tokens: Count | None = None
 
 
-class Misread(ValueError):
-    """What is wrong in a list of rules: for each mistake its place, such as `[1].model`, and the words that follow it."""
+class InvalidTables(ValueError):
+    """Mistakes in a list of tables: for each its place, such as `[1].model`, and a message."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         super().__init__("\n".join(map("".join, mistakes)))
         self.mistakes = mistakes
 
 
-def read(tables: Iterable[object], accept: Accept) -> tuple[ThresholdRule, ...]:
-    """The rules that the tables hold; all mistakes in them are told at once, by a `Misread`.
+def read_rules(tables: Iterable[object], accept: Accept) -> tuple[ThresholdRule, ...]:
+    """Read threshold rules; raise one `InvalidTables` with all mistakes.
 
-    `accept` gives a value in the type of its field, or tells in a ValueError why it is none.
+    `accept` converts a value to the type of its field, or raises a ValueError.
     """
-    found = [_read(table, accept) for table in tables]
-    mistakes = [(f"[{at}]{place}", why) for at, (_, wrong) in enumerate(found) for place, why in wrong]
+    results = [_read_rule(table, accept) for table in tables]
+    mistakes = [(f"[{at}]{place}", why) for at, (_, wrong) in enumerate(results) for place, why in wrong]
     if mistakes:
-        raise Misread(mistakes)
-    return tuple(ThresholdRule(**values) for values, _ in found)
+        raise InvalidTables(mistakes)
+    return tuple(ThresholdRule(**values) for values, _ in results)
 
 
-def _read(table: object, accept: Accept) -> tuple[dict[str, Any], list[Mistake]]:
+def _read_rule(table: object, accept: Accept) -> tuple[dict[str, Any], list[Mistake]]:
     table = asdict(table) if isinstance(table, ThresholdRule) else table
     if not isinstance(table, Mapping):
         return {}, [("", " is not a table.")]
     values: dict[str, Any] = {}
     mistakes: list[Mistake] = []
-    for written, value in _flat(table):
+    for written, value in _flatten(table):
         name = _SPELLINGS.get(written)
         if name is None:
             mistakes.append((f".{written}", _unknown(written)))
@@ -68,20 +68,20 @@ def _read(table: object, accept: Accept) -> tuple[dict[str, Any], list[Mistake]]
                 values[name] = accept(_SCHEMAS[name], value)
             except ValueError as error:
                 mistakes.append((f".{written}", f": {error}"))
-    return values, mistakes or _amiss(values)
+    return values, mistakes or _check_rule(values)
 
 
-def _flat(table: Mapping[object, object]) -> Iterator[tuple[str, object]]:
-    """What a rule says, key by key; a key in its `match` becomes `match.key`."""
+def _flatten(table: Mapping[object, object]) -> Iterator[tuple[str, object]]:
+    """Yield the keys and values of a rule; a key in its `match` becomes `match.key`."""
     for key, value in table.items():
         if key == "match" and isinstance(value, Mapping):
-            yield from ((f"match.{inner}", said) for inner, said in value.items() if said is not None)
+            yield from ((f"match.{inner}", each) for inner, each in value.items() if each is not None)
         elif value is not None:
             yield str(key), value
 
 
-def _amiss(values: Mapping[str, Any]) -> list[Mistake]:
-    """What is wrong with a rule whose every value is right by itself."""
+def _check_rule(values: Mapping[str, Any]) -> list[Mistake]:
+    """Return the mistakes in a rule whose values are all valid by themselves."""
     mistakes: list[Mistake] = []
     if not any(values.get(name) for name in _MATCHERS):
         mistakes.append(("", f" has nothing to match. Give it one of {', '.join(_MATCHERS)}."))
@@ -98,12 +98,12 @@ def _unknown(written: str) -> str:
 
     if written == "match":
         return " is not a table."
-    meant = [_SPELLINGS[near] for near in difflib.get_close_matches(written[:80], _SPELLINGS, 1, 0.75)]
-    return " is not part of a rule." + "".join(f" Did you mean {name}?" for name in meant)
+    proposals = [_SPELLINGS[near] for near in difflib.get_close_matches(written[:80], _SPELLINGS, 1, 0.75)]
+    return " is not part of a rule." + "".join(f" Did you mean {name}?" for name in proposals)
 
 
 def _spellings() -> dict[str, str]:
-    """Every way to write a key of a rule, and the field it stands for."""
+    """Map every spelling of a key to its field."""
     snake = {name: name for name in _SCHEMAS}
     snake |= {f"model_context_{bound}": bound for bound in ("window_min", "window_max")}
     flat = snake | {re.sub(r"_(\w)", lambda m: m[1].upper(), written): name for written, name in snake.items()}
