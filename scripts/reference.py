@@ -1,7 +1,7 @@
 """Write the pages that follow from the program: `make reference`.
 
 `docs/reference/cli.md` is written whole, from the commands and their help; of `docs/reference/configuration.md` the
-rows of the tables, from `Settings`. A test writes them anew and compares.
+rows of the tables, from `Settings`; of `docs/reference/doctor.md` the table of the checks. A test compares them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import click
 from lossless import config
 from lossless.cli import cli, frame
 from lossless.cli.program import SECTIONS
+from lossless.engine.doctor.checks import CHECKS
 
 PAGES: Final = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -149,11 +150,19 @@ def setting_row(setting: config.Setting) -> str:
     return f"| `{setting.name}`<br>`{setting.environment}` | {values} | {default} | {setting.meaning} |"
 
 
+def doctor_page(page: str) -> str:
+    """Return the page of the doctor with its table of checks rewritten from the registry."""
+    rows = "\n".join(f"| {each.id} | {each.severity} | {each.title} | {each.fix} |" for each in CHECKS.values())
+    return re.sub(r"(?:^\| [A-Z]\d\d \|.*$\n?)+", rows.replace("\\", r"\\") + "\n", page, count=1, flags=re.M)
+
+
 def main() -> None:
     """Write the pages."""
     (PAGES / "cli.md").write_text(cli_page(), "utf-8")
     configuration = PAGES / "configuration.md"
     configuration.write_text(configuration_page(configuration.read_text("utf-8")), "utf-8")
+    doctor = PAGES / "doctor.md"
+    doctor.write_text(doctor_page(doctor.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

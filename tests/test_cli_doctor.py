@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lossless import Lossless, Message
+from lossless.engine.doctor.checks import CHECKS
 from tests.command import lcm
 from tests.engine.ailing import KEY, live, plant
 from tests.house import opened
@@ -33,11 +34,11 @@ def harm(path: Path, statement: str) -> None:
 def test_a_healthy_database_is_told_so(path: Path) -> None:
     ran = doctor(path)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "46 checks in " in ran.stdout
+    assert "46 checks, 1 finding (" in ran.stdout
     ran = doctor(path, KEY, "--fail-on", "info", "--check", "S14", "--check", "C08")
     assert ran.returncode == 0
-    assert ran.stdout.startswith("2 checks in ")
-    assert ran.stdout.endswith("nothing to complain of\n")
+    assert ran.stdout.startswith("2 checks passed (")
+    assert ran.stdout.endswith(" s)\n")
 
 
 def test_it_exits_with_six_at_the_level_that_was_asked_for(path: Path) -> None:
@@ -45,9 +46,26 @@ def test_it_exits_with_six_at_the_level_that_was_asked_for(path: Path) -> None:
     assert doctor(path).returncode == 0
     ran = doctor(path, "--fail-on", "warn")
     assert ran.returncode == 6
-    assert "warn     C08  1 items or sums cost something else than they say. (conversation 1)" in ran.stdout
+    assert "warn     C08  1 stored token count is wrong. (conversation 1)" in ran.stdout
     assert "lcm doctor fix C08" in ran.stdout
     assert doctor(path, "--fail-on", "warn", "--check", "S14").returncode == 0
+
+
+def test_every_check_is_listed(path: Path) -> None:
+    ran = doctor(path, "--list")
+    assert ran.returncode == 0
+    for check in CHECKS.values():
+        assert f"{check.id}  {check.severity:<8}" in ran.stdout
+        assert check.title in ran.stdout
+    listed = json.loads(doctor(path, "--list", "--json").stdout)["data"]["checks"]
+    assert [each["id"] for each in listed] == list(CHECKS)
+    assert listed[0] == {
+        "id": "D01",
+        "family": "database",
+        "severity": "critical",
+        "title": CHECKS["D01"].title,
+        "fix": "",
+    }
 
 
 def test_findings_are_told_as_json(path: Path) -> None:
@@ -77,11 +95,11 @@ def test_a_fix_is_shown_and_then_made(path: Path) -> None:
     harm(path, "UPDATE conversation SET context_tokens = 17")
     ran = doctor(path, "fix", "C08")
     assert "C08  recount  conversation id 1" in ran.stdout
-    assert "1 changes; --apply makes them" in ran.stdout
+    assert "1 change (dry run; --apply makes it)" in ran.stdout
     assert doctor(path, "--fail-on", "warn").returncode == 6
     ran = doctor(path, "fix", "C08", "--apply")
-    assert "1 changes made, 0 faults left" in ran.stdout
-    assert f"What was there before: {path}.before-fix-" in ran.stdout
+    assert "1 change made, 0 faults left" in ran.stdout
+    assert f"Copy of the state before: {path}.before-fix-" in ran.stdout
     assert doctor(path, "--fail-on", "warn").returncode == 0
     ran = doctor(path, "fix", "M05")
     assert ran.returncode == 2

@@ -21,8 +21,9 @@ from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Text
 from lossless.cli import cli
-from lossless.engine.doctor import examine
-from lossless.engine.doctor.examination import Fault, Ward
+from lossless.engine.doctor.checks import CHECKS
+from lossless.engine.doctor.examination import Examination
+from lossless.engine.doctor.registry import Fault
 from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, NotFound, StoreReadOnly
 from lossless.model import Forgotten, StoredMessage, SummaryRequest, ToolCall
@@ -720,16 +721,16 @@ def test_no_summary_lists_a_file_that_was_forgotten(database: str, tmp_path: Pat
 def test_a_file_that_is_forgotten_while_the_doctor_looks_is_not_called_missing(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, forgotten = examine.LOOK["F01"], list[Forgotten]()
+    check, forgotten = CHECKS["F01"], list[Forgotten]()
     with opened(database, tmp_path) as lcm, opened(database, tmp_path) as other:
         chat = grown(lcm)
 
-        def meanwhile(ward: Ward) -> Iterable[Fault]:
+        def meanwhile(examination: Examination) -> Iterable[Fault]:
             if not forgotten:
                 forgotten.append(chat.forget(named(chat, "large").id, apply=True))
-            return look(ward)
+            return check.run(examination)
 
-        monkeypatch.setitem(examine.LOOK, "F01", meanwhile)
+        monkeypatch.setitem(CHECKS, "F01", structs.replace(check, run=meanwhile))
         assert not other.doctor().at_least("error")
         assert forgotten[0].files
 

@@ -41,6 +41,12 @@ def test_the_tables_of_the_settings_say_what_the_settings_are() -> None:
     assert page == written, WAY_OUT
 
 
+def test_the_table_of_checks_is_that_of_the_registry() -> None:
+    page = (PAGES / "doctor.md").read_text("utf-8")
+    written = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["doctor_page"](page)
+    assert page == written, WAY_OUT
+
+
 def test_every_example_of_the_guide_is_a_configuration(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "how-to" / "configure.md").read_text("utf-8")
     examples = re.findall(r"```toml\n(.*?)```", guide, re.S)

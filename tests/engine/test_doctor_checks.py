@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lossless import Lossless, Message
-from lossless.engine.doctor.catalogue import CHECKS
-from lossless.engine.doctor.examine import LOOK
+from lossless.engine.doctor.checks import CHECKS
+from lossless.engine.doctor.registry import FAMILIES, Check, check, count_text
 from lossless.model import Finding
 from lossless.store.base import GrantRow
 from lossless.store.sqlite.store import SQLiteStore
@@ -243,7 +243,7 @@ def test_files_that_belong_to_nothing_are_removed_when_they_are_old(lcm: Lossles
     if finding.fixable:
         assert lcm.fix(["F02"], apply=True).applied
     else:
-        assert "If no other keeps its files there" in finding.text, "nothing says that the directory is its own"
+        assert "If no other database uses the directory" in finding.text, "nothing says that the directory is its own"
         assert lcm._store.location.startswith("postgresql:")
         lcm.gc(apply=True, unshared=True)
     assert (left.exists(), fresh.exists(), strange.exists()) == (False, True, True)
@@ -300,7 +300,7 @@ def test_settings_that_are_overridden_or_hold_a_password_are_told(
     monkeypatch.setenv("LCM_CONFIG", str(config))
     with Lossless.open(tmp_path / "lcm.db") as lcm:
         assert [finding.text for finding in found(lcm, "K01")] == [
-            f"{config.name} holds the password of database_path in clear text."
+            f"{config.name} contains the password of database_path in clear text."
         ]
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "5")
     with Lossless.open(tmp_path / "lcm.db") as lcm:
@@ -309,11 +309,37 @@ def test_settings_that_are_overridden_or_hold_a_password_are_told(
     assert "secret" not in " ".join(told)
 
 
-def test_every_check_has_somebody_who_looks() -> None:
-    assert list(LOOK) == list(CHECKS)
+def test_checks_are_listed_by_family_and_id() -> None:
+    assert len(CHECKS) == 46
+    assert [each.id for each in CHECKS.values()] == list(CHECKS)
+    families = [each.family for each in CHECKS.values()]
+    assert list(dict.fromkeys(families)) == list(FAMILIES.values())
+    for letter in FAMILIES:
+        ids = [id for id in CHECKS if id[0] == letter]
+        assert ids == sorted(ids)
 
 
-def test_the_page_tells_every_check() -> None:
+def test_a_check_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="S14 is registered twice"):
+        check("S14", "info", "Something is true.", "It is not.")(CHECKS["S14"].run)
+
+
+def test_every_check_that_fixes_others_names_checks_with_a_fix() -> None:
+    for each in CHECKS.values():
+        assert not each.also_fix or each.fix
+        assert all(CHECKS[other].fix for other in each.also_fix)
+
+
+@pytest.mark.parametrize("each", CHECKS.values(), ids=list(CHECKS))
+def test_problems_are_counted_in_singular_and_plural(each: Check) -> None:
+    one, many = count_text(each.problem, 1), count_text(each.problem, 1_234)
+    assert not set("{}[]|") & set(one + many)
+    assert ("1,234" in many) == ("{count}" in each.problem)
+    assert one != many or "{count}" not in each.problem
+    assert each.title.endswith(".")
+
+
+def test_the_page_lists_every_check() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/doctor.md").read_text()
     rows = re.findall(r"^\| ([A-Z]\d\d) \| (\w+) \| (.*?) \| (.*?) ?\|$", page, re.M)
-    assert rows == [(each.id, each.severity, each.holds, each.fix) for each in CHECKS.values()]
+    assert rows == [(each.id, each.severity, each.title, each.fix) for each in CHECKS.values()]

@@ -139,7 +139,7 @@ def test_a_database_that_can_only_be_read_is_examined_all_the_same(database: str
 
 
 def test_an_unknown_check_is_named_with_those_there_are(lcm: Lossless) -> None:
-    with pytest.raises(InvalidInput, match=r"There is no check Z99\. There are D01, "):
+    with pytest.raises(InvalidInput, match=r"There is no check Z99\. The checks are D01, "):
         lcm.doctor(checks=["Z99"])
     with pytest.raises(InvalidInput, match="M05 cannot be fixed"):
         lcm.fix(["M05"])

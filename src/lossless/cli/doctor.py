@@ -1,11 +1,11 @@
-"""`lcm doctor`: whether everything agrees, the proof that nothing is lost, and how to put right what is derived."""
+"""`lcm doctor`: check the database, prove that nothing is lost, fix derived data, remove leftovers."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
-from typing import Any, get_args
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 import msgspec
@@ -13,6 +13,9 @@ import msgspec
 from lossless.cli.frame import Group, answer, conversation, keys, named_conversation, opened
 from lossless.cli.tables import Line, Paint, many
 from lossless.model import Cleaning, Finding, Fix, Health, Proof, Severity
+
+if TYPE_CHECKING:
+    from lossless.engine.doctor.registry import Check
 
 _UNWELL = 6
 _SHOWN = 5
@@ -30,24 +33,29 @@ class _Doctor(Group):
 
 @click.group(cls=_Doctor)
 def doctor() -> None:
-    """Look whether everything agrees. `lcm doctor [CONVERSATION]` is `lcm doctor check`."""
+    """Check the database and fix problems. `lcm doctor [CONVERSATION]` is `lcm doctor check`."""
 
 
 @doctor.command()
 @conversation()
-@click.option(
-    "--check", "checks", metavar="ID", multiple=True, help="Only this check, and closely; as often as you like."
-)
-@click.option("--prove", is_flag=True, help="Tell where every message is, conversation by conversation.")
+@click.option("--check", "checks", metavar="ID", multiple=True, help="Run only this check, thoroughly (repeatable).")
+@click.option("--prove", is_flag=True, help="Prove that nothing is lost: locate every message.")
+@click.option("--list", "list_checks", is_flag=True, help="List the checks and their fixes; examine nothing.")
 @click.option(
     "--fail-on",
     type=click.Choice(get_args(Severity)),
     default="error",
     show_default=True,
-    help=f"Exit with {_UNWELL} if anything is as bad as that, or worse.",
+    help=f"Exit with {_UNWELL} if a finding is at least this severe.",
 )
-def check(checks: tuple[str, ...], prove: bool, fail_on: Severity) -> None:
+def check(checks: tuple[str, ...], prove: bool, list_checks: bool, fail_on: Severity) -> None:
     """Examine the database, or the conversation of that key or id. Reads only."""
+    if list_checks:
+        from lossless.engine.doctor.checks import CHECKS
+
+        return answer(
+            {"checks": [_described(each) for each in CHECKS.values()]}, _listed(CHECKS.values()), command="doctor"
+        )
     with opened() as lcm:
         named = _named(named_conversation())
         found: Health | tuple[Proof, ...]
@@ -85,12 +93,32 @@ def _proofs(found: tuple[Proof, ...]) -> list[dict[str, Any]]:
     return [{**msgspec.to_builtins(each), "accounted": each.accounted, "holds": each.holds} for each in found]
 
 
+def _described(check: Check) -> dict[str, str]:
+    return {
+        "id": check.id,
+        "family": check.family,
+        "severity": check.severity,
+        "title": check.title,
+        "fix": check.fix,
+    }
+
+
+def _listed(checks: Iterable[Check]) -> Iterator[Line]:
+    for check in checks:
+        yield f"{check.id}  ", Paint(f"{check.severity:<8}", _COLOURS[check.severity]), f"  {check.title}"
+        if check.fix:
+            yield f"               fix: {check.fix}"
+
+
 def _examined(found: Health) -> Iterator[Line]:
     levels = get_args(Severity)
     for each in sorted(found.findings, key=lambda finding: -levels.index(finding.severity)):
         yield from _finding(each)
-    worst = many(len(found.findings), "finding") if found.findings else "nothing to complain of"
-    yield Paint(f"{len(found.checked)} checks in {found.seconds:.1f} s: {worst}", None if found.findings else "green")
+    checks, seconds = many(len(found.checked), "check"), f"({found.seconds:.1f} s)"
+    if found.findings:
+        yield f"{checks}, {many(len(found.findings), 'finding')} {seconds}"
+    else:
+        yield Paint(f"{checks} passed {seconds}", "green")
 
 
 def _finding(each: Finding) -> Iterator[Line]:
@@ -109,25 +137,25 @@ def _proven(found: tuple[Proof, ...]) -> Iterator[Line]:
         yield f"{each.key} (conversation {each.conversation}): ", holds
         yield f"  {each.messages:>11,}  messages"
         yield f"  {each.context:>11,}  in the context"
-        yield f"  {each.below:>11,}  below it: {each.items:,} items in all"
-        for name, counts in (("taken out", each.detached), ("kept out", each.outside), ("tombstones", each.tombstones)):
+        yield f"  {each.below:>11,}  below its summaries ({many(each.items, 'context item')})"
+        for name, counts in (("detached", each.detached), ("kept out", each.outside), ("tombstones", each.tombstones)):
             yield from (f"  {count:>11,}  {name}: {why}" for why, count in counts.items())
         if each.missing or each.repeated:
-            yield f"  {each.missing:>11,}  nowhere; {each.repeated:,} reached again"
-        yield f"  {each.witnessed:>11,}  of {each.summaries:,} summaries: what they were made from is unchanged"
+            yield f"  {each.missing:>11,}  missing; {each.repeated:,} reachable twice"
+        yield f"  {each.witnessed:>11,}  of {many(each.summaries, 'summary', 'summaries')} with unchanged sources"
         if each.changed:
-            yield f"  {len(each.changed):>11,}  of them: it is not ({', '.join(each.changed[:_SHOWN])})"
+            yield f"  {len(each.changed):>11,}  with changed sources ({', '.join(each.changed[:_SHOWN])})"
         if each.broken:
-            yield f"               broken: {', '.join(each.broken)}"
+            yield f"               violated: {', '.join(each.broken)}"
     yield f"{sum(each.messages for each in found):,} messages, {sum(each.accounted for each in found):,} accounted for"
 
 
 @doctor.command()
 @click.argument("checks", metavar="ID...", nargs=-1, required=True)
 @click.option("-c", "--conversation", "named", metavar="KEY", shell_complete=keys, help="Only in this conversation.")
-@click.option("--apply", is_flag=True, help="Do it; otherwise it is only told what would be done.")
+@click.option("--apply", is_flag=True, help="Apply the fix (default: dry run).")
 def fix(checks: tuple[str, ...], named: str | None, apply: bool) -> None:
-    """Put right what these checks find. Messages are never changed, and a copy is kept first."""
+    """Fix what these checks find. Messages never change, and a copy is kept first."""
     with opened(read_only=not apply) as lcm:
         done = lcm.fix(list(checks), _named(named), apply=apply)
     answer(done, map(_flat, _fixed(done)), ok=not done.refused)
@@ -138,16 +166,18 @@ def _fixed(done: Fix) -> Iterator[str]:
     for step in done.steps[:_MOST_STEPS]:
         yield f"{step.check}  {step.action:<8} {step.table} {step.key}{': ' if step.values else ''}{step.values}"
     if len(done.steps) > _MOST_STEPS:
-        yield f"     and {len(done.steps) - _MOST_STEPS:,} more (--json tells all)"
+        yield f"     and {len(done.steps) - _MOST_STEPS:,} more (--json lists all)"
     if done.refused:
-        yield f"Taken back: {done.refused}"
+        yield f"Reverted: {done.refused}"
     elif done.applied:
         left = sum(done.after.get(check, 0) for check in done.checks)
-        yield f"{len(done.steps):,} changes made, {left:,} faults left"
+        yield f"{many(len(done.steps), 'change')} made, {many(left, 'fault')} left"
         if done.snapshot:
-            yield f"What was there before: {done.snapshot}"
+            yield f"Copy of the state before: {done.snapshot}"
     else:
-        yield f"{len(done.steps):,} changes; --apply makes them" if done.steps else "Nothing can be put right."
+        them = "it" if len(done.steps) == 1 else "them"
+        changes = f"{many(len(done.steps), 'change')} (dry run; --apply makes {them})"
+        yield changes if done.steps else "Nothing to fix."
 
 
 @doctor.command()

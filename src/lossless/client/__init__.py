@@ -84,7 +84,7 @@ from lossless.summarizers import Awaited, Chain, Function, Summarizer
 from lossless.times import read_time
 
 if TYPE_CHECKING:
-    from lossless.engine.doctor.examination import Ward
+    from lossless.engine.doctor.examination import Examination
     from lossless.engine.ingest.secrets import Redactor
     from lossless.imports.base import Source
 
@@ -779,21 +779,21 @@ class Lossless(Looking, Tracing):
 
         Only reads. A check that is asked for by its id looks more closely: `F01` reads every file, `X01` every word.
         """
-        from lossless.engine.doctor.catalogue import chosen
-        from lossless.engine.doctor.examine import health
+        from lossless.engine.doctor.checks import select_checks
+        from lossless.engine.doctor.examine import examine
 
-        wanted = chosen(checks)
-        closely = frozenset(wanted if checks else ())
-        # To compare every word an index is made anew, and thrown away: that is no reading.
-        snapshot = nullcontext if "X01" in closely else self._store.snapshot
-        return health(lambda: self._ward(conversation, closely), wanted, snapshot)
+        selected = select_checks(checks)
+        thorough = frozenset(selected if checks else ())
+        # Comparing every word builds a temporary index, which a read-only snapshot does not allow.
+        snapshot = nullcontext if "X01" in thorough else self._store.snapshot
+        return examine(lambda: self._examination(conversation, thorough), selected, snapshot)
 
     def prove(self, conversation: str | int | None = None) -> tuple[Proof, ...]:
         """Where every message of a conversation is, or of all; and that what was summarised is unchanged. Only reads."""
         from lossless.engine.doctor.prove import prove
 
         with self._store.snapshot():
-            return prove(self._ward(conversation))
+            return prove(self._examination(conversation))
 
     def fix(self, checks: Sequence[str], conversation: str | int | None = None, *, apply: bool = False) -> Fix:
         """Put right what these checks of `doctor` find: only what is derived, never a message.
@@ -802,14 +802,14 @@ class Lossless(Looking, Tracing):
         than before, all of it is taken back.
         """
         from lossless.engine.doctor import fix
-        from lossless.engine.doctor.catalogue import chosen
+        from lossless.engine.doctor.checks import select_checks
 
-        wanted = chosen(checks)
+        selected = select_checks(checks)
         if apply:
             name = f"before-fix-{moment(int(self._clock() * 1_000_000)):%Y%m%d-%H%M%S-%f}"
-            return fix.apply(lambda: self._ward(conversation), wanted, name)
+            return fix.apply(lambda: self._examination(conversation), selected, name)
         with self._store.snapshot():
-            return fix.plan(lambda: self._ward(conversation), wanted)
+            return fix.plan(lambda: self._examination(conversation), selected)
 
     def clean(
         self,
@@ -904,22 +904,22 @@ class Lossless(Looking, Tracing):
             return collecting.told(found)
         return collecting.collect(self._runtime, found, vacuum=vacuum)
 
-    def _ward(self, conversation: str | int | None, closely: frozenset[str] = frozenset()) -> Ward:
-        from lossless.engine.doctor.examination import Ward
+    def _examination(self, conversation: str | int | None, thorough: frozenset[str] = frozenset()) -> Examination:
+        from lossless.engine.doctor.examination import Examination
 
         rows = self._store.conversations()
         if conversation is not None:
             rows = [row for row in rows if conversation in (row.key, row.id, str(row.id))]
             if not rows:
                 raise NotFound("conversation", conversation)
-        return Ward(
+        return Examination(
             self._store,
             self._files,
             self.settings,
             rows,
             now=int(self._clock() * 1_000_000),
-            everything=conversation is None,
-            closely=closely,
+            whole_database=conversation is None,
+            thorough=thorough,
             loaded=self._loaded,
             has_model=self._has_model(),
         )

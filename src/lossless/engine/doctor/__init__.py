@@ -1,5 +1,5 @@
-"""A doctor: looks whether everything agrees, proves that nothing is lost, puts right what is derived.
+"""The doctor: checks that a database is consistent, proves that nothing is lost, repairs derived data.
 
-Nothing here ever changes a message, and nothing undoes what somebody did on purpose: what a /new took out of a context
-stays out, and what was archived stays archived.
+Nothing here changes a message or reverts a user's decision: what a /new removed from a context stays out of it, and an
+archived conversation stays archived.
 """

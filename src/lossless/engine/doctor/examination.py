@@ -1,35 +1,19 @@
-"""What is examined, and what was read of it: once, however many checks ask."""
+"""The data that checks look at: each part is read once, by the first check that needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from lossless.config import Loaded, Settings
-from lossless.engine.doctor.graph import Graph, graph
-from lossless.engine.doctor.text_scan import Heard, Read, hear, read
+from lossless.engine.doctor.graph import Graph, build_graph
+from lossless.engine.doctor.text_scan import MessageScan, SummaryScan, scan_messages, scan_summaries
 from lossless.engine.shared.file_store import Files
-from lossless.model import Severity
-from lossless.store.base import ConversationRow, FileRow, Flaw, Store
-from lossless.store.base import Step as Step
+from lossless.store.base import ConversationRow, FaultRow, FileRow, Flaw, Store
 
 
-class Fault(NamedTuple):
-    """One thing that is not as a check wants it."""
-
-    check: str
-    conversation: int | None
-    what: str
-    step: Step | None = None
-    severity: Severity | None = None
-    """If not that of the check."""
-    told: str = ""
-    """If not what the check says."""
-
-
-class Ward:
-    """Some conversations of an owner, to be examined at one moment."""
+class Examination:
+    """Conversations of one owner as they are at one time."""
 
     def __init__(
         self,
@@ -39,50 +23,49 @@ class Ward:
         rows: Sequence[ConversationRow],
         *,
         now: int,
-        everything: bool,
-        closely: frozenset[str] = frozenset(),
+        whole_database: bool,
+        thorough: frozenset[str] = frozenset(),
         loaded: Loaded | None = None,
         has_model: bool = False,
     ) -> None:
         self.store, self.files, self.settings, self.rows, self.now = store, files, settings, rows, now
         self.ids = [row.id for row in rows]
-        self.everything = everything
-        """Whether the database as a whole is examined too, not only these conversations."""
-        self.closely = closely
-        """Checks that were asked for by name, and may take their time."""
+        self.whole_database = whole_database
+        """True when the database itself is examined, not only these conversations."""
+        self.thorough = thorough
+        """Checks that the caller named; they may run longer."""
         self.loaded = loaded
         self.has_model = has_model
-        """Whether a model is configured: then summaries without one are not as they should be."""
+        """True when a model is configured: summaries written without one are then faults."""
 
     @cached_property
     def graph(self) -> Graph:
-        return graph(self.store.nodes(self.ids), self.store.edges(self.ids), self.store.leaves(self.ids))
+        """The summaries of these conversations and their sources."""
+        return build_graph(self.store.nodes(self.ids), self.store.edges(self.ids), self.store.leaves(self.ids))
 
     @cached_property
-    def heard(self) -> Heard:
-        return hear(self.store, self.ids, self.graph.sources)
+    def message_scan(self) -> MessageScan:
+        """The result of reading every message once."""
+        return scan_messages(self.store, self.ids, self.graph.sources)
 
     @cached_property
-    def read(self) -> Read:
-        return read(self.store, self.ids)
+    def summary_scan(self) -> SummaryScan:
+        """The result of reading every summary once."""
+        return scan_summaries(self.store, self.ids)
 
     @cached_property
-    def payloads(self) -> dict[int, list[FileRow]]:
+    def file_rows(self) -> dict[int, list[FileRow]]:
         """The files of each conversation."""
         return {each: self.store.files(each) for each in self.ids}
 
     @cached_property
     def flaws(self) -> dict[int, list[Flaw]]:
-        """How each conversation breaks the promise. Only those that may are asked one by one."""
-        asked = self.store.suspects(self.ids) | self.graph.entangled()
-        for question in ("numbers", "outside", "costs", "sums"):
-            asked |= {row.conversation or 0 for row in self.store.faults(question, self.ids, self.now)}
-        return {each: self.store.flaws(each) if each in asked else [] for each in self.ids}
+        """The violations of the promise in each conversation; only suspects are queried one by one."""
+        suspects = self.store.suspects(self.ids) | self.graph.entangled()
+        for query in ("numbers", "outside", "costs", "sums"):
+            suspects |= {row.conversation or 0 for row in self.store.faults(query, self.ids, self.now)}
+        return {each: self.store.flaws(each) if each in suspects else [] for each in self.ids}
 
-    def found(self, check: str, *questions: str) -> list[Fault]:
-        """The answers of the store to some questions, as faults of a check."""
-        return [
-            Fault(check, row.conversation, row.what, row.step)
-            for question in questions
-            for row in self.store.faults(question, self.ids, self.now)
-        ]
+    def query(self, *names: str) -> list[FaultRow]:
+        """Return the rows that these integrity queries of the store select."""
+        return [row for name in names for row in self.store.faults(name, self.ids, self.now)]

@@ -1,4 +1,4 @@
-"""Pure: what the summaries of a database should say of themselves, from their links and their messages."""
+"""Compute the values that summaries should store, from their links and messages. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import Struct
 from lossless.store.base import LeafRow, NodeRow
 
 
-class Counted(Struct, frozen=True):
-    """What follows from all that lies below a summary."""
+class Computed(Struct, frozen=True):
+    """The values of a summary that follow from its sources."""
 
     depth: int
     earliest_at: int | None
@@ -21,30 +21,31 @@ class Counted(Struct, frozen=True):
 
 
 class Graph(Struct, frozen=True):
-    """Summaries, what each was made from, and what their leaves come to."""
+    """Summaries, their sources, and the totals of their leaves."""
 
     nodes: Mapping[int, NodeRow]
     sources: Mapping[int, Sequence[int]]
     leaves: Mapping[int, LeafRow]
-    counted: Mapping[int, Counted]
-    """Of those whose sources lead down to leaves; not of those that lead back to themselves."""
+    computed: Mapping[int, Computed]
+    """Without summaries in a cycle, and those above them."""
 
     @property
     def endless(self) -> list[int]:
-        """The summaries that lead back to themselves, and those above them."""
-        return [each for each in self.nodes if each not in self.counted and self.sources.get(each)]
+        """The summaries in a cycle, and those above them."""
+        return [each for each in self.nodes if each not in self.computed and self.sources.get(each)]
 
     def uphill(self) -> Iterator[tuple[int, int]]:
-        """Of those that lead back, the links to what came later: a summary is younger than all it was made from."""
+        """Yield the links in cycles to a later summary: a summary is newer than all its sources."""
         lost = set(self.endless)
         for summary in lost:
             yield from ((summary, each) for each in self.sources[summary] if each in lost and each >= summary)
 
     def consumed(self) -> set[int]:
+        """Return the summaries that are sources of others."""
         return {source for sources in self.sources.values() for source in sources}
 
     def entangled(self) -> set[int]:
-        """The conversations in which a summary is a source twice, leads nowhere, or not downwards."""
+        """Return conversations in which a summary is a source twice, or a source is missing, foreign or not shallower."""
         seen, found = set[int](), set[int]()
         for summary, sources in self.sources.items():
             above = self.nodes[summary]
@@ -57,7 +58,7 @@ class Graph(Struct, frozen=True):
         return found
 
     def below(self, roots: Iterable[int]) -> set[int]:
-        """These summaries, and all below them."""
+        """Return these summaries and all below them."""
         waiting, seen = list(roots), set[int]()
         while waiting:
             each = waiting.pop()
@@ -67,43 +68,49 @@ class Graph(Struct, frozen=True):
         return seen
 
 
-def graph(nodes: Iterable[NodeRow], edges: Iterable[tuple[int, int, int]], leaves: Iterable[LeafRow]) -> Graph:
+def build_graph(nodes: Iterable[NodeRow], edges: Iterable[tuple[int, int, int]], leaves: Iterable[LeafRow]) -> Graph:
+    """Return the graph of these summaries, links and leaves."""
     sources: dict[int, list[int]] = {}
     for summary, source, _ in edges:
         sources.setdefault(summary, []).append(source)
     known = {node.id: node for node in nodes}
     sums = {leaf.summary_id: leaf for leaf in leaves}
-    return Graph(known, sources, sums, _count(known, sources, sums))
+    return Graph(
+        nodes=known,
+        sources=sources,
+        leaves=sums,
+        computed=_compute(known, sources, sums),
+    )
 
 
-def _count(
+def _compute(
     nodes: Mapping[int, NodeRow], sources: Mapping[int, Sequence[int]], leaves: Mapping[int, LeafRow]
-) -> dict[int, Counted]:
-    """Each after all it was made from."""
+) -> dict[int, Computed]:
+    """Compute each summary after all its sources."""
     above: dict[int, list[int]] = {}
     open_ = {each: len(sources.get(each, ())) for each in nodes}
     for summary, made_from in sources.items():
         for source in made_from:
             above.setdefault(source, []).append(summary)
-    ready, counted = deque(each for each, left in open_.items() if not left), dict[int, Counted]()
+    ready, computed = deque(each for each, left in open_.items() if not left), dict[int, Computed]()
     while ready:
         each = ready.popleft()
-        counted[each] = _counted([counted[source] for source in sources.get(each, ())], leaves.get(each))
+        computed[each] = _combine([computed[source] for source in sources.get(each, ())], leaves.get(each))
         for consumer in above.get(each, ()):
             if consumer in open_:
                 open_[consumer] -= 1
                 if not open_[consumer]:
                     ready.append(consumer)
-    return counted
+    return computed
 
 
-def _counted(below: Sequence[Counted], leaf: LeafRow | None) -> Counted:
+def _combine(below: Sequence[Computed], leaf: LeafRow | None) -> Computed:
     starts = [each.earliest_at for each in below if each.earliest_at is not None]
     ends = [each.latest_at for each in below if each.latest_at is not None]
-    return Counted(
-        1 + max((each.depth for each in below), default=-1),
-        min([*starts, *([leaf.earliest_at] if leaf else [])], default=None),
-        max([*ends, *([leaf.latest_at] if leaf else [])], default=None),
-        sum(each.descendants + 1 for each in below),
-        sum(each.source_tokens for each in below) + (leaf.tokens if leaf else 0),
+    return Computed(
+        depth=1 + max((each.depth for each in below), default=-1),
+        earliest_at=min([*starts, *([leaf.earliest_at] if leaf else [])], default=None),
+        latest_at=max([*ends, *([leaf.latest_at] if leaf else [])], default=None),
+        descendants=sum(each.descendants + 1 for each in below),
+        source_tokens=sum(each.source_tokens for each in below) + (leaf.tokens if leaf else 0),
     )

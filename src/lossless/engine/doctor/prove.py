@@ -1,33 +1,40 @@
-"""The proof that nothing is lost: where every message of a conversation is, and that what was summarised is unchanged."""
+"""Prove that nothing is lost: locate every message, and compare summarised messages with their hashes."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from lossless.engine.doctor import summaries
-from lossless.engine.doctor.examination import Ward
+from lossless.engine.doctor.checks.summaries import find_changed_sources
+from lossless.engine.doctor.examination import Examination
 from lossless.model import Proof
 from lossless.store.base import ConversationRow, LedgerRow
 
 
-def prove(ward: Ward) -> tuple[Proof, ...]:
+def prove(examination: Examination) -> tuple[Proof, ...]:
+    """Return the proof of each examined conversation."""
     changed, known = defaultdict[int | None, list[str]](list), Counter[int]()
-    for fault in summaries.witnesses(ward):
-        if fault.severity is None:  # the others were not recorded
-            changed[fault.conversation].append(fault.what)
-    nodes = Counter(node.conversation_id for node in ward.graph.nodes.values())
-    known.update(node.conversation_id for node in ward.graph.nodes.values() if node.source_hash is not None)
+    for fault in find_changed_sources(examination):
+        if fault.severity is None:  # info: a hash was never recorded
+            changed[fault.conversation].append(fault.sample)
+    nodes = Counter(node.conversation_id for node in examination.graph.nodes.values())
+    known.update(node.conversation_id for node in examination.graph.nodes.values() if node.source_hash is not None)
     ledgers = defaultdict[int, list[LedgerRow]](list)
-    for each in ward.store.ledger(ward.ids):
+    for each in examination.store.ledger(examination.ids):
         ledgers[each.conversation_id].append(each)
     return tuple(
-        _proof(ward, row, ledgers[row.id], nodes[row.id], known[row.id], tuple(changed[row.id])) for row in ward.rows
+        _proof(examination, row, ledgers[row.id], nodes[row.id], known[row.id], tuple(changed[row.id]))
+        for row in examination.rows
     )
 
 
 def _proof(
-    ward: Ward, row: ConversationRow, ledger: Sequence[LedgerRow], nodes: int, known: int, changed: tuple[str, ...]
+    examination: Examination,
+    row: ConversationRow,
+    ledger: Sequence[LedgerRow],
+    nodes: int,
+    known: int,
+    changed: tuple[str, ...],
 ) -> Proof:
     return Proof(
         conversation=row.id,
@@ -41,7 +48,7 @@ def _proof(
         tombstones=_by_reason(ledger, "tombstone"),
         missing=_sum(ledger, "missing"),
         repeated=sum(each.times - each.messages for each in ledger if each.times > each.messages),
-        broken=tuple(flaw.name for flaw in ward.flaws[row.id]),
+        broken=tuple(flaw.name for flaw in examination.flaws[row.id]),
         summaries=nodes,
         witnessed=known - len(changed),
         changed=changed,

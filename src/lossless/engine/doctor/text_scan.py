@@ -1,4 +1,4 @@
-"""One reading of all messages, and one of all summaries: what their words tell that no statement can ask for."""
+"""Read all messages once and all summaries once, for checks that SQL cannot answer."""
 
 from __future__ import annotations
 
@@ -20,88 +20,92 @@ from lossless.tokens import MESSAGE_TOKENS, PART_TOKENS, estimate, message_token
 _NAMED = re.compile(r"LCM (?:File|file|Tool Output|Raw Payload): (file_[a-z0-9_-]{1,64})")
 _SLACK = 16
 _TOLERANCE = 3_600_000_000
-# Cheaper than the patterns, and every order holds one of them.
-_ORDERLY = re.compile(
+# Every instruction contains one of these words, and searching for them is cheaper than the patterns.
+_INSTRUCTION_WORDS = re.compile(
     r"ignor|disregard|forget|overrid|bypass|neglect|discard|you(?: are|['’]re)|pretend|act|behav|role-?play|jail|mode|DAN|prompt|message|instruction"
     r"|[^\x00-\x7f]",
     re.I,
 )
 
 
-class Heard(Struct):
-    """What was found in the messages: seqs by conversation, unless it says otherwise."""
+SummaryKey = tuple[int, int, str]
+"""A summary by its number, its conversation and its public id."""
+
+
+class MessageScan(Struct):
+    """Properties of messages that only their text shows; message ids unless noted."""
 
     costs: list[tuple[int, int, int]] = field(default_factory=list)
-    """Messages whose tokens are far off: id, what they say, what they are."""
+    """Messages whose token count is far off: id, stored tokens, estimated tokens."""
     unreadable: list[int] = field(default_factory=list)
     backwards: list[int] = field(default_factory=list)
-    alone: list[tuple[int, str]] = field(default_factory=list)
+    unpaired: list[tuple[int, str]] = field(default_factory=list)
     """Conversations and call ids without a result, or without a call."""
-    named: list[tuple[int, str]] = field(default_factory=list)
+    named_files: list[tuple[int, str]] = field(default_factory=list)
     """Conversations and the files their messages name."""
     seals: dict[int, str] = field(default_factory=dict)
-    """The witness of each summary, as its messages are now."""
+    """The source hash of each summary, computed from its messages."""
 
 
-class Read(Struct):
-    """What was found in the texts of summaries: their ids, with the conversation and the public id."""
+class SummaryScan(Struct):
+    """Summaries by the properties that only their text shows."""
 
-    empty: list[tuple[int, int, str]] = field(default_factory=list)
-    failed: list[tuple[int, int, str]] = field(default_factory=list)
-    cut: list[tuple[int, int, str]] = field(default_factory=list)
-    provisional: list[tuple[int, int, str]] = field(default_factory=list)
-    longer: list[tuple[int, int, str]] = field(default_factory=list)
-    ordering: list[tuple[int, int, str]] = field(default_factory=list)
-    suspected: list[tuple[int, int, str]] = field(default_factory=list)
-    unknown: list[tuple[int, int, str]] = field(default_factory=list)
-    repeated: list[tuple[int, int, str]] = field(default_factory=list)
-    named: list[tuple[int, str]] = field(default_factory=list)
+    empty: list[SummaryKey] = field(default_factory=list)
+    failed: list[SummaryKey] = field(default_factory=list)
+    cut: list[SummaryKey] = field(default_factory=list)
+    provisional: list[SummaryKey] = field(default_factory=list)
+    longer: list[SummaryKey] = field(default_factory=list)
+    instructions: list[SummaryKey] = field(default_factory=list)
+    suspected: list[SummaryKey] = field(default_factory=list)
+    unknown: list[SummaryKey] = field(default_factory=list)
+    repeated: list[SummaryKey] = field(default_factory=list)
+    named_files: list[tuple[int, str]] = field(default_factory=list)
 
 
-def hear(store: Store, ids: Sequence[int], sources: Mapping[int, Sequence[int]]) -> Heard:
-    """Read every message once."""
-    heard, sealing = Heard(), Sealing()
-    last = before = conversation = 0
+def scan_messages(store: Store, ids: Sequence[int], sources: Mapping[int, Sequence[int]]) -> MessageScan:
+    """Read every message of these conversations once."""
+    scan, sealing = MessageScan(), Sealing()
+    previous = previous_time = conversation = 0
     calls: set[str] = set()
     results: set[str] = set()
-    with closing(store.everything_said(ids)) as said:
-        for identity, role, text, parts, meta, tokens, at, created_at, leaf in said:
+    with closing(store.everything_said(ids)) as messages:
+        for identity, role, text, parts, meta, tokens, at, created_at, leaf in messages:
             if leaf is not None:
                 sealing.add(leaf, (role, text, parts, at))
-            if identity == last:
-                continue  # of two leaves: the second time
-            last, when = identity, created_at if at is None else at
+            if identity == previous:
+                continue  # a source of two leaves: this is the second row
+            previous, time = identity, created_at if at is None else at
             if identity // SPAN != conversation:
-                heard.alone += [(conversation, each) for each in sorted(calls ^ results)]
-                conversation, before, calls, results = identity // SPAN, when, set(), set()
-            if when < before - _TOLERANCE:
-                heard.backwards.append(identity)
-            before = when
+                scan.unpaired += [(conversation, each) for each in sorted(calls ^ results)]
+                conversation, previous_time, calls, results = identity // SPAN, time, set(), set()
+            if time < previous_time - _TOLERANCE:
+                scan.backwards.append(identity)
+            previous_time = time
             cost: int | None
             if parts is None:
                 cost = MESSAGE_TOKENS + PART_TOKENS + estimate(text)
                 if meta is not None:
                     cost = _cost(role, text, parts, meta)
             else:
-                cost = _listen(heard, identity, (role, text, parts, meta), calls, results)
+                cost = _scan_parts(scan, identity, (role, text, parts, meta), calls, results)
             if cost is not None and abs(tokens - cost) > max(_SLACK, cost // 2):
-                heard.costs.append((identity, tokens, cost))
+                scan.costs.append((identity, tokens, cost))
             if "LCM " in text:
-                heard.named += [(conversation, each) for each in _NAMED.findall(text)]
-    heard.alone += [(conversation, each) for each in sorted(calls ^ results)]
-    heard.seals = sealing.all(sources)
-    return heard
+                scan.named_files += [(conversation, each) for each in _NAMED.findall(text)]
+    scan.unpaired += [(conversation, each) for each in sorted(calls ^ results)]
+    scan.seals = sealing.all(sources)
+    return scan
 
 
-def _listen(
-    heard: Heard, identity: int, row: tuple[str, str, str, str | None], calls: set[str], results: set[str]
+def _scan_parts(
+    scan: MessageScan, identity: int, row: tuple[str, str, str, str | None], calls: set[str], results: set[str]
 ) -> int | None:
-    """What a message of several parts costs, None if it cannot be read; who calls and who answers in it."""
+    """Return the tokens of a message with parts, or None if it is unreadable; note its tool calls and results."""
     role, text, parts, meta = row
     try:
         pieces = jsontext.loads(parts)
         if not all(_lies_within(piece, len(text)) for piece in pieces):
-            heard.unreadable.append(identity)
+            scan.unreadable.append(identity)
             return None
         for piece in pieces:
             if piece["type"] == "tool_call":
@@ -110,7 +114,7 @@ def _listen(
                 results.add(piece["call_id"])
         return _cost(role, text, parts, meta)
     except (ValueError, TypeError, LookupError, AttributeError, StoreCorrupt):
-        heard.unreadable.append(identity)
+        scan.unreadable.append(identity)
         return None
 
 
@@ -128,10 +132,10 @@ def _lies_within(piece: dict[str, Any], size: int) -> bool:
     )
 
 
-def read(store: Store, ids: Sequence[int]) -> Read:
-    """Read every summary once."""
-    found, said = Read(), set[tuple[int, int]]()
-    with closing(store.everything_told(ids)) as told:
+def scan_summaries(store: Store, ids: Sequence[int]) -> SummaryScan:
+    """Read every summary of these conversations once."""
+    scan, texts = SummaryScan(), set[tuple[int, int]]()
+    with closing(store.everything_told(ids)) as summaries:
         for (
             identity,
             conversation,
@@ -144,27 +148,27 @@ def read(store: Store, ids: Sequence[int]) -> Read:
             level,
             stale,
             faithful,
-        ) in told:
-            this = (identity, conversation, public_id)
+        ) in summaries:
+            summary = (identity, conversation, public_id)
             if not text.strip():
-                found.empty.append(this)
+                scan.empty.append(summary)
             elif level not in ("extractive", "cut") and not stale and marker(text, model):
-                found.failed.append(this)
+                scan.failed.append(summary)
             elif level == "cut":
-                found.cut.append(this)
+                scan.cut.append(summary)
             elif level == "extractive":
-                found.provisional.append(this)
+                scan.provisional.append(summary)
             if tokens > source_tokens > 0:
-                found.longer.append(this)
-            if not stale and _ORDERLY.search(text) and orders(text, by_user=True):
-                found.ordering.append(this)
+                scan.longer.append(summary)
+            if not stale and _INSTRUCTION_WORDS.search(text) and orders(text, by_user=True):
+                scan.instructions.append(summary)
             if not stale and faithful is not None and faithful < 1:
-                found.suspected.append(this)
+                scan.suspected.append(summary)
             if model in ("", "unknown"):
-                found.unknown.append(this)
-            if (key := (conversation, hash(text))) in said:
-                found.repeated.append(this)
-            said.add(key)
+                scan.unknown.append(summary)
+            if (key := (conversation, hash(text))) in texts:
+                scan.repeated.append(summary)
+            texts.add(key)
             if file_ids != "[]":
-                found.named += [(conversation, each) for each in jsontext.stored(file_ids)]
-    return found
+                scan.named_files += [(conversation, each) for each in jsontext.stored(file_ids)]
+    return scan
