@@ -86,7 +86,7 @@ def test_one_rule_leaves_the_others_junk_alone(lcm: Lossless, clean: dict[str, l
     lcm.clean("cron_sessions", apply=True, archive=tmp_path / "jobs.zip")
     assert {each.key for each in lcm.conversations()} == {KEY, SUB, PLAIN}
     assert (tmp_path / "jobs.zip").is_file()
-    with pytest.raises(InvalidInput, match=r"There is no rule all\. There are archived_subagents"):
+    with pytest.raises(InvalidInput, match=r"There is no rule all\. The rules are archived_subagents"):
         lcm.clean("all")
 
 

@@ -79,9 +79,7 @@ def _junk(store: Store, rule: str, rows: Sequence[ConversationRow]) -> Junk:
     examples = tuple(
         f"{row.key}: {' '.join(_first_text(store, row)[:256].split())[:_PREVIEW]}" for row in rows[:_EXAMPLES]
     )
-    return Junk(
-        rule=rule, conversations=len(rows), messages=sum(row.messages for row in rows), examples=examples
-    )
+    return Junk(rule=rule, conversations=len(rows), messages=sum(row.messages for row in rows), examples=examples)
 
 
 def apply(runtime: Runtime, name: str | None, archive: Path, *, without_files: bool = False) -> Cleaning:
