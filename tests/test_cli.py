@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,12 +68,33 @@ def test_the_demo_shows_what_is_left_and_finds_the_rest(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "527 messages, 62,985 tokens" in ran.stdout
     assert "crc32=5be1c09d" in ran.stdout
-    assert "(not in any of them)" in ran.stdout
-    assert "d2 sum_" in ran.stdout
+    assert "A detail that is in none of the summaries" in ran.stdout
+    assert "d3 sum_" in ran.stdout
     assert '"messages": 527' in lcm("status", "--db", str(path), "--json").stdout
     again = lcm("demo", "--db", str(path))
     assert again.returncode == 2
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
+
+
+def test_the_demo_fits_a_screen_and_its_commands_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "my data"))
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = lcm("demo")
+    lines = ran.stdout.splitlines()
+    assert len(lines) < 24
+    assert max(map(len, lines)) <= 80
+    excerpt = lines[lines.index("The oldest summary starts with:") + 1 :]
+    assert excerpt[excerpt.index("") - 1].endswith(".")
+    commands = [line.strip() for line in lines if line.startswith("  lcm ")]
+    assert len(commands) == 3
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for command in commands:
+        pasted = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment, check=False)
+        assert pasted.returncode == 0, pasted.stderr
+        assert pasted.stdout
 
 
 def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,28 +1,27 @@
-"""`lcm demo`: the whole thing on a conversation that is too long, in a few seconds and without a key."""
+"""`lcm demo`: compact a conversation that is too long, without a key."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from lossless import Conversation, Lossless, Message, Settings, Summary
-from lossless.cli.frame import Plain, answer, is_json, noted
-from lossless.cli.tables import many
+from lossless import Compaction, Context, Conversation, Lossless, Message, Settings, Summary
+from lossless.cli.frame import Plain, answer, noted
+from lossless.cli.places import shell_path
+from lossless.cli.tables import Line, Paint, many, width
 from lossless.config import data_dir
 from lossless.errors import InvalidInput
 from lossless.events import Event
-from lossless.model import Compaction
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.tree import Tree
 
 WINDOW = 4_000
 KEY = "demo"
-# A small window wants small summaries: the same proportions as the defaults have to a window of 128,000.
+# A small window needs small summaries: the same proportions as the defaults have to a window of 128,000.
 SETTINGS = {
     "fresh_tail_count": 12,
     "leaf_chunk_tokens": 2_400,
@@ -34,39 +33,37 @@ SETTINGS = {
     "max_sweep_iterations": 500,
 }
 _BATCH = 20
+_EXCERPT_LINES = 5
+_DAY = re.compile(r"\d{4}-\d\d-\d\d( \(.*\))?$")
+_SENTENCE = re.compile(r"""[.!?…]["'`*)\]]*$""")
 
 
 @click.command(cls=Plain)
 @click.argument("transcript", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--db", metavar="PATH", help="Where to put the demo's database; otherwise beside your own.")
+@click.option("--db", metavar="PATH", help="New file for the demo's database (default: demo.db beside your own).")
 def demo(transcript: Path | None, db: str | None) -> None:
-    """Compact a long conversation and look at what a model would see of it.
+    """Compact a long conversation and show what a model would see of it.
 
-    Takes the bundled one (five days of a coding agent's work), or your own TRANSCRIPT: a session of Claude Code, Codex, OpenClaw
-    or pi, or a file of plain messages. Needs no model and no key. Leaves a database for the other commands.
+    Takes the bundled one (five days of a coding agent's work), or your own TRANSCRIPT: a session of Claude Code, Codex,
+    OpenClaw or pi, or a file of plain messages. Needs no model and no key. Leaves a database for the other commands.
     """
-    from rich.console import Console
-
-    as_json = is_json(otherwise=False)
-    console = Console(highlight=False, quiet=as_json)
     messages, detail = _conversation(transcript)
     path = Path(db) if db else data_dir() / "demo.db"
     if db and path.exists():
         raise InvalidInput(
-            f"{path} is there already.", hint="Name a new file; a demo never writes into another database."
+            f"{path} exists already.", hint="Name a new file; a demo never writes into another database."
         )
-    _fresh(path)
+    _remove(path)
     settings = Settings(database_path=str(path), **SETTINGS)  # type: ignore[arg-type]  # whole numbers, all of them
     try:
-        with Lossless.open(settings=settings, summarizer="extractive", on_event=_told_below) as lcm:
+        with Lossless.open(settings=settings, summarizer="extractive", on_event=_ignore) as lcm:
             chat = noted(lcm).conversation(KEY)
-            done = _taken_in(console, chat, messages)
-            _report(console, chat, messages, done, detail, path)
-            if as_json:
-                answer(_data(chat, done), [])
+            results = _compact(chat, messages)
+            name = transcript.name if transcript else "five days of a coding agent's work"
+            answer(_data(chat, results), _lines(chat, name, detail, path))
     except KeyboardInterrupt:
         # Half a demo is of no use, and would be in the way of the next.
-        _fresh(path)
+        _remove(path)
         raise
 
 
@@ -88,31 +85,32 @@ def _conversation(transcript: Path | None) -> tuple[list[Message], tuple[str, st
     return messages, None
 
 
-def _told_below(event: Event) -> None:
-    """So small a window is over it now and then; the report tells what came of it."""
+def _ignore(event: Event) -> None:
+    """Ignore an event: so small a window is exceeded now and then, and the report contains the result."""
 
 
-def _fresh(path: Path) -> None:
-    """The demo starts anew each time: what an earlier one left in its own place is taken away."""
+def _remove(path: Path) -> None:
+    """Delete the database of an earlier demo."""
     for suffix in ("", "-wal", "-shm"):
         old = Path(f"{path}{suffix}")
         if old.exists():
             os.unlink(old)
 
 
-def _taken_in(console: Console, chat: Conversation, messages: list[Message]) -> list[Compaction]:
+def _compact(chat: Conversation, messages: Sequence[Message]) -> list[Compaction]:
+    """Ingest the messages and compact after each turn, with a progress bar on a terminal."""
+    from rich.console import Console
     from rich.progress import track
 
-    starts = range(0, len(messages), _BATCH)
-    steps = track(starts, "Turn by turn", console=console, transient=True)
-    done = []
-    for start in steps:
+    console = Console(stderr=True, quiet=not sys.stderr.isatty())
+    results = []
+    for start in track(range(0, len(messages), _BATCH), "Turn by turn", console=console, transient=True):
         chat.ingest(messages[start : start + _BATCH])
-        done.append(chat.compact(WINDOW))
-    return done
+        results.append(chat.compact(WINDOW))
+    return results
 
 
-def _data(chat: Conversation, done: list[Compaction]) -> dict[str, int]:
+def _data(chat: Conversation, results: Sequence[Compaction]) -> dict[str, int]:
     stored, shown = chat.messages(), chat.context()
     return {
         "messages": len(stored),
@@ -120,85 +118,67 @@ def _data(chat: Conversation, done: list[Compaction]) -> dict[str, int]:
         "window": WINDOW,
         "context_tokens": shown.tokens,
         "summaries": len(chat.summaries()),
-        "compactions": sum(1 for each in done if each.summaries),
+        "compactions": sum(1 for each in results if each.summaries),
     }
 
 
-def _report(
-    console: Console,
-    chat: Conversation,
-    messages: list[Message],
-    done: list[Compaction],
-    detail: tuple[str, str] | None,
-    path: Path,
-) -> None:
-    raw = sum(stored.tokens for stored in chat.messages())
-    context, summaries = chat.context(), chat.summaries()
-    console.print(
-        f"[bold]{len(messages):,} messages, {raw:,} tokens[/bold] of history; a model with a window of {WINDOW:,}."
-    )
-    console.print(f"It would see [bold]{context.tokens:,} tokens[/bold]: {_shown(context.items)}.")
-    made = f"{many(len(summaries), 'summary', 'summaries')} made"
-    console.print(f"{made} in {many(sum(bool(each.summaries) for each in done), 'compaction')}, no model asked.\n")
-    console.print(_tree(chat))
-    console.print("\n[bold]What the model would see[/bold], its beginning:")
-    first = next((item for item in context.items if isinstance(item, Summary)), None)
-    if first:
-        console.print(first.text[:1_200], markup=False, style="dim")
+def _lines(chat: Conversation, name: str, detail: tuple[str, str] | None, path: Path) -> Iterator[Line]:
+    stored, context = chat.messages(), chat.context()
+    tokens = sum(each.tokens for each in stored)
+    yield Paint(f"{many(len(stored), 'message')}, {many(tokens, 'token')}", bold=True), f": {name}."
+    yield from _context(context)
+    summaries = [item for item in context.items if isinstance(item, Summary)]
+    if summaries:
+        yield ""
+        yield "The oldest summary starts with:"
+        yield from (Paint(f"  {line}", dim=True) for line in _excerpt(summaries[0].text))
     if detail:
-        _recall(console, chat, detail)
-    console.print(
-        f"\nThe database is {path}. Look at it: lcm status --db {path}, lcm summaries tree, lcm context, lcm grep",
-        markup=False,
-        soft_wrap=True,
-    )
+        yield ""
+        yield from _recall(chat, *detail)
+    yield ""
+    yield "Nothing was deleted. Try:"
+    database = shell_path(path)
+    first = "grep 'chunk 037'" if detail else "messages"
+    for command in (first, "summaries tree", "context"):
+        yield Paint(f"  lcm {command} --db {database}", "cyan")
 
 
-def _shown(items: tuple[object, ...]) -> str:
-    count = sum(isinstance(item, Summary) for item in items)
-    return f"{many(count, 'summary', 'summaries')} and the {many(len(items) - count, 'newest message')}"
+def _context(context: Context) -> Iterator[Line]:
+    """Describe what a model sees: each summary, and the newest messages."""
+    summaries = [item for item in context.items if isinstance(item, Summary)]
+    yield f"A model with a window of {WINDOW:,} tokens gets {context.tokens:,} of them:"
+    for each in summaries:
+        days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (each.earliest_at, each.latest_at) if at)
+        yield f"  d{each.depth} {each.id}  {each.source_tokens:,} -> {each.tokens:,} tokens  {' to '.join(days)}"
+    yield f"  the {many(len(context.items) - len(summaries), 'newest message')}, as they are"
 
 
-def _tree(chat: Conversation) -> Tree:
-    """The DAG: what stands in the context, and what each summary was made from."""
-    from rich.text import Text
-    from rich.tree import Tree
-
-    store, row = chat._store, chat._store.conversation(chat.key)
-    assert row is not None
-    known = {each.id: each for each in store.summaries(row.id)}
-    root = Tree("The context, oldest first")
-
-    def add(branch: Tree, identity: int) -> None:
-        seqs, sources = store.sources(row.id, identity)
-        summary = known[identity]
-        what = f"messages {seqs[0]}-{seqs[-1]}" if seqs else f"{len(sources)} summaries"
-        size = f"{summary.source_tokens:,} -> {summary.tokens:,} tokens"
-        label = Text(f"d{summary.depth} {summary.public_id}  {size}  {what}", no_wrap=True, overflow="ellipsis")
-        twig = branch.add(label)
-        for each in sources:
-            add(twig, each)
-
-    raw = 0
-    for item in store.items(row.id):
-        if item.summary_id is None:
-            raw += 1
-        else:
-            add(root, item.summary_id)
-    root.add(f"the {raw} newest messages, as they are")
-    return root
+def _excerpt(text: str) -> list[str]:
+    """Return the beginning of a text, folded to the terminal, up to the end of a sentence."""
+    shown: list[str] = []
+    complete = 0
+    for line in text.splitlines():
+        folded = textwrap.wrap(line, max(20, min(width(), 100) - 2), break_on_hyphens=False) or [""]
+        if len(shown) + len(folded) > _EXCERPT_LINES:
+            break
+        shown += folded
+        if _SENTENCE.search(line):
+            complete = len(shown)
+    while shown and not complete and _DAY.match(shown[-1]):
+        shown.pop()
+    return shown[:complete] or shown or [textwrap.shorten(text, 200, placeholder=" ...")]
 
 
-def _recall(console: Console, chat: Conversation, detail: tuple[str, str]) -> None:
-    question, answer = detail
+def _recall(chat: Conversation, question: str, answer: str) -> Iterator[Line]:
+    """Find a detail again that no summary contains."""
     hits = chat.grep(question, mode="full_text", scope="messages", sort="relevance", limit=5)
-    found = ((hit, chat.expand(hit.id).text) for hit in hits)
-    hit, text = next(((hit, text) for hit, text in found if answer in text), (None, ""))
-    kept = any(answer in summary.text for summary in chat.summaries())
-    console.print(
-        f"\n[bold]A detail that no summary tells[/bold] ({'not ' if not kept else ''}in any of them): {question}"
-    )
-    if hit:
-        at = text.index(answer)
-        around = text[max(0, at - 80) : at + len(answer) + 80]
-        console.print(f"found again, word for word, in message {hit.seq}: ...{around}...", markup=False)
+    texts = ((hit, chat.expand(hit.id).text) for hit in hits)
+    found = next(((hit, text) for hit, text in texts if answer in text), None)
+    where = "one of the" if any(answer in summary.text for summary in chat.summaries()) else "none of the"
+    yield f"A detail that is in {where} summaries:"
+    yield f"  {question}"
+    if found:
+        hit, text = found
+        line = next(line for line in text.splitlines() if answer in line)
+        yield "Found in ", Paint(hit.id, "cyan"), ":"
+        yield Paint(f"  {line.strip()}", "green")

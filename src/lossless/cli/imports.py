@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lossless import Lossless, config
 from lossless.cli.frame import Command, Stopped, answer, is_there, named_database, noted_place, remark
-from lossless.cli.places import places
+from lossless.cli.places import places, short_path
 from lossless.cli.tables import Line, Paint, many, safe, table
 from lossless.engine.import_history.run import Progress
 from lossless.errors import LosslessError
@@ -169,7 +169,7 @@ def _program(source: ImportedSource) -> str:
 def _details(source: ImportedSource) -> Iterator[Line]:
     counts = f"{source.messages:,} new, {source.known:,} already stored" if source.status in _READ else ""
     key = source.key or (many(source.conversations, "conversation") if source.conversations else "")
-    yield _short(source.path)
+    yield safe(short_path(source.path))
     yield Paint(f"    {'  '.join(filter(None, (source.status, counts, _flat(key))))}", dim=True)
     skipped = [f"{count:,} {reason}" for reason, count in source.skipped.items()]
     outside = [f"{source.outside:,} stored outside the context"] if source.outside else []
@@ -179,7 +179,7 @@ def _details(source: ImportedSource) -> Iterator[Line]:
 
 def _problems(report: ImportReport, verbose: bool) -> Iterator[Line]:
     """List what could not be read, and what the import changed."""
-    problems = [f"{_short(each.path)}: {_flat(each.reason)}" for each in report.errors]
+    problems = [f"{safe(short_path(each.path))}: {_flat(each.reason)}" for each in report.errors]
     if problems:
         yield Paint(many(len(problems), "problem") + ":", "red", bold=True)
         yield from _first(problems, verbose)
@@ -206,12 +206,6 @@ def _first(lines: list[str], verbose: bool) -> Iterator[Line]:
 
 def _flat(text: str) -> str:
     return safe(" ".join(text.split("\n")))
-
-
-def _short(path: str) -> str:
-    """Return a path with the home directory as `~`."""
-    home = str(Path.home())
-    return safe(f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path)
 
 
 def _next_step(lcm: Lossless, report: ImportReport) -> Iterator[Line]:

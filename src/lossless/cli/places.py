@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 
@@ -17,3 +18,15 @@ def places() -> list[tuple[str, Path]]:
         ("pi", home / ".pi" / "agent" / "sessions"),
     ]
     return [(program, path) for program, path in likely if path.is_dir()]
+
+
+def short_path(path: str | Path) -> str:
+    """Return a path with the home directory as `~`."""
+    home, text = str(Path.home()), str(path)
+    return f"~{text[len(home) :]}" if text.startswith(f"{home}/") else text
+
+
+def shell_path(path: str | Path) -> str:
+    """Return a path as a shell reads it, with the home directory as `~`."""
+    short = short_path(path)
+    return f"~/{shlex.quote(short[2:])}" if short.startswith("~/") else shlex.quote(short)
