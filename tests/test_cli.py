@@ -76,9 +76,7 @@ def test_the_demo_shows_what_is_left_and_finds_the_rest(tmp_path: Path) -> None:
     assert "exists already" in again.stderr
 
 
-def test_the_demo_fits_a_screen_and_its_commands_can_be_pasted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_fits_a_screen_and_its_commands_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "my data"))
     monkeypatch.setenv("COLUMNS", "80")
