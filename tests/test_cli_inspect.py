@@ -303,7 +303,7 @@ def test_an_explanation_says_which_of_many_messages_it_is_about(tmp_path: Path) 
 
 def test_a_guess_at_a_conversation_is_all_that_is_said(tmp_path: Path) -> None:
     assert run("context", "hme").stderr.startswith("lcm: There is no conversation hme. Did you mean home? `lcm")
-    assert "It comes into being" in run("context", "zzzzzz").stderr
+    assert "A conversation is created by its first message." in run("context", "zzzzzz").stderr
 
 
 def test_an_id_that_is_too_long_is_told_as_it_was_given() -> None:

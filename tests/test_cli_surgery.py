@@ -156,9 +156,9 @@ def test_merge_says_what_needs_a_look(run: Run, deep: Lossless) -> None:
 
 def test_the_settings_serve_when_nobody_names_a_model(database: str, deep: Lossless) -> None:
     with Lossless.open(database, settings=DEEP, summarizer=short) as lcm:
-        assert lcm.holding(first(deep, 1).id).key == "k"
+        assert lcm.find(first(deep, 1).id).key == "k"
         with pytest.raises(NotFound):
-            lcm.holding("sum_0000000000000000")
+            lcm.find("sum_0000000000000000")
 
 
 def test_a_plan_says_first_that_nobody_could_write(run: Run) -> None:

@@ -185,7 +185,7 @@ VERBS: dict[str, Verb] = {
     "gc: vacuum": lambda lcm, place: lcm.gc(apply=True, vacuum=True, keep_copies=0),
     "grep": lambda lcm, place: lcm.grep("words"),
     "history": lambda lcm, place: lcm.history(),
-    "holding": lambda lcm, place: lcm.holding(place.summary),
+    "find": lambda lcm, place: lcm.find(place.summary),
     "import_": lambda lcm, place: lcm.import_([place.directory / "archive.zip", place.session], apply=True),
     "import_: mistaken": lambda lcm, place: each(place, lambda path: lcm.import_(path, apply=True)),
     "inquiry": lambda lcm, place: lcm.inquiry("Which words?").run(),

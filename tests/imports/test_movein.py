@@ -305,7 +305,7 @@ def test_an_archive_of_ours_comes_through_the_same_door(lcm: Lossless, tmp_path:
         move_in(whole, small_history(tmp_path / "claw.db"))
         expected = state(whole)
         archive = tmp_path / "all.zip"
-        export(whole._store, whole._files, archive, None, replace=False, now=datetime(2026, 1, 1, tzinfo=UTC))
+        export(whole._store, whole._files, archive, replace=False, now=datetime(2026, 1, 1, tzinfo=UTC))
     source = recognise(archive)
     assert [each.state for each in foreign_history.plan(lcm._store, source).histories] == ["new"]
     done = apply(lcm, source)

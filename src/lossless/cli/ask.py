@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import click
 
 from lossless import Answer, Lossless
-from lossless.cli.choose import chosen
-from lossless.cli.frame import Command, answer, conversation, is_json, opened, remark
+from lossless.cli.frame import Command, answer, conversation, is_json, named_conversation, opened, remark
 from lossless.cli.tables import Line, Paint, many
 from lossless.errors import StoreReadOnly
 
@@ -39,8 +38,8 @@ def ask(
     Asks all conversations, unless one is named. Exits with 1 if the model fails.
     """
     with _opened(model) as lcm:
-        key = chosen(lcm)
-        asked = lcm if key is None else lcm.conversation(key)
+        name = named_conversation()
+        asked = lcm if name is None else lcm.find(name)
         found = asked.ask(question, ids=ids, query=query, max_tokens=max_tokens, token_cap=token_cap)
     answer(found, _lines(found), ok=not found.error)
     if not is_json():

@@ -41,7 +41,7 @@ def compact(everywhere: bool, model: str | None, window: int, target: int | None
             rows = [{"key": key, **msgspec.to_builtins(done)} for key, done in results.items()]
             answer({"conversations": rows}, _summary(results))
         else:
-            done = choose(lcm).compact(window, force=force, target=target, whole=True)
+            done = choose(lcm, writes=True).compact(window, force=force, target=target, whole=True)
             results = {"": done}
             answer(done, _lines(done))
     sys.exit(0 if all(map(_is_reached, results.values())) else 1)

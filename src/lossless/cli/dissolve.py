@@ -20,7 +20,7 @@ from lossless.model import Applied
 def dissolve(summary: str, apply: bool, purge: bool) -> None:
     """Put the sources of the summary ID in its place in the context. `lcm undo` takes it back."""
     with opened(read_only=not apply) as lcm:
-        done = lcm.holding(summary).dissolve(summary, apply=apply, purge=purge)
+        done = lcm.find(summary).dissolve(summary, apply=apply, purge=purge)
     answer(done, _lines(summary, done))
 
 

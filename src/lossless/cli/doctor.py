@@ -57,7 +57,7 @@ def check(checks: tuple[str, ...], prove: bool, list_checks: bool, fail_on: Seve
             {"checks": [_described(each) for each in CHECKS.values()]}, _listed(CHECKS.values()), command="doctor"
         )
     with opened() as lcm:
-        named = _named(named_conversation())
+        named = named_conversation()
         found: Health | tuple[Proof, ...]
         if prove:
             found = lcm.prove(named)
@@ -70,12 +70,6 @@ def check(checks: tuple[str, ...], prove: bool, list_checks: bool, fail_on: Seve
     else:
         answer(found, map(_flat, _examined(found)), ok=not unwell, command="doctor")
     sys.exit(_UNWELL if unwell else 0)
-
-
-def _named(conversation: str | None) -> str | int | None:
-    """A conversation by its key, or as `#12` by its id, archived or not."""
-    is_id = conversation is not None and re.fullmatch(r"#[0-9]{1,18}", conversation)
-    return int(conversation[1:]) if conversation and is_id else conversation
 
 
 def _flat(line: Line) -> Line:
@@ -157,7 +151,7 @@ def _proven(found: tuple[Proof, ...]) -> Iterator[Line]:
 def fix(checks: tuple[str, ...], named: str | None, apply: bool) -> None:
     """Fix what these checks find. Messages never change, and a copy is kept first."""
     with opened(read_only=not apply) as lcm:
-        done = lcm.fix(list(checks), _named(named), apply=apply)
+        done = lcm.fix(list(checks), named, apply=apply)
     answer(done, map(_flat, _fixed(done)), ok=not done.refused)
     sys.exit(_UNWELL if done.refused else 0)
 

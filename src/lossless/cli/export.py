@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from lossless.cli.choose import key_of
 from lossless.cli.frame import Command, answer, is_json, keys, opened, remark
 from lossless.cli.tables import many, size
 
@@ -27,7 +26,7 @@ def export(path: Path, named: tuple[str, ...], replace: bool) -> None:
     A conversation comes with those that were archived under its key, and with its sub-agents'.
     """
     with opened() as lcm:
-        done = lcm.export(path, conversations=[key_of(lcm, each) for each in named] or None, replace=replace)
+        done = lcm.export(path, conversations=list(named) or None, replace=replace)
     told = ", ".join(
         (
             many(done.conversations, "conversation"),

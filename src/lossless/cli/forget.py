@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import click
 
-from lossless.cli.choose import key_of
 from lossless.cli.frame import Command, answer, keys, opened
 from lossless.cli.tables import Line, Paint, flat, many
 from lossless.errors import InvalidInput
@@ -16,7 +15,9 @@ from lossless.model import Forgotten
 @click.command(cls=Command)
 @click.argument("conversation", shell_complete=keys)
 @click.argument("messages", metavar="[MESSAGE[..MESSAGE]]", required=False)
-@click.option("--all", "whole", is_flag=True, help="Everything ever said under the key.")
+@click.option(
+    "--all", "whole", is_flag=True, help="Everything ever said under the key, or in the conversation with the number."
+)
 @click.option("--apply", is_flag=True, help="Do it. There is no way back.")
 @click.option(
     "--backups", is_flag=True, help="Remove the copies of the database that were kept before it was changed, too."
@@ -35,12 +36,11 @@ def forget(conversation: str, messages: str | None, whole: bool, apply: bool, ba
     if whole == (messages is not None):
         raise InvalidInput("Say which messages, or --all.", hint="lcm forget KEY msg#1000000007..msg#1000000009")
     with opened(read_only=not apply) as lcm:
-        conversation = key_of(lcm, conversation)
         if messages is None:
             done = lcm.forget(conversation, apply=apply, backups=backups, unshared=unshared)
         else:
             first, _, last = messages.partition("..")
-            done = lcm.conversation(conversation).forget(
+            done = lcm.find(conversation).forget(
                 first, until=last or None, apply=apply, backups=backups, unshared=unshared
             )
     answer(done, _lines(done))

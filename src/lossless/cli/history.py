@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from lossless.cli.choose import chosen
-from lossless.cli.frame import Command, answer, conversation, opened
+from lossless.cli.frame import Command, answer, conversation, named_conversation, opened
 from lossless.cli.tables import flat
 from lossless.model import Operation
 
@@ -20,7 +19,7 @@ from lossless.model import Operation
 def history(limit: int) -> None:
     """List what was done to contexts and summaries, the newest first: compactions, /new, /reset, rewrites, repairs. Reads only."""
     with opened() as lcm:
-        found = lcm.history(chosen(lcm), limit)
+        found = lcm.history(named_conversation(), limit)
     answer(found, _lines(found))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import click
 
-from lossless.cli.choose import key_of
 from lossless.cli.frame import Command, answer, keys, opened
 from lossless.model import Applied
 
@@ -21,7 +20,7 @@ def merge(key: str, apply: bool) -> None:
     Exits with 1 when that needs a person's review. Deliberate resets are left as they are.
     """
     with opened(read_only=not apply) as lcm:
-        done = lcm.merge(key_of(lcm, key), apply=apply)
+        done = lcm.merge(key, apply=apply)
     answer(done, _lines(key, done), ok=not done.plan.review)
     if done.plan.review:
         sys.exit(1)

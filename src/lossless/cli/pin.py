@@ -21,7 +21,7 @@ def pin(what: str) -> None:
     It costs its tokens in every request, so keep it short. `lcm unpin` takes it away again.
     """
     with opened(read_only=False) as lcm:
-        chat = choose(lcm, what)
+        chat = choose(lcm, what, writes=True)
         done = chat.pin(what)
     answer(done, [f"{done.id}: {many(done.tokens, 'token')} of every request to {chat.key}"])
 
@@ -32,7 +32,7 @@ def pin(what: str) -> None:
 def unpin(pin: str) -> None:
     """Take the pin PIN (pin_...) away. `lcm pins` lists them; the message it came from stays."""
     with opened(read_only=False) as lcm:
-        chat = choose(lcm)
+        chat = choose(lcm, writes=True)
         chat.unpin(pin)
     answer({"id": pin, "key": chat.key}, [f"{pin} is no longer shown to {chat.key}."])
 

@@ -31,4 +31,4 @@ def repair(everything: bool, kinds: tuple[str, ...], resume: str | None, **given
         elif everything:
             how.told(*lcm.repair(kinds or KINDS, **how.options))
         else:
-            how.told(choose(lcm).repair(kinds or KINDS, **how.options))
+            how.told(choose(lcm, writes=True).repair(kinds or KINDS, **how.options))

@@ -78,7 +78,7 @@ def rewrite(
             if resume is not None:
                 how.told(lcm.resume(resume, **how.resuming))
                 return
-            chat = lcm.holding(named) if named and named_conversation() is None else choose(lcm)
+            chat = lcm.find(named) if named and named_conversation() is None else choose(lcm, writes=True)
             done = chat.rewrite(summary, depth=depth, all=everything, subtree=subtree, **how.options)
             how.told(done)
 

@@ -32,7 +32,7 @@ def new(retain_depth: int | None, apply: bool) -> None:
     under its key.
     """
     with opened(read_only=not apply) as lcm:
-        chat = choose(lcm)
+        chat = choose(lcm, writes=True)
         chat.status()
         done = chat.new(retain_depth, apply=apply)
     told = {"key": chat.key, "applied": apply, **msgspec.to_builtins(done)}
@@ -59,7 +59,7 @@ def reset(apply: bool) -> None:
     Recall still reaches what was archived. `lcm transplant` copies its summaries into the fresh one, if they are missed.
     """
     with opened(read_only=not apply) as lcm:
-        chat = choose(lcm)
+        chat = choose(lcm, writes=True)
         before = chat.status()
         done = chat.reset() if apply else before.messages > 0
     told = {"applied": apply and done, "archived": before.id if done else None, **msgspec.to_builtins(before)}

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from lossless.cli.choose import chosen
-from lossless.cli.frame import Command, answer, conversation, opened
+from lossless.cli.frame import Command, answer, conversation, named_conversation, opened
 from lossless.cli.tables import Line, Paint, many, moment, one_line, table, width
 from lossless.cli.time_options import age
 from lossless.cli.titled import INDENT, titled
@@ -33,7 +32,7 @@ def stats(since: str | None) -> None:
     such), and in a large database whatever only the messages themselves tell. Reads only.
     """
     with opened() as lcm:
-        found = lcm.stats(chosen(lcm), _start(since))
+        found = lcm.stats(named_conversation(), _start(since))
     answer(found, _lines(found))
 
 

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 import click
 
 from lossless import __version__, config
-from lossless.cli.choose import chosen
-from lossless.cli.frame import Command, answer, conversation, is_there, named_database, opened
+from lossless.cli.frame import Command, answer, conversation, is_there, named_conversation, named_database, opened
 from lossless.cli.tables import Line, Paint, many, moment, size
 from lossless.cli.titled import INDENT, titled
 from lossless.engine.inspect.verdict import span
@@ -60,7 +59,7 @@ def _status() -> Status:
         # Before the first message there is nothing to open, and looking must not make it.
         return Status(__version__, loaded.settings.database, 0, "default", 0, 0, 0, None)
     with opened() as lcm:
-        return lcm.status(chosen(lcm))
+        return lcm.status(named_conversation())
 
 
 def _lines(found: Status) -> Iterator[Line]:

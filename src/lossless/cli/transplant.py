@@ -24,13 +24,8 @@ def transplant(source: str, target: str, apply: bool, dedupe: bool) -> None:
     Both are keys of conversations, or ids, as `#12`, which also reach archived ones. Nothing of SOURCE changes.
     """
     with opened(read_only=not apply) as lcm:
-        done = lcm.transplant(_named(source), _named(target), apply=apply, dedupe=dedupe)
+        done = lcm.transplant(source, target, apply=apply, dedupe=dedupe)
     answer({**msgspec.to_builtins(done, str_keys=True), "summaries": done.summaries}, lines(done))
-
-
-def _named(conversation: str) -> str | int:
-    number = conversation[1:]
-    return int(number) if conversation.startswith("#") and number.isascii() and number.isdigit() else conversation
 
 
 def lines(done: Transplant) -> Iterator[str]:

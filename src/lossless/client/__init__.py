@@ -28,7 +28,6 @@ from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.watch import Watch
 from lossless.engine.ingest.identity import Canonicalize, without_tags
 from lossless.engine.ingest.ingest import Intake, Skip
-from lossless.engine.inspect import lists
 from lossless.engine.inspect import summaries as viewing
 from lossless.engine.recall import answer as answering
 from lossless.engine.recall import describe as describing
@@ -93,6 +92,7 @@ from lossless.client.conversation import Conversation, checked, checked_path, co
 from lossless.client.explorer import full_name, reach
 from lossless.client.inspect import Looking
 from lossless.client.jobs import Inquiry, Job
+from lossless.client.resolve import Resolved, resolve, stored_key
 from lossless.client.summaries import Tracing
 from lossless.client.surgery import Remaking, RewriteOptions, resuming
 
@@ -220,8 +220,34 @@ class Lossless(Looking, Tracing):
             session = self._redact.identifier(checked("session", session))
         return Conversation(self, self._stored_key(checked("key", key)), session, canonicalize, skip, parent)
 
+    def find(self, name: str | int) -> Conversation:
+        """Return the stored conversation that a name refers to.
+
+        A name is its key, its number (12 or "#12"), the beginning of its key if no other begins so, or the id of one of its
+        messages (`msg#...`) or summaries (`sum_...`). `conversation` opens a key as it is, also one that is new.
+        """
+        if isinstance(name, str) and name.startswith("msg#") and not self._store.members(name):
+            reference = parse(name)
+            row = self._store.conversation_by_id(reference.number // SPAN)
+            if row is None:
+                raise NotFound("message", reference.id, hint="`grep` finds messages and their ids.")
+        elif isinstance(name, str) and name.startswith("sum_") and not self._store.members(name):
+            row = viewing.named(self._store, name)[0]
+        else:
+            found = resolve(self._store, name, self._redact)
+            row = found.row
+            if found.by_number and not row.active:
+                raise InvalidInput(
+                    f"#{row.id} is archived.",
+                    hint="`lcm conversations show`, `messages`, `summaries` and `transplant` reach it.",
+                )
+        return self.conversation(row.key)
+
+    def _resolved(self, name: str | int, *, active: bool = False) -> Resolved:
+        return resolve(self._store, name, self._redact, active=active)
+
     def _stored_key(self, key: str) -> str:
-        return lists.stored_key(self._store, key, self._redact)
+        return stored_key(self._store, key, self._redact)
 
     def conversations(self) -> list[ConversationStatus]:
         """All conversations, the newest activity first."""
@@ -232,7 +258,7 @@ class Lossless(Looking, Tracing):
         """Where the database is: a path, or a URL without its password."""
         return self._store.location
 
-    def status(self, conversation: str | None = None) -> Status:
+    def status(self, conversation: str | int | None = None) -> Status:
         """What is stored, whether it is still coming in, what is owed and what holds it back: a verdict with its reasons.
 
         The conversation under a key, if one is named, is told too. Only reads, no message, and of transcripts from outside.
@@ -245,11 +271,11 @@ class Lossless(Looking, Tracing):
                 is_closed=self._is_closed,
                 has_model=self._has_model(),
                 missing=self._missing_keys(),
-                conversation=None if conversation is None else self.conversation(conversation)._known(),
+                conversation=self._row_of(conversation),
             )
             return status(self._runtime, request)
 
-    def stats(self, conversation: str | None = None, since: datetime | str | None = None) -> Stats:
+    def stats(self, conversation: str | int | None = None, since: datetime | str | None = None) -> Stats:
         """Tokens stored, summarised, shown and spent, by role, depth, model and day: of one conversation, or of all.
 
         `since` leaves out what was said, shown and written before. In a large database roles, days and turns are
@@ -259,7 +285,7 @@ class Lossless(Looking, Tracing):
 
         whole, start = conversation is None, read_time("since", since, self.settings.zone)
         with self._store.snapshot():
-            rows = self._store.conversations() if conversation is None else [self.conversation(conversation)._known()]
+            rows = self._store.conversations() if conversation is None else [self._resolved(conversation).row]
             return stats(self._store, rows, whole=whole, since=start, now=self._clock())
 
     def describe(
@@ -568,7 +594,7 @@ class Lossless(Looking, Tracing):
         return done if reimport or not done.applied else leave_out(cls, done, settings, clock(), open_store)
 
     def export(
-        self, path: str | Path, *, conversations: Sequence[str] | None = None, replace: bool = False
+        self, path: str | Path, *, conversations: Sequence[str | int] | None = None, replace: bool = False
     ) -> Exported:
         """Write this owner's conversations, or those under some keys with their sub-agents', into one archive.
 
@@ -578,7 +604,16 @@ class Lossless(Looking, Tracing):
         from lossless.engine.backup.archive import export
 
         now = moment(int(self._clock() * 1_000_000))
-        return export(self._store, self._files, Path(path), conversations, replace=replace, now=now)
+        ids = None if conversations is None else self._families(conversations)
+        return export(self._store, self._files, Path(path), ids=ids, replace=replace, now=now)
+
+    def _families(self, names: Sequence[str | int]) -> list[int]:
+        """Return the ids of some conversations: by key with everything below them, by number alone."""
+        if isinstance(names, str | int):
+            raise InvalidInput(f"conversations={names!r} is not a list of keys.", hint="Give conversations=[key, ...].")
+        found = [self._resolved(name) for name in names]
+        rows = [[each.row] if each.by_number else self._store.family(each.row.key) for each in found]
+        return sorted({row.id for family in rows for row in family})
 
     def import_(
         self,
@@ -694,24 +729,14 @@ class Lossless(Looking, Tracing):
         """
         from lossless.engine.surgery import transplant as grafting
 
-        source = self._stored_key(source) if isinstance(source, str) else source
-        target = self._stored_key(target) if isinstance(target, str) else target
+        first, second = self._resolved(source, active=True).row, self._resolved(target, active=True).row
         if not apply:
-            return grafting.plan(self._store, source, target, dedupe=dedupe)
-        self._refuse_if_closed(target)
-        return grafting.transplant(self._store, source, target, now=int(self._clock() * 1_000_000), dedupe=dedupe)
+            return grafting.plan(self._store, first.id, second.id, dedupe=dedupe)
+        self.conversation(second.key)._refuse_if_closed()
+        return grafting.transplant(self._store, first.id, second.id, now=int(self._clock() * 1_000_000), dedupe=dedupe)
 
     def _is_closed(self, key: str) -> bool:
         return bool(self.conversation(key)._closed_to)
-
-    def _refuse_if_closed(self, target: str | int) -> None:
-        row = (
-            self._store.conversation_by_id(target)
-            if isinstance(target, int)
-            else self._store.conversation(self._stored_key(target))
-        )
-        if row is not None:
-            self.conversation(row.key)._refuse_if_closed()
 
     def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> tuple[Applied, ...]:
         """As `Conversation.repair`, for every conversation that has something to repair, archived ones included."""
@@ -731,22 +756,25 @@ class Lossless(Looking, Tracing):
             if isinstance(planned, Applied) and planned.plan.steps:
                 yield chat.remaking("repair", selection, how, row) if how.apply or how.dry_run else planned
 
-    def merge(self, key: str, *, apply: bool = False) -> Applied:
+    def merge(self, conversation: str | int, *, apply: bool = False) -> Applied:
         """Join what a host's rollover split under one key: what earlier conversations tell comes before the active one.
 
         What stands against it is in `plan.review`, and then nothing is done. Deliberate resets are never merged.
         """
+        key = self._resolved(conversation).row.key
         if not apply:
-            return Applied(merging.plan(self._store, self._stored_key(checked("key", key))), "planned")
-        return merging.merge(self._store, self._stored_key(checked("key", key)), int(self._clock() * 1_000_000))
+            return Applied(merging.plan(self._store, key), "planned")
+        return merging.merge(self._store, key, int(self._clock() * 1_000_000))
 
-    def history(self, conversation: str | None = None, limit: int = 50) -> list[Operation]:
+    def history(self, conversation: str | int | None = None, limit: int = 50) -> list[Operation]:
         """What was done to old data, of all conversations or of the one under a key, the newest first."""
         if limit < 1:
             raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
         if conversation is None:
             return past.history(self._store, None, limit)
-        return self.conversation(conversation).history(limit)
+        found = self._resolved(conversation)
+        family = (found.row.id,) if found.by_number else reading.family(self._store, found.row.key, None)
+        return past.history(self._store, family, limit)
 
     def undo(self, operation_id: str) -> Operation:
         """Take an operation back: every row it touched is as it was before.
@@ -763,16 +791,6 @@ class Lossless(Looking, Tracing):
     def resuming(self, operation_id: str, how: RewriteOptions) -> Remaking | Applied:
         """What is left of an operation, ready to be driven."""
         return resuming(self, operation_id, how)
-
-    def holding(self, id: str) -> Conversation:
-        """The conversation that a summary (`sum_...`) or a message (`msg#...`) belongs to, by its key."""
-        if id.startswith("msg#"):
-            reference = parse(id)
-            row = self._store.conversation_by_id(reference.number // SPAN)
-            if row is None:
-                raise NotFound("message", reference.id, hint="`grep` finds messages and their ids.")
-            return self.conversation(row.key)
-        return self.conversation(viewing.named(self._store, id)[0].key)
 
     def doctor(self, conversation: str | int | None = None, checks: Sequence[str] | None = None) -> Health:
         """Look whether everything agrees: in one conversation (its key, or its id), or in all and the database itself.
@@ -907,11 +925,7 @@ class Lossless(Looking, Tracing):
     def _examination(self, conversation: str | int | None, thorough: frozenset[str] = frozenset()) -> Examination:
         from lossless.engine.doctor.examination import Examination
 
-        rows = self._store.conversations()
-        if conversation is not None:
-            rows = [row for row in rows if conversation in (row.key, row.id, str(row.id))]
-            if not rows:
-                raise NotFound("conversation", conversation)
+        rows = self._store.conversations() if conversation is None else self._resolved(conversation).rows(self._store)
         return Examination(
             self._store,
             self._files,
@@ -931,13 +945,7 @@ class Lossless(Looking, Tracing):
 
         Sub-agents' conversations are their own.
         """
-        if isinstance(conversation, int):
-            found = [self._store.conversation_by_id(conversation)]
-        else:
-            found = list(self._store.members(self._stored_key(conversation)))
-        rows = [row for row in found if row is not None]
-        if not rows:
-            raise NotFound("conversation", conversation, hint="`lcm conversations list` tells which there are.")
+        rows = self._resolved(conversation).rows(self._store)
         return self._forget([(row, None) for row in rows], apply, backups, unshared)
 
     def _forget(

@@ -40,8 +40,10 @@ def backfill(lcm: Lossless, paths: Iterable[str | Path], request: BackfillReques
     given = [Path(path) for path in paths]
     if not given and not (request.recompact and request.key):
         raise InvalidInput("There is nothing to backfill.", hint="Name a transcript, or recompact and a key.")
-    if request.transplant_to is not None and lcm._store.conversation(lcm._stored_key(request.transplant_to)) is None:
-        raise NotFound("conversation", request.transplant_to, hint="Name the key of one that is active.")
+    if request.transplant_to is not None:
+        lcm._resolved(request.transplant_to, active=True)
+    if request.recompact and request.key is not None:
+        request = structs.replace(request, key=lcm._resolved(request.key, active=True).row.key)
     sources = _sources(lcm, given, request)
     keys = list(dict.fromkeys(each.key for each in sources if each.key)) or [request.key or ""]
     if request.title is not None and len(keys) > 1:

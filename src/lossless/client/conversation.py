@@ -1058,7 +1058,7 @@ class Conversation:
         )
 
     def grant(
-        self, *, max_tokens: int | None = None, seconds: float = grants.SECONDS, conversations: Sequence[int] = ()
+        self, *, max_tokens: int | None = None, seconds: float = grants.SECONDS, conversations: Sequence[str | int] = ()
     ) -> str:
         """Leave for somebody else, a sub-agent say, to read this conversation, its earlier ones and its sub-agents'; its id.
 
@@ -1068,7 +1068,7 @@ class Conversation:
         self._refuse_if_closed()
         given = grants.issue(
             self._store,
-            conversations or self._family(),
+            [self._lcm._resolved(each).row.id for each in conversations] or self._family(),
             max_tokens=self._lcm.settings.max_expand_tokens if max_tokens is None else max_tokens,
             now=self._lcm._clock(),
             origin=self.key,

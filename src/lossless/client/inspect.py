@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
+from lossless.client.resolve import resolve
 from lossless.config import Settings
 from lossless.engine.compaction import plan
 from lossless.engine.compaction.plan import Limits
@@ -53,7 +54,7 @@ class Looking:
     def show_conversation(self, conversation: str | int) -> ShownConversation:
         """All there is to know about a conversation, but its words."""
         with self._store.snapshot():
-            row = lists.named(self._store, conversation, self._redact)
+            row = resolve(self._store, conversation, self._redact).row
             return details.conversation(self._store, row, self._tail_limits(row), int(self._clock() * 1_000_000))
 
     def list_messages(
@@ -76,7 +77,7 @@ class Looking:
         wanted = lists.wanted(roles, after, before, recency, oldest_first, self.settings.zone)
         now = int(self._clock() * 1_000_000)
         with self._store.snapshot():
-            row = lists.named(self._store, conversation, self._redact)
+            row = resolve(self._store, conversation, self._redact).row
             return lists.messages(
                 self._store, row, wanted, now=now, limit=limit, cursor=cursor, content=include_content
             )
@@ -90,7 +91,7 @@ class Looking:
         """
         reader = Reader(self._store, self._files, self.settings, ())
         with self._store.snapshot():
-            return details.message(reader, id, conversation, whole=whole)
+            return details.message(reader, id, self._row_of(conversation), whole=whole)
 
     def tail_messages(self, conversation: str | int, count: int | None = None) -> MessageTail:
         """The newest messages that stand in a context themselves, in order: the fresh tail, or `count` (1 to 500).
@@ -98,7 +99,7 @@ class Looking:
         `fresh_tail_max_tokens` of the settings bounds either, and the newest message is always there.
         """
         with self._store.snapshot():
-            row = lists.named(self._store, conversation, self._redact)
+            row = resolve(self._store, conversation, self._redact).row
             return details.tail(self._store, row, self._tail_limits(row), count)
 
     def messages_around(
@@ -106,19 +107,19 @@ class Looking:
     ) -> Neighbours:
         """A message, as many before it and as many after it, in order."""
         with self._store.snapshot():
-            return details.around(self._store, id, conversation, before=before, after=after)
+            return details.around(self._store, id, self._row_of(conversation), before=before, after=after)
 
     def list_files(self, conversation: str | int, *, limit: int = 50, cursor: str | None = None) -> Listing[StoredFile]:
         """The large contents of a conversation, the newest first."""
         with self._store.snapshot():
             return lists.files(
-                self._store, lists.named(self._store, conversation, self._redact), limit=limit, cursor=cursor
+                self._store, resolve(self._store, conversation, self._redact).row, limit=limit, cursor=cursor
             )
 
     def show_file(self, id: str, conversation: str | int | None = None) -> ShownFile:
         """What is known of a file, which conversations have it, and which messages refer to it."""
         with self._store.snapshot():
-            return details.file(self._store, self._files, id, conversation)
+            return details.file(self._store, self._files, id, self._row_of(conversation))
 
     def file_bytes(
         self,
@@ -132,8 +133,12 @@ class Looking:
 
         `FileUnavailable` if they are not where they were put, or not what they were.
         """
-        row = details.holders(self._store, id, conversation)[0][1]
+        row = details.holders(self._store, id, self._row_of(conversation))[0][1]
         return details.content(self._files, row, lines, span)
+
+    def _row_of(self, name: str | int | None) -> ConversationRow | None:
+        """Return the row of a conversation that may be named."""
+        return None if name is None else resolve(self._store, name, self._redact).row
 
     def _tail_limits(self, row: ConversationRow) -> Limits:
         return plan.limits(self.settings, _WINDOW, key=row.key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from lossless.client.resolve import resolve
 from lossless.config import Settings
 from lossless.engine.ingest.secrets import Redactor
 from lossless.engine.inspect import lists, summaries
@@ -41,7 +42,7 @@ class Tracing:
 
         Times are those of the newest message below: from `after` on, or of the last `recency`, and before `before`.
         """
-        row = lists.named(self._store, conversation, self._redact)
+        row = resolve(self._store, conversation, self._redact).row
         return summaries.page(
             self._store,
             row,
@@ -72,7 +73,7 @@ class Tracing:
         `depth` is how many levels below are told, `limit` about how many entries; `hidden` of an entry is how many summaries
         below it are not. With `everything`, what left the context is told as well.
         """
-        row = None if conversation is None else lists.named(self._store, conversation, self._redact)
+        row = None if conversation is None else resolve(self._store, conversation, self._redact).row
         if root is not None:
             home, summary = summaries.named(self._store, root)
             if row is not None and row.id != home.id:

@@ -51,33 +51,19 @@ def export(
     store: Store,
     files: Files,
     path: Path,
-    keys: Sequence[str] | None,
     *,
     replace: bool,
     now: datetime,
     ids: Sequence[int] | None = None,
 ) -> Exported:
-    """All conversations of the store's owner, those under some keys and below them, or exactly those with some ids."""
-    chosen = _chosen(store, keys) if ids is None else sorted(ids)
+    """Write all conversations of the store's owner, or those with some ids, into one archive."""
+    chosen = sorted(row.id for row in store.conversations()) if ids is None else sorted(ids)
     _refuse_to_replace(store, files, path, replace)
     with _beside(path) as draft:
         with ZipFile(draft, "w", ZIP_DEFLATED) as archive:
             done = _Packing(store, files, archive, {each: f"{at:06}" for at, each in enumerate(chosen, 1)}).all(now)
         _refuse_to_replace(store, files, path, replace)
     return structs.replace(done, path=str(path), bytes=path.stat().st_size)
-
-
-def _chosen(store: Store, keys: Sequence[str] | None) -> list[int]:
-    """The ids of the conversations, oldest first."""
-    if isinstance(keys, str):
-        raise InvalidInput(f"conversations={keys!r} is not a list of keys.", hint="Give conversations=[key, ...].")
-    if keys is None:
-        return sorted(row.id for row in store.conversations())
-    found = {key: store.family(key) for key in keys}
-    for key, family in found.items():
-        if not family:
-            raise NotFound("conversation", key)
-    return sorted({row.id for family in found.values() for row in family})
 
 
 def _refuse_to_replace(store: Store, files: Files, path: Path, replace: bool) -> None:

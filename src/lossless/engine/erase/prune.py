@@ -154,7 +154,9 @@ def _export(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, *,
     from lossless.engine.import_history.foreign_history import NO_BYTES
 
     done = export(
-        *(runtime.store, runtime.files, archive, None),
+        runtime.store,
+        runtime.files,
+        archive,
         ids=[row.id for row in rows],
         replace=False,
         now=runtime.now_utc(),

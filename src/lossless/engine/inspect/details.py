@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lossless.engine.compaction.plan import Limits
 from lossless.engine.compaction.summary_source import file_ids
 from lossless.engine.compaction.tail import tail_start
-from lossless.engine.inspect.lists import listed, moment_of, named, places, stored_file, told
+from lossless.engine.inspect.lists import listed, moment_of, places, stored_file, told
 from lossless.engine.inspect.status import debt_of
 from lossless.engine.recall.reader import Reader
 from lossless.engine.shared.file_store import Files
@@ -139,12 +139,11 @@ def tail(store: Store, row: ConversationRow, limits: Limits, count: int | None) 
     )
 
 
-def located(store: Store, id: str | int, conversation: str | int | None) -> tuple[ConversationRow, int]:
+def located(store: Store, id: str | int, row: ConversationRow | None) -> tuple[ConversationRow, int]:
     """The conversation and the seq of a message that is named by its id, or by its seq in a conversation."""
     found = parse(id)
     if found.kind != "message":
         raise InvalidInput(f"{found.id} is a {found.kind}.", hint="Give the id of a message: msg#...")
-    row = None if conversation is None else named(store, conversation)
     home, seq = divmod(found.number, SPAN)
     if home:
         holder = store.conversation_by_id(home)
@@ -156,7 +155,7 @@ def located(store: Store, id: str | int, conversation: str | int | None) -> tupl
     return row, seq
 
 
-def message(reader: Reader, id: str | int, conversation: str | int | None, *, whole: bool) -> ShownMessage:
+def message(reader: Reader, id: str | int, conversation: ConversationRow | None, *, whole: bool) -> ShownMessage:
     """A message with all its parts; with `whole`, what had left its row put back."""
     store = reader.store
     row, seq = located(store, id, conversation)
@@ -195,7 +194,7 @@ def _copy(message: MessageRow, other: CopyRow) -> Message:
     return decode(message.role, other.text, other.parts, other.meta, other.at, message.event_id)
 
 
-def around(store: Store, id: str | int, conversation: str | int | None, *, before: int, after: int) -> Neighbours:
+def around(store: Store, id: str | int, conversation: ConversationRow | None, *, before: int, after: int) -> Neighbours:
     """A message and its neighbours, by seq."""
     if not (0 <= before <= MOST and 0 <= after <= MOST):
         raise InvalidInput(f"{before} before and {after} after is out of range.", hint=f"Give 0 to {MOST} of each.")
@@ -206,21 +205,21 @@ def around(store: Store, id: str | int, conversation: str | int | None, *, befor
     return Neighbours(message_id(row.id * SPAN + seq), row.id, row.key, found)
 
 
-def holders(store: Store, id: str, conversation: str | int | None) -> list[tuple[int, FileRow]]:
+def holders(store: Store, id: str, conversation: ConversationRow | None) -> list[tuple[int, FileRow]]:
     """The conversations that have a file, of those that may be meant, and their rows of it."""
     reference = parse(id)
     if reference.kind != "file":
         raise InvalidInput(f"{reference.id} is a {reference.kind}.", hint="Give the id of a file: file_...")
     found = store.files_named(reference.id)
     if conversation is not None:
-        family = {row.id for row in store.members(named(store, conversation).key)}
+        family = {row.id for row in store.members(conversation.key)}
         found = [each for each in found if each[0] in family]
     if not found:
         raise NotFound("file", reference.id, hint="`lcm files list` shows those of a conversation.")
     return found
 
 
-def file(store: Store, files: Files, id: str, conversation: str | int | None) -> ShownFile:
+def file(store: Store, files: Files, id: str, conversation: ConversationRow | None) -> ShownFile:
     """What is known of a file, who has it, and which messages refer to it."""
     found = holders(store, id, conversation)
     row = found[0][1]

@@ -10,14 +10,12 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from lossless.engine.compaction.summary_source import file_ids
-from lossless.engine.ingest.secrets import Redactor
 from lossless.engine.recall.reader import words
 from lossless.engine.shared import cursor as cursors
 from lossless.engine.shared.cursor import Number
-from lossless.errors import InvalidInput, InvalidTimeFilter, NotFound
+from lossless.errors import InvalidInput, InvalidTimeFilter
 from lossless.ids import message_id
 from lossless.model import ListedConversation, ListedMessage, Listing, StoredFile, Whereabouts
-from lossless.store import jsontext
 from lossless.store.base import BURIED, SPAN, ConversationRow, Figures, FileRow, MessageRow, PlaceRow, Store
 from lossless.store.rows import message_of, micros, moment
 from lossless.times import read_time
@@ -69,29 +67,6 @@ def wanted(
         age,
         oldest_first,
     )
-
-
-def stored_key(store: Store, key: str, redact: Redactor | None) -> str:
-    """Return the key as it is stored: without secrets, unless it was there before somebody asked for that."""
-    hidden = key if redact is None else redact.identifier(key)
-    return key if hidden == key or store.members(key) else hidden
-
-
-def named(store: Store, conversation: str | int, redact: Redactor | None = None) -> ConversationRow:
-    """The conversation of a key (the active one, else the newest under it) or of an id, written as 12 or "#12"."""
-    row = None
-    if isinstance(conversation, str) and jsontext.is_clean(conversation):
-        conversation = stored_key(store, conversation, redact)
-    if isinstance(conversation, str) and jsontext.is_clean(conversation):
-        row = next(iter(store.members(conversation)), None)
-        number = conversation.removeprefix("#")
-        if row is None and number != conversation and number.isdecimal() and len(number) < len(str(SPAN)):
-            conversation = int(number)
-    if isinstance(conversation, int):
-        row = store.conversation_by_id(conversation)
-    if row is None:
-        raise NotFound("conversation", conversation, hint="`lcm conversations list --all` knows which there are.")
-    return row
 
 
 def conversations(store: Store, *, active: bool | None, limit: int, cursor: str | None) -> Listing[ListedConversation]:

@@ -58,13 +58,13 @@ class _Copying(Struct):
         return next(found)
 
 
-def plan(store: Store, source: str | int, target: str | int, *, dedupe: bool = False) -> Transplant:
+def plan(store: Store, source: int, target: int, *, dedupe: bool = False) -> Transplant:
     """What a transplant would do; nothing is written."""
     with store.snapshot():
         return _collected(store, _found(store, source), _found(store, target), dedupe).told
 
 
-def transplant(store: Store, source: str | int, target: str | int, *, now: int, dedupe: bool = False) -> Transplant:
+def transplant(store: Store, source: int, target: int, *, now: int, dedupe: bool = False) -> Transplant:
     """Copy the history in one transaction, as an operation that can be undone."""
     with store.transaction():
         copying = _held(store, source, target, dedupe)
@@ -85,7 +85,7 @@ def copy(store: Store, source: int, target: int, *, now: int) -> Transplant:
     return _proved(store, copying, now) if copying.items else replace(copying.told, applied=True)
 
 
-def _held(store: Store, source: str | int, target: str | int, dedupe: bool) -> _Copying:
+def _held(store: Store, source: int, target: int, dedupe: bool) -> _Copying:
     """Hold both conversations, and collect what is copied; refuse what stands there already."""
     whence, where = _found(store, source).id, _found(store, target).id
     # In one order, so that two transplants that cross never wait for each other.
@@ -109,11 +109,11 @@ def _proved(store: Store, copying: _Copying, now: int) -> Transplant:
     return replace(copying.told, applied=True, made=made)
 
 
-def _found(store: Store, what: str | int) -> ConversationRow:
-    """The active conversation under a key, or any by its id."""
-    row = store.conversation_by_id(what) if isinstance(what, int) else store.conversation(what)
+def _found(store: Store, id: int) -> ConversationRow:
+    """Return a conversation by its id."""
+    row = store.conversation_by_id(id)
     if row is None:
-        raise NotFound("conversation", what, hint="Name the key of one that is active, or the id of any.")
+        raise NotFound("conversation", id)
     return row
 
 
