@@ -41,8 +41,9 @@ command, `lcm --version` tells the version. An option that a command does not ha
 **Which database.** `--db`, otherwise the setting `database_path`, otherwise `lcm.db` in the platform's data directory: see
 [configuration](configuration.md). A command that only reads never makes, migrates or changes one.
 
-**Which conversation.** Commands about one conversation take its key as `CONVERSATION` or as `-c KEY`. When nobody names one, it is the only
-one there is, otherwise the newest that is active, and standard error says which.
+**Which conversation.** Commands about one conversation take it as `CONVERSATION` or as `-c NAME`: its key, its number (`12` or `#12`, also of an
+archived one), or the beginning of its key if no other key begins so. Without a name, a command that reads takes the only conversation or the newest
+active one, and standard error says which; a command that writes takes none of several.
 
 **What is changed.** What changes old data, or takes it away, says what it would do; `--apply` does it.
 
