@@ -1,4 +1,4 @@
-.PHONY: soak shots install check test slow bench reference clean
+.PHONY: soak shots install check test slow bench package reference clean
 BIN := .venv/bin
 
 install:
@@ -23,6 +23,9 @@ soak:
 
 bench:
 	$(BIN)/python bench/ingest.py
+
+package:
+	python3 scripts/try_package.py --pipx --uv
 
 reference:
 	$(BIN)/python scripts/reference.py
