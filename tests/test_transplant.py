@@ -17,6 +17,7 @@ from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, SummaryRequest
 from lossless.engine.shared.promise import broken
+from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Context, Excerpt
 from tests.house import SMALL, short
@@ -198,6 +199,26 @@ def test_no_delivery_is_taken_for_a_copy(lcm: Lossless) -> None:
     nameless = [structs.replace(each, event_id=None) for each in repeated[1:]]
     assert len(new.ingest([*said, *nameless], whole=True).stored) == len(nameless)
     assert flaws(lcm) == []
+
+
+def test_every_copy_is_found_by_the_digest_of_its_original(lcm: Lossless) -> None:
+    talk(lcm, "origin")
+    for source, target in (("origin", "middle"), ("middle", "end")):
+        lcm.conversation(target).ingest([Message.user(f"{target} is here.", event_id=target)])
+        lcm.transplant(source, target, apply=True)
+    original = digests(lcm, "origin")[0]
+    assert copy_digest(original) in digests(lcm, "middle")
+    assert copy_digest(copy_digest(original)) in digests(lcm, "end")
+    assert original not in (*digests(lcm, "middle"), *digests(lcm, "end"))
+    done = lcm.conversation("origin").forget(lcm.conversation("origin").messages()[0].id, apply=True)
+    assert (done.messages, done.copied) == (3, 2)
+    assert flaws(lcm) == []
+
+
+def digests(lcm: Lossless, key: str) -> list[bytes]:
+    row = lcm._store.conversation(key)
+    assert row is not None
+    return [each.digest for each in lcm._store.messages(row.id)]
 
 
 def test_a_host_that_holds_its_messages_is_not_shown_them_twice(lcm: Lossless) -> None:

@@ -21,7 +21,7 @@ from lossless.client.surgery import Remaking, RewriteOptions
 from lossless.engine.ingest.identity import Canonicalize
 from lossless.engine.ingest.ingest import Skip
 from lossless.engine.recall.search_request import Mode, Scope
-from lossless.engine.shared.model_flow import advance
+from lossless.engine.shared.model_flow import drive_async
 from lossless.engine.surgery.flaws import KINDS, known_kinds
 from lossless.engine.surgery.rewrite import AT_ONCE
 from lossless.engine.surgery.select import Selection
@@ -92,22 +92,11 @@ async def _run(verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 
 async def _driven(job: Job) -> Compaction:
-    step = await _run(advance, job.flow)
-    while isinstance(step, SummaryRequest):
-        step = await _run(advance, job.flow, await _answer(job, step))
-    return await _run(job.ended, step)
+    return await _run(job.ended, await drive_async(job.flow, partial(_answer, job)))
 
 
 async def _answered(inquiry: Inquiry) -> Answer:
-    try:
-        step = await _run(advance, inquiry.flow)
-        while isinstance(step, SummaryRequest):
-            step = await _run(advance, inquiry.flow, await _answer(inquiry, step))
-        return step
-    finally:
-        # Cancelled, it gives its grant and its turn back at once.
-        with anyio.CancelScope(shield=True):
-            await _run(inquiry.flow.close)
+    return await drive_async(inquiry.flow, partial(_answer, inquiry))
 
 
 async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | SummarizerError:
@@ -141,13 +130,10 @@ async def _remade(job: Remaking | Applied) -> Applied:
 async def _made(job: Remaking, step: Step, at_once: anyio.Semaphore) -> None:
     async with at_once:
         try:
-            flow = job.making.flow(step)
-            asked = await _run(advance, flow)
-            while isinstance(asked, SummaryRequest):
-                asked = await _run(advance, flow, await _replied(job, asked))
+            done = await drive_async(job.making.flow(step), partial(_replied, job))
         except LosslessError as error:
-            asked = job.making.failed(step, error)
-        job.progress(asked)
+            done = job.making.failed(step, error)
+        job.progress(done)
 
 
 async def _replied(job: Remaking, request: SummaryRequest) -> Reply | SummarizerError:

@@ -106,7 +106,7 @@ def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, request: Bac
     def progress(made: int) -> None:
         request.progress(row.key, made, max(made, told.expected.calls))
 
-    ask = partial(guards.asked, summarizer)
+    ask = partial(guards.ask, summarizer)
     failure = engine.finish(work, ask, single_root=request.single_root, progress=progress)
     left = sum(item.is_message for item in work.items)
     if not failure and request.single_root and len(work.items) > 1:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from functools import partial
 
 from msgspec import Struct
 
 from lossless.engine.compaction.sweep import Flow
 from lossless.engine.recall import answer as answering
 from lossless.engine.shared.call_limits import Guards
-from lossless.engine.shared.model_flow import advance
+from lossless.engine.shared.model_flow import drive
 from lossless.events import Event, Hook, Level
-from lossless.model import Answer, Compaction, SummaryRequest
+from lossless.model import Answer, Compaction
 from lossless.store.base import ConversationRow
 from lossless.summarizers import Summarizer
 
@@ -30,11 +30,7 @@ class Job(Struct):
     """Told who wrote the summaries of a conversation."""
 
     def run(self) -> Compaction:
-        with closing(self.flow):
-            step = advance(self.flow)
-            while isinstance(step, SummaryRequest):
-                step = advance(self.flow, self.guards.asked(self.summarizer, step))
-        return self.ended(step)
+        return self.ended(drive(self.flow, partial(self.guards.ask, self.summarizer)))
 
     def ended(self, done: Compaction) -> Compaction:
         self.written(self.row.key, done)
@@ -60,8 +56,4 @@ class Inquiry(Struct):
     guards: Guards
 
     def run(self) -> Answer:
-        with closing(self.flow):  # whoever interrupts it: what was granted for it ends with it
-            step = advance(self.flow)
-            while isinstance(step, SummaryRequest):
-                step = advance(self.flow, self.guards.asked(self.summarizer, step))
-            return step
+        return drive(self.flow, partial(self.guards.ask, self.summarizer))

@@ -15,7 +15,7 @@ from lossless.engine.compaction.backfill import unhurried
 from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.sweep import fitted
 from lossless.engine.shared.call_limits import Guards
-from lossless.engine.shared.model_flow import advance
+from lossless.engine.shared.model_flow import drive
 from lossless.engine.surgery import history, select
 from lossless.engine.surgery.rewrite import AT_ONCE, Making
 from lossless.engine.surgery.select import Selection
@@ -82,11 +82,7 @@ class Remaking(Struct):
 
     def _made(self, step: Step) -> Step:
         try:
-            flow = self.making.flow(step)
-            asked = advance(flow)
-            while isinstance(asked, SummaryRequest):
-                asked = advance(flow, self.answer(asked))
-            return asked
+            return drive(self.making.flow(step), self.answer)
         except LosslessError as error:
             return self.making.failed(step, error)
 

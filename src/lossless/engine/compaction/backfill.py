@@ -6,7 +6,7 @@ next time goes on from there. A model that fails is not made up for: whoever ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from lossless.engine.compaction import plan, prompts, summary_lengths
 from lossless.engine.compaction.plan import Limits, Run
 from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.sweep import Work, closed, one_pass
-from lossless.engine.shared.model_flow import advance
+from lossless.engine.shared.model_flow import ModelFlow, drive, without_fallback
 from lossless.errors import SummarizerError
 from lossless.model import Estimate, SummaryRequest
 from lossless.store.base import ConversationRow, ItemRow, Store
@@ -64,19 +64,14 @@ def finish(
     progress: Callable[[int], None] = lambda made: None,
 ) -> str:
     """Compact to the end; why it stopped before, if it did."""
-    flow = _passes(work, single_root)
-    step = advance(flow)
-    while isinstance(step, SummaryRequest):
-        answer = ask(step)
-        if isinstance(answer, SummarizerError):
-            flow.close()
-            return str(answer)
-        step = advance(flow, answer)
-        progress(len(work.made))
+    try:
+        drive(without_fallback(_passes(work, single_root, progress)), ask)
+    except SummarizerError as error:
+        return str(error)
     return "Somebody else compacted the conversation meanwhile." if work.stop == "moved" else ""
 
 
-def _passes(work: Work, single_root: bool) -> Generator[SummaryRequest, Reply, None]:
+def _passes(work: Work, single_root: bool, progress: Callable[[int], None]) -> ModelFlow[None]:
     after = -1
     while True:
         run = next_run(
@@ -85,6 +80,7 @@ def _passes(work: Work, single_root: bool) -> Generator[SummaryRequest, Reply, N
         if run is None:
             return
         if (yield from one_pass(work, run if run.depth else closed(work, run))):
+            progress(len(work.made))
             continue
         if work.stop or run.depth:
             return

@@ -21,7 +21,7 @@ from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.summarize import Draft, Told, as_row, drafted, of_messages, of_summaries, without_model
 from lossless.engine.compaction.tail import tail_start
 from lossless.engine.shared.calibration import budgets
-from lossless.engine.shared.model_flow import Questioning, never
+from lossless.engine.shared.model_flow import ModelFlow, never
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.events import Event, Hook, ignore
 from lossless.model import Compaction, SummaryRequest
@@ -29,7 +29,7 @@ from lossless.store.base import ConversationRow, ItemRow, Links, NewSummary, Sto
 from lossless.store.rows import moment
 from lossless.summarizers.base import Reply
 
-Flow: TypeAlias = Questioning[Compaction]
+Flow: TypeAlias = ModelFlow[Compaction]
 _MOST_ROUNDS = 10
 VERBATIM = "verbatim"
 """The model named by a leaf that says what its messages say, word for word."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import closing
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -25,9 +24,9 @@ from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.summarize import CUT, Draft, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.erase.prune import archives, drop_archives
 from lossless.engine.shared.files_dir import is_its_own
-from lossless.engine.shared.model_flow import advance
+from lossless.engine.shared.model_flow import drive
 from lossless.engine.shared.runtime import Runtime
-from lossless.engine.shared.transplanted_ranges import is_copied
+from lossless.engine.shared.transplanted_ranges import copy_digest, is_copied
 from lossless.engine.sync.read_marks import PREFIX
 from lossless.errors import FileUnavailable, InvalidInput, NotFound, SummarizerError
 from lossless.model import Forgotten
@@ -192,20 +191,15 @@ def _planned(runtime: Runtime, request: ForgetRequest, said: dict[int, _Said]) -
 def _reach(store: Store, targets: Sequence[Target]) -> list[Target]:
     """The targets, and the same messages wherever a transplant has copied them to."""
     copies = store.copied_on()
-    digests = {_copied(row.digest) for row in _stored(store, targets)} if copies else set()
+    digests = {copy_digest(row.digest) for row in _stored(store, targets)} if copies else set()
     found: dict[int, bytes] = {}
     while fresh := {each: digest for each, digest in copies if digest in digests and each not in found}:
         found |= fresh
-        digests = {_copied(digest) for digest in fresh.values()}
+        digests = {copy_digest(digest) for digest in fresh.values()}
     seqs = _grouped(divmod(each, SPAN) for each in sorted(found))
     own = {row.id for row, _ in targets}
     rows = [(store.conversation_by_id(each), seqs[each]) for each in seqs if each not in own]
     return [*targets, *((row, chosen) for row, chosen in rows if row)]
-
-
-def _copied(digest: bytes) -> bytes:
-    """The digest that a message has where a transplant copied it to."""
-    return sha256(b"copied" + digest).digest()[: len(digest)]
 
 
 def _stored(store: Store, targets: Iterable[Target]) -> Iterator[MessageRow]:
@@ -574,10 +568,8 @@ def _complete_rewriting(runtime: Runtime, request: ForgetRequest) -> None:
 
 
 def _without_model(told: Told, settings: Settings, templates: Templates) -> Draft:
-    flow = drafted(told, settings, templates)
-    advance(flow)
-    draft = advance(flow, SummarizerError("Nobody is asked while words are taken away."))
-    assert isinstance(draft, Draft)
+    error = SummarizerError("No model is asked while messages are being forgotten.")
+    draft = drive(drafted(told, settings, templates), lambda request: error)
     # Of very little there is nothing shorter than itself.
     return draft if draft.text else Draft(told.text or CUT, "extractive", "cut", None)
 

@@ -21,7 +21,7 @@ from lossless.engine.recall.expand import expand
 from lossless.engine.recall.grants import Charge, Delegate, Slots
 from lossless.engine.recall.reader import Reader, of_summary
 from lossless.engine.recall.search_request import Watch
-from lossless.engine.shared.model_flow import Questioning
+from lossless.engine.shared.model_flow import ModelFlow
 from lossless.errors import (
     GrantRefused,
     InvalidInput,
@@ -34,7 +34,7 @@ from lossless.model import Answer, Evidence, Excerpt, Share, SummaryRequest
 from lossless.summarizers.base import Reply
 from lossless.tokens import estimate, truncate
 
-Flow: TypeAlias = Questioning[Answer]
+Flow: TypeAlias = ModelFlow[Answer]
 
 ANSWER_TOKENS = 2_000
 MOST_ROUNDS = 3

@@ -117,8 +117,8 @@ class Guards:
         self._counted: tuple[Spend, Daily] | None = None
         """As they were when a request was counted last; the next one is checked once more when it is counted."""
 
-    def asked(self, summarizer: Summarizer, request: SummaryRequest) -> Reply | SummarizerError:
-        """Return what a summariser answers, or why it does not."""
+    def ask(self, summarizer: Summarizer, request: SummaryRequest) -> Reply | SummarizerError:
+        """Return the reply of a summarizer, or the error that kept it from one."""
         try:
             self.before_call()
             with counting(self.count):

@@ -16,13 +16,13 @@ from lossless.config import Settings
 from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.summarize import PROVISIONAL, Draft, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.compaction.sweep import report_length
-from lossless.engine.shared.model_flow import Questioning, advance
+from lossless.engine.shared.model_flow import ModelFlow, without_fallback
 from lossless.engine.shared.promise import broken
 from lossless.engine.surgery import select
 from lossless.engine.surgery.flaws import flaw
 from lossless.errors import LosslessError, StoreCorrupt
 from lossless.events import Hook, ignore
-from lossless.model import Applied, Plan, Step, SummaryRequest
+from lossless.model import Applied, Plan, Step
 from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow, TextAt, Touched
 from lossless.tokens import estimate
 
@@ -66,7 +66,7 @@ class Making(Struct):
         self.done[step.id] = replace(step, state="failed", note=str(error))
         return self.done[step.id]
 
-    def flow(self, step: Step) -> Questioning[Step]:
+    def flow(self, step: Step) -> ModelFlow[Step]:
         """Make one summary anew."""
         if self.problem:
             return step
@@ -76,7 +76,7 @@ class Making(Struct):
                 return self._ended(step, "kept", note="It is gone.")
             row, sources = found[1], self.store.source_revisions(self.conversation.id, found[1].id)
             told = self._told(row)
-            draft = yield from _by_model(told, self.settings, self.templates)
+            draft = yield from without_fallback(drafted(told, self.settings, self.templates))
             new = as_row(told, draft, self.templates, self.now())
             step = replace(step, old=row.text, tokens=row.tokens, new=new.text, new_tokens=new.tokens)
             if note := self._refused(step, row, draft, new):
@@ -169,12 +169,3 @@ class Making(Struct):
         verb = "rewritten" if self.plan.kind == "rewrite" else "repaired"
         by = f" by {self.plan.model}" if self.plan.model else ""
         return f"{written:,} of {len(self.plan.steps):,} summaries {verb}{by}"
-
-
-def _by_model(told: Told, settings: Settings, templates: Templates) -> Questioning[Draft]:
-    """A draft; whatever keeps the model from answering is raised, and nothing else is tried in its place."""
-    flow = drafted(told, settings, templates)
-    step = advance(flow)
-    while isinstance(step, SummaryRequest):
-        step = advance(flow, (yield step))
-    return step

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from lossless.engine.compaction.summary_source import file_ids
 from lossless.engine.shared.promise import broken
+from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import InvalidInput, NotFound, StoreCorrupt
 from lossless.model import Transplant
 from lossless.store import jsontext
@@ -238,7 +239,7 @@ def _as_copy(row: MessageRow) -> tuple[Any, ...]:
     meta = None if row.meta is None else jsontext.loads(row.meta)
     if meta is not None and meta.pop("event_id", None) is not None:
         row = replace(row, meta=jsontext.dumps(meta) if meta else None)
-    row = replace(row, event_id=None, digest=sha256(b"copied" + row.digest).digest()[: len(row.digest)])
+    row = replace(row, event_id=None, digest=copy_digest(row.digest))
     return tuple(getattr(row, name) for name in NewMessage.__struct_fields__)
 
 
