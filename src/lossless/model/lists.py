@@ -35,12 +35,17 @@ class ListedConversation(Struct, frozen=True):
     session: str | None
     """The host's newest session id."""
     title: str | None
+    """As set by a user, else the first words of the user, else the name of the project directory."""
+    directory: str | None
+    """The project directory of the newest transcript that was read into it."""
     active: bool
     archived_at: datetime | None
     archive_cause: str | None
     created_at: datetime
     updated_at: datetime
     """Of the newest activity."""
+    first_message_at: datetime | None
+    last_message_at: datetime | None
     messages: int
     message_tokens: int
     """Of the messages in the context, below its summaries or set aside by name; not of those kept out of every context."""

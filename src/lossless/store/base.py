@@ -341,6 +341,18 @@ class Figures(Struct, frozen=True):
     max_depth: int | None
 
 
+class OpeningRow(Struct, frozen=True):
+    """The beginning and the end of a conversation, for its title and times."""
+
+    first_at: int | None = None
+    """The time of its first message; None while it has no messages."""
+    last_at: int | None = None
+    texts: tuple[str, ...] = ()
+    """The beginnings of its first user messages."""
+    mark: Any = None
+    """The newest cursor whose name starts with the given prefix."""
+
+
 class PlaceRow(Struct, frozen=True, gc=False):
     """Where a message stands itself, or a summary that tells it: in the view, or out of it for a cause."""
 
@@ -1016,6 +1028,9 @@ class Store(Protocol):
         """Conversations, the newest activity first: those behind a time and an id, the active or the archived ones or all."""
 
     def figures(self, ids: Sequence[int]) -> dict[int, Figures]: ...
+
+    def openings(self, ids: Sequence[int], cursor_prefix: str) -> dict[int, OpeningRow]:
+        """Return the first and last time, first user texts and newest cursor of each, in one query."""
 
     def depths(self, conversation_id: int) -> list[tuple[int, int, int, int]]:
         """Of each depth of summaries: how many there are, their tokens, those of the messages below them."""

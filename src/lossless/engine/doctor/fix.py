@@ -68,7 +68,8 @@ def _with_dependent(ids: Sequence[str]) -> list[str]:
     """Return these checks and those whose values depend on their fixes."""
     for each in ids:
         if not CHECKS[each].fix:
-            raise InvalidInput(f"{each} cannot be fixed.", hint=f"It reports: {count_text(CHECKS[each].problem, 2)}")
+            problem = CHECKS[each].problem.replace("{count}", "Some")
+            raise InvalidInput(f"{each} cannot be fixed.", hint=count_text(problem, 2))
     return list(dict.fromkeys([*ids, *(other for each in ids for other in CHECKS[each].also_fix)]))
 
 

@@ -30,10 +30,17 @@ def is_ack(message: Message) -> bool:
     return message.text.strip().casefold() == _ACK
 
 
+def mentions_heartbeat(text: str) -> bool:
+    """Return whether a user's text is a poll, or names the file of the heartbeats."""
+    folded = text.strip().casefold()
+    return folded == _POLL or _FILE in folded
+
+
 def _marks(message: Message) -> bool:
-    told = message.text.strip().casefold()
     called = (part.arguments.casefold() for part in message.parts if isinstance(part, ToolCall))
-    return _FILE in told or (message.role == "user" and told == _POLL) or any(_FILE in each for each in called)
+    if message.role == "user" and mentions_heartbeat(message.text):
+        return True
+    return _FILE in message.text.casefold() or any(_FILE in each for each in called)
 
 
 def _works(message: Message) -> bool:

@@ -75,7 +75,9 @@ class Intake(Struct, frozen=True):
         """What a transcript says about itself, as it is stored."""
         if self.redact is None:
             return header
-        named = {name: getattr(header, name) for name in ("session", "key", "parent_session", "parent_key")}
+        named = {
+            name: getattr(header, name) for name in ("session", "key", "parent_session", "parent_key", "directory")
+        }
         return structs.replace(header, **{name: self.redact.identifier(it) for name, it in named.items() if it})
 
     def entry_id(self, name: str) -> str:

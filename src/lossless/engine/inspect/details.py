@@ -43,7 +43,7 @@ def conversation(store: Store, row: ConversationRow, limits: Limits, now: int) -
     files, file_bytes = store.file_totals(row.id)
     parent = None if row.parent is None else store.conversation_by_id(row.parent)
     return ShownConversation(
-        listed(row, figures),
+        listed(row, figures, store.openings([row.id], PREFIX)[row.id]),
         tuple(store.sessions(row.id)),
         moment_of(row.renewed_at),
         ContextFigures(

@@ -10,13 +10,15 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from lossless.engine.compaction.summary_source import file_ids
+from lossless.engine.inspect.titles import title_of
 from lossless.engine.recall.reader import words
 from lossless.engine.shared import cursor as cursors
 from lossless.engine.shared.cursor import Number
+from lossless.engine.sync.read_marks import PREFIX, mark_of
 from lossless.errors import InvalidInput, InvalidTimeFilter
 from lossless.ids import message_id
 from lossless.model import ListedConversation, ListedMessage, Listing, StoredFile, Whereabouts
-from lossless.store.base import BURIED, SPAN, ConversationRow, Figures, FileRow, MessageRow, PlaceRow, Store
+from lossless.store.base import BURIED, SPAN, ConversationRow, Figures, FileRow, MessageRow, OpeningRow, PlaceRow, Store
 from lossless.store.rows import message_of, micros, moment
 from lossless.times import read_time
 
@@ -76,29 +78,40 @@ def conversations(store: Store, *, active: bool | None, limit: int, cursor: str 
     rows = store.conversation_page(active=active, below=below, limit=limit + 1)
     page = rows[:limit]
     last = (page[-1].updated_at, page[-1].id) if len(rows) > limit else None
-    figures = store.figures([row.id for row in page]) if page else {}
-    found = [listed(row, figures[row.id]) for row in page]
-    return Listing(found, cursors.after("conversations", [active], last) if last else None)
+    return Listing(list_rows(store, page), cursors.after("conversations", [active], last) if last else None)
 
 
-def listed(row: ConversationRow, figures: Figures) -> ListedConversation:
-    """A conversation in numbers."""
+def list_rows(store: Store, rows: Sequence[ConversationRow]) -> list[ListedConversation]:
+    """Return conversations with their titles, times and figures; the same few queries for any number."""
+    if not rows:
+        return []
+    ids = [row.id for row in rows]
+    figures, openings = store.figures(ids), store.openings(ids, PREFIX)
+    return [listed(row, figures[row.id], openings.get(row.id, OpeningRow())) for row in rows]
+
+
+def listed(row: ConversationRow, figures: Figures, opening: OpeningRow) -> ListedConversation:
+    """Return the list entry of a conversation."""
+    directory = None if opening.mark is None else mark_of(opening.mark).directory or None
     return ListedConversation(
-        row.id,
-        row.key,
-        row.session,
-        row.title,
-        row.active,
-        moment_of(row.archived_at),
-        row.archive_cause,
-        moment(row.created_at),
-        moment(row.updated_at),
-        row.messages,
-        figures.message_tokens,
-        figures.summaries,
-        figures.max_depth,
-        figures.items,
-        row.context_tokens,
+        id=row.id,
+        key=row.key,
+        session=row.session,
+        title=row.title or title_of(opening.texts, directory),
+        directory=directory,
+        active=row.active,
+        archived_at=moment_of(row.archived_at),
+        archive_cause=row.archive_cause,
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
+        first_message_at=moment_of(opening.first_at),
+        last_message_at=moment_of(opening.last_at),
+        messages=row.messages,
+        message_tokens=figures.message_tokens,
+        summaries=figures.summaries,
+        max_depth=figures.max_depth,
+        context_items=figures.items,
+        context_tokens=row.context_tokens,
     )
 
 

@@ -285,6 +285,7 @@ def _read_whole(job: _Job, found: tuple[ConversationRow, Mark] | None) -> Bootst
         parent_key=header.parent_key or "",
         path=str(job.file.path),
         named=header.named,
+        directory=header.directory or "",
     )
     # Entries that are named after their place say nothing about a file that was written anew.
     is_anew = before is not None and before.offset > 0 and not header.named

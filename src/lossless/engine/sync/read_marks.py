@@ -52,6 +52,8 @@ class Mark(Struct, frozen=True):
     """How often a file without entry ids was written anew: what stands in the same place is another message each time."""
     parent_key: str = ""
     """The conversation that this sub-agent's hangs from, once it is there."""
+    directory: str = ""
+    """The directory in which the program worked, if the file names it."""
 
 
 def source_of(path: Path) -> str:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossless.store.base import SPAN, ConversationRow, CopyRow, Figures, FileRow, MessageRow, PlaceRow
+from lossless.store import jsontext
+from lossless.store.base import (
+    SPAN,
+    ConversationRow,
+    CopyRow,
+    Figures,
+    FileRow,
+    MessageRow,
+    OpeningRow,
+    PlaceRow,
+)
 from lossless.store.sql.core import (
     CONVERSATION_COLUMNS,
     FILE_COLUMNS,
@@ -17,6 +27,12 @@ from lossless.store.sql.core import (
 )
 
 _SAID = "coalesce(m.at, m.created_at)"
+_SEARCHED = 32
+"""The first messages among which user texts are looked for."""
+_CANDIDATES = 3
+"""User texts of a conversation: some are written by its host."""
+_OPENING = 600
+"""Characters of each."""
 _FILE = ", ".join(f"f.{column}" for column in FILE_COLUMNS.split(", "))
 
 
@@ -65,6 +81,37 @@ class Listed(Core):
         seen, made_of = {row[0]: row[1:] for row in views}, {row[0]: row[1:] for row in made}
         left = {row[0]: row[1] for row in beside}
         return {each: _figures(seen.get(each), left.get(each, 0), made_of.get(each)) for each in ids}
+
+    def openings(self, ids: Sequence[int], cursor_prefix: str) -> dict[int, OpeningRow]:
+        # Single rows by their id, and a few at the start: never a whole conversation.
+        time = f"(SELECT {_SAID} FROM message m WHERE m.id = c.id * {SPAN} + "  # noqa: S608 - constants
+        text = (
+            f"(SELECT substr(m.text, 1, {_OPENING}) FROM message m WHERE m.id > c.id * {SPAN}"  # noqa: S608 - constants
+            f" AND m.id <= c.id * {SPAN} + {_SEARCHED} AND m.role = 'user' AND m.text <> ''"
+            " AND coalesce(m.outside, '') NOT IN ('poll', 'forgotten', 'heartbeat')"
+            " AND coalesce(m.parts, '') NOT LIKE :results ORDER BY m.id LIMIT 1 OFFSET "
+        )
+        texts = ", ".join(f"{text}{at})" for at in range(_CANDIDATES))
+        rows = self.all(
+            f"SELECT c.id, {time}1), {time}c.next_seq - 1),"  # noqa: S608 - constants
+            " (SELECT k.state FROM cursor k WHERE k.conversation_id = c.id AND substr(k.source, 1, :size) = :prefix"
+            f" ORDER BY k.updated_at DESC, k.source LIMIT 1), {texts} FROM conversation c"
+            f" WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})",
+            owner=self.owner,
+            ids=self.listing(ids),
+            size=len(cursor_prefix),
+            prefix=cursor_prefix,
+            results='%"tool_result"%',
+        )
+        return {
+            row[0]: OpeningRow(
+                first_at=row[1],
+                last_at=row[2],
+                texts=tuple(each for each in row[4:] if each),
+                mark=None if row[3] is None else jsontext.loads(row[3]),
+            )
+            for row in rows
+        }
 
     def depths(self, conversation_id: int) -> list[tuple[int, int, int, int]]:
         rows = self.all(
