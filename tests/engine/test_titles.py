@@ -96,8 +96,8 @@ def test_tool_results_and_idle_heartbeats_are_no_titles(lcm: Lossless) -> None:
     chat.after_turn([Message.user("Look into HEARTBEAT.md."), Message.assistant("HEARTBEAT_OK")])
     chat.ingest(
         [
-            Message("assistant", [ToolCall("c1", "ls", "{}")]),
-            Message("user", [ToolResult("c1", [Text("a.txt b.txt")])]),
+            Message("assistant", (ToolCall("c1", "ls", "{}"),)),
+            Message("user", (ToolResult("c1", (Text("a.txt b.txt"),)),)),
         ]
     )
     assert title(lcm, "k") is None
