@@ -23,7 +23,7 @@ from ingest import made
 from lossless import Conversation, Lossless, Message
 from lossless.search import regex
 from lossless.store.base import SPAN
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 
 EVERY = 1_000
 PAGE = 1_000
@@ -48,7 +48,7 @@ def fill(lcm: Lossless, count: int) -> Conversation:
     return chat
 
 
-def plain(store: SQLStore, conversation: int, pattern: str, limit: int) -> list[int]:
+def plain(store: Store, conversation: int, pattern: str, limit: int) -> list[int]:
     """The seqs of the matches, by looking at every text."""
     compiled, found = regex.compile(pattern), list[int]()
     base, below = conversation * SPAN, (conversation + 1) * SPAN
@@ -71,7 +71,7 @@ def timed(work: Callable[[], list[int]]) -> tuple[float, list[int]]:
     return (time.perf_counter() - started) * 1000, found
 
 
-def compare(chat: Conversation, store: SQLStore, pattern: str, pairs: int) -> tuple[float, float, float, int]:
+def compare(chat: Conversation, store: Store, pattern: str, pairs: int) -> tuple[float, float, float, int]:
     """Milliseconds of the plain scan and of ours, the median of their ratios, and how many were found."""
     conversation, limit = chat.status().id, 200
     times: list[tuple[float, float]] = []
@@ -97,7 +97,7 @@ def main() -> None:
             Lossless.open(given.postgres or Path(directory) / "bench.db") as lcm,
         ):
             chat, store = fill(lcm, count), lcm._store
-            if not isinstance(store, SQLStore):
+            if not isinstance(store, Store):
                 raise TypeError("the plain scan speaks SQL")
             print(f"{count:>7,} messages           plain ms   ours ms   faster    hits")
             for pattern, about in PATTERNS.items():

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 
 from lossless import Conversation, Lossless, Settings
 from lossless.store.postgres.store import PostgresStore
-from lossless.store.sql.store import SQLStore
 from lossless.store.sqlite.store import SQLiteStore
+from lossless.store.store import Store
 from tests import postgres
 from tests.provider import Provider
 
@@ -118,15 +118,15 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("emptied")())
 
 
-OpenStore = Callable[..., SQLStore]
+OpenStore = Callable[..., Store]
 
 
 @pytest.fixture
 def open_store(database: str) -> Iterator[OpenStore]:
     """Opens the database as often as a test likes, and closes what it left open."""
-    opened: list[SQLStore] = []
+    opened: list[Store] = []
 
-    def open_(**options: object) -> SQLStore:
+    def open_(**options: object) -> Store:
         kind = PostgresStore if database.startswith("postgresql") else SQLiteStore
         store = kind(database, **options)  # type: ignore[arg-type]  # either takes the options a test passes
         opened.append(store)
@@ -138,7 +138,7 @@ def open_store(database: str) -> Iterator[OpenStore]:
 
 
 @pytest.fixture
-def store(open_store: OpenStore) -> SQLStore:
+def store(open_store: OpenStore) -> Store:
     return open_store()
 
 

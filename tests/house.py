@@ -62,25 +62,27 @@ def _live(lcm: Lossless, turns: int) -> None:
     chat.pin(chat.messages()[0].id)
     chat.new(retain_depth=1)
     lcm.conversation("agent:main:main", "session-2").ingest([Message.assistant("after the new beginning")])
-    row = store.conversation("agent:main:main")
+    row = store.conversations.active("agent:main:main")
     assert row is not None
     with store.transaction():
-        store.add_aliases(row.id, {"another name": 3, "yet another": 3})
-        store.bury(row.id, [row.next_seq - 1], "forgotten", 1_790_000_500_000_000)
+        store.messages.add_aliases(row.id, {"another name": 3, "yet another": 3})
+        store.context.bury(row.id, [row.next_seq - 1], "forgotten", 1_790_000_500_000_000)
         copied = ("conversation_id", "first_seq", "last_seq", "place", "at")
-        store.take("transplant", copied, [(row.id, row.next_seq - 1, row.next_seq - 1, 0, 1_790_000_500_000_001)])
-        store.owe(row.id, 1_000, 10, "a model", 1_790_000_501_000_000)
-        store.set_cursor(row.id, "transcript", {"offset": 12, "name": "数据"}, 1_790_000_502_000_000)
-        store.set_guard("spend", [1, 2], 3)
-        store.add_manifests(row.id, [NewManifest(1, 2, 3, "prefix", "reason", b"\0\xff")], 10)
-        store.add_vectors("a model", [(row.id * SPAN + 1, b"\x01\x80")])
-        store.add_grant(GrantRow(f"grant-{owner}", row.key, "q", 100, 0, 3, 1, 2, None, (row.id,)))
-        store.spend(f"grant-{owner}", 0, [ReadRow("expand", "sum_x", 5, 7), ReadRow("expand", "sum_x", 5, 7)])
-    summary = store.summaries(row.id)[0]
+        store.tables.take(
+            "transplant", copied, [(row.id, row.next_seq - 1, row.next_seq - 1, 0, 1_790_000_500_000_001)]
+        )
+        store.debts.record(row.id, 1_000, 10, "a model", 1_790_000_501_000_000)
+        store.state.set_cursor(row.id, "transcript", {"offset": 12, "name": "数据"}, 1_790_000_502_000_000)
+        store.state.set_guard("spend", [1, 2], 3)
+        store.manifests.add(row.id, [NewManifest(1, 2, 3, "prefix", "reason", b"\0\xff")], 10)
+        store.texts.add_vectors("a model", [(row.id * SPAN + 1, b"\x01\x80")])
+        store.grants.add(GrantRow(f"grant-{owner}", row.key, "q", 100, 0, 3, 1, 2, None, (row.id,)))
+        store.grants.spend(f"grant-{owner}", 0, [ReadRow("expand", "sum_x", 5, 7), ReadRow("expand", "sum_x", 5, 7)])
+    summary = store.summaries.read(row.id)[0]
     fields = {
         name: getattr(summary, name) for name in summary.__struct_fields__ if name not in ("id", "revision", "origin")
     }
-    assert store.revise(row.id, summary, NewSummary(**{**fields, "text": "told anew", "tokens": 2}))
+    assert store.summaries.revise(row.id, summary, NewSummary(**{**fields, "text": "told anew", "tokens": 2}))
     assert chat.rewrite(summary.public_id, apply=True, model=lambda request: "told once more").operation
     lcm.conversation("agent:main:sub", parent="agent:main:main").ingest([Message.user("a sub-agent's")])
     chat.reset()

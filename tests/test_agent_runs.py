@@ -98,12 +98,12 @@ class Run:
 
 def uncovered(chat: Conversation, shown: Context) -> list[int]:
     """The seqs of stored messages that are neither shown nor below a summary that is."""
-    store, row = chat._store, chat._store.conversation(chat.key)
+    store, row = chat._store, chat._store.conversations.active(chat.key)
     assert row is not None
     left = {each.id for each in shown.left_out if each.reason not in ("tool result", "picture", "empty")}
     seen = {item.seq for item in shown.items if isinstance(item, StoredMessage) and f"msg#{item.id}" not in left}
     names = {item.id for item in shown.items if isinstance(item, Summary)}
-    for summary in store.summaries(row.id):
+    for summary in store.summaries.read(row.id):
         if summary.public_id in names:
             seen |= set(leaves(store, row.id, summary.id))
     return [message.seq for message in chat.messages() if message.outside is None and message.seq not in seen]
@@ -247,10 +247,10 @@ def test_no_result_is_lost_between_the_summaries_and_the_tail() -> None:
 
 def _assert_closed(chat: Conversation) -> None:
     """No leaf holds a call without its results, or a result without its call."""
-    row = chat._store.conversation(chat.key)
+    row = chat._store.conversations.active(chat.key)
     assert row is not None
     stored = {message.seq: message.message for message in chat.messages()}
-    for summary in chat._store.summaries(row.id):
+    for summary in chat._store.summaries.read(row.id):
         if summary.depth == 0:
             parts = [part for seq in leaves(chat._store, row.id, summary.id) for part in stored[seq].parts]
             asked = {part.call_id for part in parts if isinstance(part, ToolCall)}

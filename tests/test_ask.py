@@ -21,7 +21,7 @@ from lossless.engine.recall.reader import everything
 from lossless.engine.shared.model_flow import advance
 from lossless.errors import InvalidInput, NotFound, SummarizerAuth, SummarizerUnavailable
 from lossless.model import Excerpt, instant
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from lossless.summarizers.base import Reply
 from tests.provider import Play, Provider
 from tests.test_compaction import SMALL, WINDOW, short, turns
@@ -229,7 +229,7 @@ def test_reading_is_measured_by_the_ledger_and_the_grant_is_over_afterwards(open
     lcm = opened(Host(faithful))
     found = filled(lcm).ask(QUESTION, token_cap=900)
     store = lcm._store
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     rows = store.all("SELECT tokens_used, token_cap, revoked_at IS NOT NULL FROM expansion_grants")
     assert [(used, cap, bool(over)) for used, cap, over in rows] == [(found.source_tokens, 900, True)]
     assert found.source_tokens <= 900
@@ -309,7 +309,7 @@ def test_the_slot_and_the_grant_are_given_back_whatever_happens(opened: Callable
     host.answers = [faithful]
     assert chat.ask(QUESTION).answer
     store = lcm._store
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     assert store.all("SELECT count(*) FROM recall_grant WHERE revoked_at IS NULL") == [(0,)]
 
 
@@ -447,7 +447,7 @@ def test_a_whole_family_is_one_question_under_one_budget(opened: Callable[..., L
     chat = lcm.conversation("k")
     chat.ingest([Message.user(FACT)])
     store = lcm._store
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     with store.transaction():
         store.run("UPDATE conversation SET active = 0")
     chat.ingest([Message.user("The deploy key was copied, too.")])
@@ -548,7 +548,7 @@ async def _cancelled(database: str) -> tuple[Answer, int]:
             blocked = await chat.ask(QUESTION)
             group.cancel_scope.cancel()
         store = lcm._lcm._store
-        assert isinstance(store, SQLStore)
+        assert isinstance(store, Store)
         alive = store.all("SELECT count(*) FROM recall_grant WHERE revoked_at IS NULL")[0][0]
         return blocked, alive
 

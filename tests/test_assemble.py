@@ -157,7 +157,7 @@ def test_a_model_sees_how_a_summary_was_made_and_what_is_suspected_in_it(databas
         assert stands_for(Message.user(shown[first.id])) == first.id
         # Wherever else a model reads it.
         assert tools(chat).call("lcm_describe", {"id": first.id}).details["suspected"] == "25% of its claims"
-        found = lcm._store.summary_named(first.id)
+        found = lcm._store.summaries.named(first.id)
         assert found is not None
         assert 'level="normal" suspected="25% of its claims"' in reader.shown(reader.of_summary(*found))
         # It is never called healthy.
@@ -231,8 +231,8 @@ def test_a_past_turn_is_shown_as_it_was(database: str) -> None:
             chat.compact(WINDOW)
             clock.now += 10
             seen.append((clock.now, chat.assemble(WINDOW)))
-        row = lcm._store.summaries(1)[0]
-        assert lcm._store.revise(1, row, structs.replace(row, text="said otherwise since", tokens=5))
+        row = lcm._store.summaries.read(1)[0]
+        assert lcm._store.summaries.revise(1, row, structs.replace(row, text="said otherwise since", tokens=5))
     with Lossless.open(database, settings=SMALL, summarizer=short, clock=clock) as lcm:
         chat = lcm.conversation("k")
         for turn, (at, then) in enumerate(seen, 1):
@@ -259,10 +259,10 @@ def test_the_last_thousand_assemblies_are_kept_in_little_room(database: str) -> 
             chat.assemble(WINDOW)
         chat.ingest(turns(1, 50))
         store = lcm._store
-        assert len(store.manifests(1, until=None, turn=None, limit=5_000)) == 1_000
-        largest = max(len(each.shown) for each in store.manifests(1, until=None, turn=None, limit=5_000))
+        assert len(store.manifests.read(1, until=None, turn=None, limit=5_000)) == 1_000
+        largest = max(len(each.shown) for each in store.manifests.read(1, until=None, turn=None, limit=5_000))
         assert largest <= 2_000
-        prefixes = {each.prefix for each in store.manifests(1, until=None, turn=None, limit=5_000)}
+        prefixes = {each.prefix for each in store.manifests.read(1, until=None, turn=None, limit=5_000)}
         assert len(prefixes) == 1
 
 
@@ -343,7 +343,7 @@ def test_a_pin_outlives_the_removal_of_the_session_it_was_made_in(lcm: Lossless)
     pinned = chat.pin(f"msg#{chat.messages()[0].id}")
     chat.reset()
     with lcm._store.transaction():
-        lcm._store.remove_conversation(first)
+        lcm._store.integrity.remove_conversation(first)
     assert chat.pins() == [structs.replace(pinned, message=None)]
 
 
@@ -529,14 +529,14 @@ def test_what_is_summarised_while_it_is_read_is_still_shown(database: str, monke
         chat = lcm.conversation("k")
         chat.ingest(turns(60))
         store = lcm._store
-        asked = store.context_messages
+        asked = store.context.messages
 
         def late(conversation_id: int, *, first: int = 0) -> object:
             monkeypatch.undo()
             chat.compact(WINDOW, force=True)  # another process is faster
             return asked(conversation_id, first=first)
 
-        monkeypatch.setattr(store, "context_messages", late)
+        monkeypatch.setattr(store.context, "messages", late)
         shown = chat.assemble(100_000)
         assert [item.seq for item in shown.items if isinstance(item, StoredMessage)] == list(range(1, 121))
 
@@ -575,14 +575,14 @@ def test_a_note_that_could_not_be_written_waits_and_never_costs_the_context(
     def full(*_: object, **__: object) -> None:
         raise StoreUnavailable("the disk is full")
 
-    monkeypatch.setattr(lcm._store, "add_manifests", full)
+    monkeypatch.setattr(lcm._store.manifests, "add", full)
     shown = [chat.assemble(WINDOW) for _ in range(40)]
     assert len(set(map(str, shown))) == 1
     with pytest.raises(StoreUnavailable):
         chat.ingest(turns(1, 5))
     monkeypatch.undo()
     chat.ingest(turns(1, 5))
-    assert len(lcm._store.manifests(1, until=None, turn=None, limit=100)) == 40
+    assert len(lcm._store.manifests.read(1, until=None, turn=None, limit=100)) == 40
 
 
 def test_two_processes_note_what_they_show_one_after_the_other(database: str) -> None:
@@ -591,7 +591,7 @@ def test_two_processes_note_what_they_show_one_after_the_other(database: str) ->
         for lcm in (one, two, one, two):
             lcm.conversation("k").assemble(WINDOW)
             lcm.conversation("k")._remember()
-        assert [each.turn for each in one._store.manifests(1, until=None, turn=None, limit=9)] == [4, 3, 2, 1]
+        assert [each.turn for each in one._store.manifests.read(1, until=None, turn=None, limit=9)] == [4, 3, 2, 1]
 
 
 def test_nothing_is_noted_in_a_database_that_is_only_read(database: str) -> None:
@@ -683,11 +683,11 @@ def test_status_explain_and_doctor_use_the_corrected_budget_of_assemble(database
         assert factor > 1.4
         window = round(row.context_tokens * 1.2)
         with lcm._store.transaction():
-            lcm._store.owe(row.id, window, 0, model, 0)
+            lcm._store.debts.record(row.id, window, 0, model, 0)
         shown = chat.assemble(window, model=model)
         chat.ingest([Message.user("go on")])
         assert shown.uncovered
-        assert lcm._store.windows([row.id]) == {row.id: (window, model)}, "as the host named it"
+        assert lcm._store.figures.windows([row.id]) == {row.id: (window, model)}, "as the host named it"
         found = lcm.status(conversation="k")
         assert found.conversation is not None
         assert found.conversation.budget == int(window / factor)

@@ -71,7 +71,7 @@ def one(found: tuple[Backfill, ...]) -> Backfill:
 
 
 def flaws(lcm: Lossless) -> list[str]:
-    return [sentence for row in lcm._store.conversations() for sentence in broken(lcm._store, row.id)]
+    return [sentence for row in lcm._store.conversations.of_owner() for sentence in broken(lcm._store, row.id)]
 
 
 def test_a_transcript_is_imported_and_compacted_until_nothing_is_left(lcm: Lossless, session: Session) -> None:
@@ -80,10 +80,10 @@ def test_a_transcript_is_imported_and_compacted_until_nothing_is_left(lcm: Lossl
     assert len(done.made) > 3
     assert done.tokens_after < done.tokens_before / 4
     assert done.conversation is not None
-    row = lcm._store.conversation_by_id(done.conversation)
+    row = lcm._store.conversations.get(done.conversation)
     assert row is not None
     assert (row.title, row.context_tokens) == ("Old times", done.tokens_after)
-    items = lcm._store.items(done.conversation)
+    items = lcm._store.context.items(done.conversation)
     boundary = plan.tail_start(items, 8, None)
     assert next_run(items, boundary, limits(lcm.settings, 8), lcm.settings, single_root=False) is None
     assert flaws(lcm) == []

@@ -107,8 +107,8 @@ def test_what_was_backed_up_comes_back_with_its_files_and_all_owners(database: s
         assert texts(other) == ["Another's."]
         assert lcm.grep("Short")
         told(lcm, "And on.")
-        assert lcm._store.integrity() == []
-        assert put.aside[0] in (*lcm._store.kept_copies(), *lcm._store.backups())
+        assert lcm._store.damage() == []
+        assert put.aside[0] in (*lcm._store.kept_copies(), *lcm._store.backups.paths())
 
 
 def test_the_replaced_database_can_be_opened_where_it_is_now(backup: Path, tmp_path: Path) -> None:
@@ -622,7 +622,7 @@ def test_a_backup_of_an_older_schema_is_brought_up_to_date_when_it_is_written_to
     steps = migrate.steps("sqlite")
     old = SQLiteStore(tmp_path / "old.db", scripts={number: steps[number] for number in (1, 2, 3)})
     with old.snapshot():
-        old.count("conversation")
+        old.tables.count("conversation")
         old.dump(tmp_path / "dump")
     old.close()
     counts = dict.fromkeys(("conversation", "message", "summary", "file"), 0)
@@ -712,7 +712,7 @@ def test_rows_come_to_a_server_whole_or_not_at_all(emptied: Callable[[], str], t
             site.cleared(now, replaces=True),
             site.filling() as there,
         ):
-            assert there.count("message") == 0
+            assert there.tables.count("message") == 0
             assert copies() == []
             raise KeyboardInterrupt
         assert (texts(lcm), copies()) == (["Still here."], [])
@@ -848,7 +848,7 @@ def test_hosts_do_not_wait_while_rows_come_to_a_server(emptied: Callable[[], str
         told(lcm, "Before.")
         site = SchemaSite(url)
         with site.cleared(datetime.fromtimestamp(LATER, UTC), replaces=True), site.filling() as there:
-            assert there.count("message") == 0
+            assert there.tables.count("message") == 0
             told(lcm, "Meanwhile.")
             assert texts(lcm) == ["Before.", "Meanwhile."]
 

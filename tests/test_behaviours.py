@@ -32,9 +32,9 @@ def open_named(database: str, provider: Provider, model: str, **changes: object)
 
 def scores(chat: Conversation) -> list[float | None]:
     """How far each summary is supported by its sources."""
-    row = chat._store.conversation(chat.key)
+    row = chat._store.conversations.active(chat.key)
     assert row is not None
-    return [each.faithful for each in chat._store.summaries(row.id)]
+    return [each.faithful for each in chat._store.summaries.read(row.id)]
 
 
 @pytest.fixture(params=["anthropic", "openai"])

@@ -86,7 +86,7 @@ def test_what_cannot_be_is_said_in_a_sentence(database: str, tmp_path: Path, mon
 
 def test_a_backup_that_proves_flaws_says_so_and_is_kept(database: str, tmp_path: Path) -> None:
     with Lossless.open(database, settings=Settings()) as opened, opened._store.transaction():
-        opened._store.run("DELETE FROM item WHERE ordinal = 1")  # type: ignore[attr-defined]  # as no code of ours does
+        opened._store.run("DELETE FROM item WHERE ordinal = 1")
     told = lcm("backup", tmp_path / "b", "--db", database, "--prove")
     assert told.exit_code == 6
     assert "does not hold: k: " in told.stdout

@@ -85,7 +85,7 @@ def test_pages_hold_every_summary_once_the_newest_first(deep: Lossless, database
 
 def test_a_page_is_a_stretch_of_an_index(lcm: Lossless, monkeypatch: pytest.MonkeyPatch) -> None:
     store, asked = lcm._store, list[tuple[str, dict[str, Any]]]()
-    read = store.all  # type: ignore[attr-defined]  # what it asks is looked at, and asked all the same
+    read = store.all
 
     def noted(sql: str, **given: Any) -> Any:
         asked.append((sql, given))
@@ -144,15 +144,15 @@ def test_a_list_fits_the_terminal_and_tells_what_is_to_be_said_against_a_summary
 def test_sources_are_below_and_consumers_above(lcm: Lossless, made: Path) -> None:
     middle = of_depth(lcm, 1)
     shown = told(run(made, "show", middle.id, "--json"))["data"]
-    row = lcm._store.summary_named(middle.id)
+    row = lcm._store.summaries.named(middle.id)
     assert row is not None
-    assert [each["id"] for each in shown["sources"]] == lcm._store.source_ids(row[0], [row[1].id])[row[1].id]
+    assert [each["id"] for each in shown["sources"]] == lcm._store.summaries.source_ids(row[0], [row[1].id])[row[1].id]
     assert {each["depth"] for each in shown["sources"]} == {0}
     assert {each["depth"] for each in shown["consumers"]} == {2}
     assert shown["summary"]["content"] == row[1].text
     leaf = lcm.show_summary(shown["sources"][0]["id"])
     assert [each.id for each in leaf.consumers] == [middle.id]
-    assert [each.seq for each in leaf.messages] == lcm._store.sources(1, leaf_row(lcm, leaf.summary.id))[0]
+    assert [each.seq for each in leaf.messages] == lcm._store.summaries.sources(1, leaf_row(lcm, leaf.summary.id))[0]
     assert leaf.messages[0].preview.startswith(("Question ", "Answer "))
     lines = run(made, "show", leaf.summary.id).stdout.splitlines()
     assert lines[0].startswith(f"{leaf.summary.id}  leaf, depth 0, in k: below")
@@ -160,7 +160,7 @@ def test_sources_are_below_and_consumers_above(lcm: Lossless, made: Path) -> Non
 
 
 def leaf_row(lcm: Lossless, id: str) -> int:
-    found = lcm._store.summary_named(id)
+    found = lcm._store.summaries.named(id)
     assert found is not None
     return found[1].id
 

@@ -146,9 +146,9 @@ def test_merge_says_what_needs_a_look(run: Run, deep: Lossless) -> None:
     assert run("merge", "k").stdout.splitlines()[-1] == "k: there is nothing to merge."
     store = deep._store
     with store.transaction():
-        row = store.conversation("k")
+        row = store.conversations.active("k")
         assert row is not None
-        store.start("k", "next", row.created_at + 1, continues=row.id, cause="rollover")
+        store.conversations.start("k", "next", row.created_at + 1, continues=row.id, cause="rollover")
     result = run("merge", "k", "--apply")
     assert result.exit_code == 1
     assert result.stdout.startswith("k needs review:\n  Conversation 1 shows ")

@@ -16,7 +16,7 @@ from lossless.errors import InvalidInput, SummarizerAuth, SummarizerUnavailable
 from lossless.events import Event
 from lossless.formats import openai_chat
 from lossless.model import Compaction, StoredMessage
-from lossless.store.base import Store
+from lossless.store.store import Store
 from lossless.tokens import estimate, truncate
 
 SMALL = Settings(
@@ -51,18 +51,18 @@ def turns(count: int, start: int = 0) -> list[Message]:
 
 
 def leaves(store: Store, conversation_id: int, summary_id: int) -> list[int]:
-    messages, sources = store.sources(conversation_id, summary_id)
+    messages, sources = store.summaries.sources(conversation_id, summary_id)
     return messages + [seq for each in sources for seq in leaves(store, conversation_id, each)]
 
 
 def expanded(chat: Conversation) -> list[int]:
     """The seqs of the context items, and of what is listed beside them, expanded to their leaves."""
     store = chat._store
-    row = store.conversation(chat.key)
+    row = store.conversations.active(chat.key)
     assert row is not None
     seqs: list[int] = []
-    beside = [item for item, *_ in store.detached(row.id)]
-    for item in sorted([*store.items(row.id), *beside], key=lambda item: item.ordinal):
+    beside = [item for item, *_ in store.context.detached(row.id)]
+    for item in sorted([*store.context.items(row.id), *beside], key=lambda item: item.ordinal):
         seqs += [item.ordinal] if item.summary_id is None else leaves(store, row.id, item.summary_id)
     return seqs
 
@@ -527,7 +527,7 @@ def long_history(changes: Mapping[str, object], rounds: int = 8) -> tuple[Compac
             chat.ingest([Message.user(f"Question {start}.{n}: " + f"word{n} of it " * 90) for n in range(14)])
             done = chat.compact(12_000)
         limits = plan.limits(changed, 12_000)
-        items = lcm._store.items(1)
+        items = lcm._store.context.items(1)
         boundary = plan.tail_start(items, limits.tail_count, limits.tail_tokens)
         assert_promise(chat)
         tail = sum(item.tokens for item in items[boundary:])

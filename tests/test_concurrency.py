@@ -47,7 +47,7 @@ def test_four_processes_write_thousands_of_messages(database: str) -> None:
             assert own == sorted(own)
             assert mine == sorted(mine)
             assert sorted(own + mine) == list(range(MESSAGES))
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
         assert lcm._store.check_search() == []
 
 
@@ -82,7 +82,7 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
         writer.stdout.close()
         acknowledged = max([acknowledged, *rest])
         with Lossless.open(database) as lcm:
-            assert lcm._store.integrity() == []
+            assert lcm._store.damage() == []
             found = [m.event_id for m in lcm.conversation("k").messages() if m.event_id]
         assert found == [f"e{n}" for n in range(len(found))]
         assert len(found) in (acknowledged + 1, acknowledged + 2)
@@ -193,6 +193,6 @@ def test_a_sweep_killed_while_the_model_thinks_goes_on_where_it_was(tmp_path: Pa
     assert len(again) == len(set(again))
     assert {line.split(" words")[0] for line in again} <= {line.split(" words")[0] for line in left}
     with Lossless.open(database) as lcm:
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
         assert lcm._store.check_search() == []
         assert all(summary.level for summary in lcm.conversation("k").summaries())

@@ -80,7 +80,7 @@ class Told(RuleBasedStateMachine):
         self.events.append(self.session.said[-1][1]["timestamp"])
         said = self.session.live(start, named=self.named)
         try:
-            with dying(self.lcm._store, after):  # type: ignore[arg-type]  # both kinds of store are one
+            with dying(self.lcm._store, after):
                 self.deliver(said)
         except Died:
             self.restart()
@@ -94,7 +94,7 @@ class Told(RuleBasedStateMachine):
     @rule(after=st.integers(0, 40))
     def die_while_reading(self, after: int) -> None:
         try:
-            with dying(self.lcm._store, after):  # type: ignore[arg-type]  # both kinds of store are one
+            with dying(self.lcm._store, after):
                 self.chat.bootstrap(self.session.path)
         except Died:
             self.restart()

@@ -88,7 +88,7 @@ def test_a_message_whose_line_is_written_after_a_reset_does_not_come_back(
     session.says(assistant("and on"))
     chat.bootstrap(session.path)
     assert shown(chat) == ["fresh start", "and on"]
-    assert [sentence for row in lcm._store.conversations() for sentence in broken(lcm._store, row.id)] == []
+    assert [sentence for row in lcm._store.conversations.of_owner() for sentence in broken(lcm._store, row.id)] == []
 
 
 def test_the_same_words_after_a_reset_are_not_taken_for_those_before_it(chat: Conversation, session: Session) -> None:

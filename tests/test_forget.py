@@ -27,8 +27,8 @@ from lossless.engine.doctor.registry import Fault
 from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, NotFound, StoreReadOnly
 from lossless.model import Forgotten, StoredMessage, SummaryRequest, ToolCall
-from lossless.store.sql.store import SQLStore
 from lossless.store.sqlite.store import SQLiteStore
+from lossless.store.store import Store
 from lossless.tools import tools
 from tests.test_compaction import SMALL, WINDOW, assert_promise, expanded, short, turns
 
@@ -146,7 +146,7 @@ def test_three_forgotten_words_are_nowhere_and_the_rest_is_untouched(database: s
     assert_nowhere(tmp_path, database, *WORDS)
     assert not list(lcm._files.root.rglob("*/*"))
     with opened(database, tmp_path) as lcm:
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
         assert lcm._store.check_search() == []
 
 
@@ -171,8 +171,8 @@ def test_summaries_made_anew_are_provisional_and_their_revisions_gone(database: 
         assert {each.level for each in anew.values()} <= {"extractive", "cut"}
         assert all(each.revision == 2 and each.model == "extractive" for each in anew.values())
         store, row = lcm._store, chat.status()
-        ids = [each.id for each in store.summaries(row.id)]
-        assert store.revisions(row.id, ids) == {}
+        ids = [each.id for each in store.summaries.read(row.id)]
+        assert store.summaries.revisions(row.id, ids) == {}
         lcm.drain()  # a model is there, and makes them anew from what is left
         assert {each.level for each in chat.summaries() if each.id in anew} <= {"normal", "aggressive"}
         assert not chat.grep(DEEP)
@@ -227,7 +227,7 @@ def test_a_whole_conversation_goes_with_those_before_it_under_its_key(database: 
         assert not lcm.grep("word")
         assert [each.text for each in chat.messages()] == [""]
         assert chat.summaries() == []
-        for row in lcm._store.members("k"):
+        for row in lcm._store.conversations.under_key("k"):
             assert broken(lcm._store, row.id) == []
         assert other.messages()[0].text == "Something else altogether."
         with pytest.raises(NotFound):
@@ -421,7 +421,7 @@ def test_an_old_snapshot_keeps_bytes_alive_and_the_next_time_completes_it(tmp_pa
         assert isinstance(lcm._store, SQLiteStore)
         lcm._store._writer.set_busy_timeout(50)  # nobody has to wait for that reader here
         with other._store.snapshot():
-            other._store.count("message")
+            other._store.tables.count("message")
             assert not chat.forget(raw, apply=True).complete
         assert chat.forget(raw, apply=True).complete
     assert_nowhere(tmp_path, database, RAW)
@@ -440,7 +440,7 @@ def test_an_old_snapshot_on_a_server_does_too(emptied: Callable[[], str], tmp_pa
     assert_nowhere(tmp_path, database, RAW)
 
 
-@pytest.mark.parametrize("moment", ["bury", "set_guard", "remove", "scrub"])
+@pytest.mark.parametrize("moment", ["context.bury", "state.set_guard", "remove", "scrub"])
 def test_killed_in_the_middle_it_is_completed_the_next_time(database: str, tmp_path: Path, moment: str) -> None:
     with opened(database, tmp_path) as lcm:
         chat = grown(lcm)
@@ -479,7 +479,8 @@ with Lossless.open(database) as lcm:
     if moment == "remove":
         Files.remove = die
     else:
-        setattr(lcm._store, moment, die)
+        section, _, verb = moment.rpartition(".")
+        setattr(getattr(lcm._store, section) if section else lcm._store, verb, die)
     lcm.conversation("k").forget(int(message), apply=True)
 """
 
@@ -561,7 +562,7 @@ def assert_gone(lcm: Lossless, chat: Conversation, database: str, tmp_path: Path
     assert not [each.id for each in chat.summaries() if DEEP in each.text]
     assert broken(lcm._store, chat.status().id) == []
     assert_promise(chat)
-    assert not lcm._store.holding([DEEP])
+    assert not lcm._store.erase.holding([DEEP])
 
 
 def test_a_summary_whose_previous_context_was_forgotten_while_it_was_written_is_refused(
@@ -586,9 +587,9 @@ def test_a_text_made_anew_from_forgotten_previous_context_is_refused(database: s
         slow.message = named(chat, "deep").id
         if verb != "rewrite":  # as if no model had been there for those that follow
             store = lcm._store
-            assert isinstance(store, SQLStore)
+            assert isinstance(store, Store)
             with store.transaction():
-                for each in [row.id for row in store.summaries(chat.status().id) if not row.depth][1:4]:
+                for each in [row.id for row in store.summaries.read(chat.status().id) if not row.depth][1:4]:
                     store.run("UPDATE summary SET level = 'extractive', model = 'extractive' WHERE id = :id", id=each)
         slow.armed = True
         match verb:
@@ -644,9 +645,9 @@ def test_the_ledger_of_grants_forgets_what_was_searched_for(database: str, tmp_p
         kit = tools(chat, grant)
         kit.call("lcm_grep", {"pattern": RAW})
         kit.call("lcm_describe", {"id": f"msg#{chat.messages()[1].id}"})
-        assert any(RAW in read.what for read in lcm._store.reads(grant))
+        assert any(RAW in read.what for read in lcm._store.grants.reads(grant))
         done = chat.forget(chat.messages()[0].id, apply=True)
-        reads = lcm._store.reads(grant)
+        reads = lcm._store.grants.reads(grant)
         assert not any(RAW in read.what for read in reads)
         assert [read.verb for read in reads] == ["lcm_grep", "lcm_describe"]
         assert reads[1].what.endswith(str(chat.messages()[1].id))
@@ -709,7 +710,7 @@ def test_no_summary_lists_a_file_that_was_forgotten(database: str, tmp_path: Pat
         chat = grown(lcm)
         (file,) = chat.files()
         last, store = [each for each in chat.summaries() if each.depth == 0][-1], lcm._store
-        assert isinstance(store, SQLStore)
+        assert isinstance(store, Store)
         with store.transaction():  # as one that was made from a text that named it
             store.run("UPDATE summary SET file_ids = :ids WHERE public_id = :id", ids=f'["{file.id}"]', id=last.id)
         done = chat.forget(named(chat, "large").id, apply=True)
@@ -760,7 +761,7 @@ def test_a_file_too_large_to_be_written_anew_while_others_wait_is_overwritten_pi
         chat = grown(lcm)
         done = forget_all(chat)
         assert all(each.complete == (not each.left) for each in done)
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
         assert lcm._store.check_search() == []
         lcm._store.most_held = 60
         assert chat.forget(named(chat, "raw").id, apply=True).complete

@@ -102,7 +102,7 @@ def test_a_child_that_opens_it_again_loses_nothing_when_its_parent_closes(databa
     child.join()
     with Lossless.open(database, settings=settings) as lcm:
         assert sorted(said(lcm)) == sorted(["before", "beside", *map(str, range(30))])
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
 
 
 def test_a_child_that_drops_the_database_takes_nothing_with_it(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_child_that_drops_the_database_takes_nothing_with_it(tmp_path: Path) -
     child.join()
     with Lossless.open(database) as lcm:
         assert said(lcm) == [*map(str, range(20)), "and on"]
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
 
 
 def test_a_child_that_ends_as_python_does_takes_nothing_with_it(tmp_path: Path) -> None:
@@ -135,14 +135,14 @@ def test_a_child_that_ends_as_python_does_takes_nothing_with_it(tmp_path: Path) 
     subprocess.run([sys.executable, "-c", script, str(database)], check=True, cwd=Path(__file__).parents[1])
     with Lossless.open(database) as lcm:
         assert said(lcm) == [*map(str, range(20)), "and on", "and on again"]
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
 
 
 def ending(database: str) -> None:
     """Fork with a database open; the child ends as any Python program does, after its parent closed and wrote on."""
     lcm = Lossless.open(database)
     say(lcm, *map(str, range(20)))
-    reading = lcm._store.stream("SELECT 1 UNION SELECT 2")  # type: ignore[attr-defined]  # a connection in use
+    reading = lcm._store.stream("SELECT 1 UNION SELECT 2")
     next(reading)
     go = Gate()
     child = os.fork()
@@ -207,7 +207,7 @@ def test_a_pool_of_forked_processes_writes_beside_its_parent(tmp_path: Path) -> 
         with multiprocessing.get_context("fork").Pool(2) as pool:
             pool.starmap(_write, [(database, "a"), (database, "b")])
         assert len(said(lcm)) == 22
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
 
 
 def test_a_child_leaves_the_files_of_a_database_in_memory_alone() -> None:

@@ -69,11 +69,11 @@ def litter(lcm: Lossless) -> None:
             (old, now),
             (live, now - 100 * DAY * 1_000_000),
         ):
-            store.add_manifests(conversation_id, [NewManifest(at, 2, 3, "prefix", "reason", b"x")], 10)
+            store.manifests.add(conversation_id, [NewManifest(at, 2, 3, "prefix", "reason", b"x")], 10)
         for name, ends in (("over", now - 2 * DAY * 1_000_000), ("holds", now + 1)):
-            store.add_grant(GrantRow(name, "old", "q", 100, 0, 3, 1, ends, None, (old,)))
-        store.owe(live, 1_000, 10, None, now)
-    assert store.claim("worker", now=now, idle_before=now, lease_until=now - 2 * 3600 * 1_000_000, tries=0)
+            store.grants.add(GrantRow(name, "old", "q", 100, 0, 3, 1, ends, None, (old,)))
+        store.debts.record(live, 1_000, 10, None, now)
+    assert store.debts.claim("worker", now=now, idle_before=now, lease_until=now - 2 * 3600 * 1_000_000, tries=0)
     lcm.conversation("old").end("deleted")
 
 
@@ -102,8 +102,8 @@ def test_what_nobody_needs_is_told_and_then_gone(lcm: Lossless) -> None:
     assert (chat.messages(), chat.summaries()) == before
     assert LARGE in before[0][-1].text
     assert broken(lcm._store, chat.status().id) == []
-    assert lcm._store.grant("holds")
-    debt = lcm._store.debt(chat.status().id)
+    assert lcm._store.grants.get("holds")
+    debt = lcm._store.debts.get(chat.status().id)
     assert debt
     assert (debt.pending, debt.worker) == (True, None)
     again = lcm.gc(unshared=True)
@@ -173,7 +173,7 @@ def test_copies_go_when_somebody_says_how_old_they_may_be(lcm: Lossless) -> None
     with store.transaction():
         store.keep_copy_before(99)  # type: ignore[attr-defined]  # as a migration does
         if not isinstance(store, SQLiteStore):
-            store.script("CREATE SCHEMA lossless_before_fix_20200101_000000_000000")  # type: ignore[attr-defined]  # as a fix does
+            store.script("CREATE SCHEMA lossless_before_fix_20200101_000000_000000")
     copy = min(store.kept_copies())
     if isinstance(store, SQLiteStore):
         os.utime(copy, (NOW - 40 * DAY, NOW - 40 * DAY))
@@ -190,7 +190,7 @@ def test_the_database_gives_its_room_back(tmp_path: Path) -> None:
         for key in ("a", "b"):
             lcm.conversation(key).ingest([Message.user(f"{key} {n} " * 200, event_id=f"{n}") for n in range(300)])
         with lcm._store.transaction():
-            lcm._store.remove_conversation(1)
+            lcm._store.integrity.remove_conversation(1)
         before, told = lcm._store.size(), lcm.gc()
         done = lcm.gc(apply=True)
         assert done.bytes == before - lcm._store.size()
@@ -199,7 +199,7 @@ def test_the_database_gives_its_room_back(tmp_path: Path) -> None:
         done = lcm.gc(apply=True, vacuum=True)
         assert done.complete
         assert len(lcm.conversation("b").messages()) == 300
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
 
 
 def test_without_room_for_a_second_copy_nothing_is_written_anew(lcm: Lossless, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_what_lies_beside_a_database_and_is_none_takes_nothing_from_it(tmp_path:
 
 def test_looking_for_namesakes_takes_no_lock_from_whoever_has_one_open_here(tmp_path: Path) -> None:
     with shared_name(tmp_path, "said") as lcm, Lossless.open(tmp_path / "lcm.x", settings=Settings()) as other:
-        assert lcm._store.namesakes() == [str(tmp_path / "lcm.x")]
+        assert lcm._store.housekeeping.namesakes() == [str(tmp_path / "lcm.x")]
         held = Path("/proc/locks")
         if held.exists():
             inode = f":{(tmp_path / 'lcm.x').stat().st_ino} "
@@ -294,7 +294,7 @@ def test_databases_of_a_server_have_a_directory_each(
 def test_a_copy_that_a_restore_put_aside_twice_tells_its_time(emptied: Callable[[], str], tmp_path: Path) -> None:
     with Lossless.open(emptied(), settings=Settings(large_files_dir=str(tmp_path)), clock=lambda: NOW) as lcm:
         with lcm._store.transaction():
-            lcm._store.script("CREATE SCHEMA lossless_before_restore_20200101_000000_000000_0")  # type: ignore[attr-defined]  # as a restore does
+            lcm._store.script("CREATE SCHEMA lossless_before_restore_20200101_000000_000000_0")
         assert lcm.gc(keep_copies=30).copies == ("lossless_before_restore_20200101_000000_000000_0",)
 
 

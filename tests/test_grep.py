@@ -43,7 +43,7 @@ def paged(chat: Conversation, pattern: str, **options: Any) -> Iterator[Hits]:
 
 def archive(lcm: Lossless, key: str) -> None:
     with lcm._store.transaction():
-        lcm._store.run("UPDATE conversation SET active = 0 WHERE key = :key", key=key)  # type: ignore[attr-defined]  # as a reset does
+        lcm._store.run("UPDATE conversation SET active = 0 WHERE key = :key", key=key)
 
 
 def test_a_hit_tells_what_was_said_where_and_when(chat: Conversation) -> None:

@@ -110,7 +110,7 @@ def _refused(*_: object, **__: object) -> None:
 
 def _count(lcm: Lossless, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
-    verb = lcm._store.all  # type: ignore[attr-defined]  # both databases have it
+    verb = lcm._store.all
 
     def asking(sql: str, **given: object) -> object:
         asked.append(sql)

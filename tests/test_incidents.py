@@ -326,7 +326,7 @@ def test_ic121_a_broken_search_index_is_made_anew_at_start(old_database: Path, d
     store = SQLiteStore(old_database, on_event=events.append)
     assert [match.seq for match in store.search("beta")] == [1]
     assert store.check_search() == []
-    assert store.integrity() == []
+    assert store.damage() == []
     assert [event.name for event in events] == ["store.mended"]
     store.close()
 

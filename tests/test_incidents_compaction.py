@@ -37,7 +37,7 @@ def raw(chat: Conversation) -> list[str]:
 
 
 def debt_of(lcm: Lossless) -> DebtRow:
-    found = lcm._store.debt(1)
+    found = lcm._store.debts.get(1)
     assert found is not None
     return found
 
@@ -227,13 +227,13 @@ def test_ic69_no_call_is_made_once_the_time_is_up_with_choosing(
     with open_at(database, clock, model) as lcm:
         chat = lcm.conversation("k")
         chat.ingest(turns(40))
-        read = lcm._store.messages_at
+        read = lcm._store.messages.at
 
         def slow_disk(conversation_id: int, seqs: list[int]) -> object:
             clock.now += 121
             return read(conversation_id, seqs)
 
-        monkeypatch.setattr(lcm._store, "messages_at", slow_disk)
+        monkeypatch.setattr(lcm._store.messages, "at", slow_disk)
         assert chat.compact(WINDOW).stop == "deadline"
         assert model.calls == 0
         assert_promise(chat)
@@ -297,7 +297,7 @@ def test_ic72_with_nothing_left_to_compact_it_is_told_the_debt_is_cleared_and_th
         lcm._background.wake = lambda: None  # type: ignore[method-assign]  # the worker is stepped here
         chat = lcm.conversation("k")
         chat.after_turn([Message.user("a long question " * 300)], window=WINDOW)
-        assert lcm._store.is_owed()
+        assert lcm._store.debts.any_pending()
         assert lcm.drain() == 1
         assert (debt_of(lcm).pending, debt_of(lcm).stop) == (False, "exhausted")
         (exhausted,) = (event for event in told if event.name == "compaction.exhausted")
@@ -335,7 +335,7 @@ def test_ic75_a_debt_is_judged_by_what_is_there_now_not_by_what_was_when_it_was_
         chat.after_turn(turns(40), window=WINDOW)
         chat.compact(WINDOW)
         calls = model.calls
-        assert lcm._store.is_owed()
+        assert lcm._store.debts.any_pending()
         assert lcm.drain() == 1
         assert model.calls == calls
         assert (debt_of(lcm).pending, debt_of(lcm).stop) == (False, "below threshold")
@@ -347,11 +347,11 @@ def test_ic76_the_threshold_of_today_counts_in_either_direction(database: str, c
     for threshold, made in ((1.0, False), (0.2, True)):
         with open_at(database, clock, model) as lcm:
             lcm.conversation("k").after_turn([] if made else turns(12), window=WINDOW)
-            assert lcm._store.is_owed()
+            assert lcm._store.debts.any_pending()
         with open_at(database, clock, model, context_threshold=threshold) as lcm:
             assert lcm.drain() == 1
             assert bool(lcm.conversation("k").summaries()) is made
-            assert not lcm._store.is_owed()
+            assert not lcm._store.debts.any_pending()
 
 
 def test_ic77_a_turn_that_comes_while_a_worker_is_busy_goes_first(database: str, clock: Clock) -> None:
@@ -373,7 +373,7 @@ def test_ic77_a_turn_that_comes_while_a_worker_is_busy_goes_first(database: str,
             assert not background.worker().step()
             clock.now += 3
             assert background.worker().step()
-            assert not background._store.is_owed()
+            assert not background._store.debts.any_pending()
         assert_promise(chat)
 
 
@@ -386,7 +386,7 @@ def test_ic78_a_turn_that_could_not_be_stored_compacts_nothing(database: str, cl
         with pytest.raises(LosslessError):
             chat.after_turn([Message.user("fine"), "not a message"], window=WINDOW)  # type: ignore[list-item]  # that is the point
         assert len(chat.messages()) == 80
-        assert not lcm._store.is_owed()
+        assert not lcm._store.debts.any_pending()
         assert (model.calls, lcm.drain()) == (0, 0)
 
 
@@ -405,10 +405,10 @@ def test_ic79_depths_are_never_mixed_and_the_shallowest_is_condensed_first(datab
             chat.compact(WINDOW, target=600)
             assert_promise(chat)
             assert asked == sorted(asked)
-        rows = {row.id: row for row in lcm._store.summaries(1)}
+        rows = {row.id: row for row in lcm._store.summaries.read(1)}
         assert max(row.depth for row in rows.values()) >= 2
         for row in rows.values():
-            _, sources = lcm._store.sources(1, row.id)
+            _, sources = lcm._store.summaries.sources(1, row.id)
             assert {rows[each].depth for each in sources} == ({row.depth - 1} if row.depth else set())
 
 
@@ -453,16 +453,16 @@ def test_ic82_compaction_adds_no_message(database: str) -> None:
 KILLED = """
 import os, signal, sys
 from lossless import Lossless
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from tests.test_compaction import SMALL, WINDOW, short
 
-link = SQLStore._link
+link = Store._link
 
 def dying(self, *arguments):
     link(self, *arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 
-SQLStore._link = dying
+Store._link = dying
 with Lossless.open(sys.argv[1], settings=SMALL, summarizer=short) as lcm:
     lcm.conversation("k").compact(WINDOW)
 """
@@ -520,17 +520,17 @@ def test_ic85_nobody_closes_a_debt_that_is_anothers_or_was_renewed(database: str
         store, chat = lcm._store, lcm.conversation("k")
         chat.after_turn(turns(40), window=WINDOW)
         paid = {"pending": False, "attempts": 0, "next_at": 0, "stop": "closed", "failure": None}
-        store.settle(debt_of(lcm), **paid)  # type: ignore[arg-type]  # one bundle of its arguments
+        store.debts.settle(debt_of(lcm), **paid)  # type: ignore[arg-type]  # one bundle of its arguments
         assert debt_of(lcm).pending  # nobody's, so not the caller's
 
         now = micros(clock.now)
-        held = store.claim("a", now=now, idle_before=now, lease_until=micros(clock.now + 60), tries=0)
+        held = store.debts.claim("a", now=now, idle_before=now, lease_until=micros(clock.now + 60), tries=0)
         assert held is not None
-        store.settle(structs.replace(held, worker="b"), **paid)  # type: ignore[arg-type]  # as above
+        store.debts.settle(structs.replace(held, worker="b"), **paid)  # type: ignore[arg-type]  # as above
         assert (debt_of(lcm).pending, debt_of(lcm).worker) == (True, "a")
 
         chat.after_turn([], window=WINDOW // 2)  # owed anew while "a" is at it
-        store.settle(held, **paid)  # type: ignore[arg-type]  # as above
+        store.debts.settle(held, **paid)  # type: ignore[arg-type]  # as above
         assert (debt_of(lcm).pending, debt_of(lcm).window_tokens) == (True, WINDOW // 2)
         assert debt_of(lcm).revision > held.revision
 
@@ -553,11 +553,11 @@ def test_ic94_a_file_is_known_to_its_leaf_and_to_all_that_is_made_from_it(databa
         chat = lcm.conversation("k")
         chat.ingest([Message.user(f"[LCM File: {FILE} | plan.txt | text/plain | 9 bytes]"), *turns(200)])
         chat.compact(WINDOW, target=200)
-        rows = lcm._store.summaries(1)
+        rows = lcm._store.summaries.read(1)
         holders = [row for row in rows if FILE in row.file_ids]
         assert {row.depth for row in holders} == {row.depth for row in rows} > {0}
         for row in holders:
-            _, sources = lcm._store.sources(1, row.id)
+            _, sources = lcm._store.summaries.sources(1, row.id)
             assert row.depth == 0 or {each.id for each in holders} & set(sources)
 
 
@@ -584,7 +584,7 @@ def test_ic96_a_summary_about_refused_credentials_is_a_summary(database: str, pr
         assert done.stop == "compacted"
         assert {(summary.text, summary.level) for summary in chat.summaries()} == {(said, "normal")}
         assert provider.calls == len(done.summaries)
-        assert lcm._store.guard(f"breaker:{kind}/stand-in") is None
+        assert lcm._store.state.guard(f"breaker:{kind}/stand-in") is None
 
 
 def test_ic97_a_text_cut_by_its_limit_is_asked_for_with_a_larger_one(
@@ -659,7 +659,7 @@ def test_ic100_without_a_model_a_summary_is_written_and_made_anew_once_there_is_
         chat.compact(WINDOW)
         made = [summary.id for summary in chat.summaries()]
         assert {summary.level for summary in chat.summaries()} <= {"extractive", "cut"}
-        assert [row.public_id for row in lcm._store.unsettled(1, tries=3, limit=100)] == made
+        assert [row.public_id for row in lcm._store.summaries.unsettled(1, tries=3, limit=100)] == made
         assert lcm.drain() == 0  # nobody there who could do better
     with open_at(database, clock, short) as lcm:
         chat = lcm.conversation("k")

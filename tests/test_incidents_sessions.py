@@ -27,7 +27,7 @@ def test_ic52_a_new_session_id_goes_on_with_the_conversation(lcm: Lossless) -> N
     chat = lcm.conversation("k")
     assert said(chat) == ["one", "two"]
     assert len(lcm.conversations()) == 1
-    assert lcm._store.sessions(chat.status().id) == ["first-run", "second-run"]
+    assert lcm._store.conversations.sessions(chat.status().id) == ["first-run", "second-run"]
 
 
 def test_ic53_new_prunes_the_context_and_nothing_else(database: str) -> None:
@@ -56,7 +56,7 @@ def test_ic54_a_reset_starts_clean_and_says_that_it_was_meant(lcm: Lossless, cha
     chat.reset()
     chat.ingest([Message.user("clean")])
     assert [message.text for message in chat.assemble(10_000).messages] == ["clean"]
-    row = lcm._store.conversation_by_id(old)
+    row = lcm._store.conversations.get(old)
     assert row is not None
     assert (row.active, row.archive_cause, row.archived_at is not None) == (False, "manual-reset", True)
 
@@ -112,7 +112,7 @@ def test_ic56_runs_of_a_job_are_apart_and_a_late_word_takes_nothing_over(lcm: Lo
     second.ingest([Message.assistant("run two goes on")])
     assert said(second) == ["run two", "run two goes on"]
     assert said(first) == ["run one", "run one, late"]
-    active = lcm._store.conversation(JOB)
+    active = lcm._store.conversations.active(JOB)
     assert active is not None
     assert active.session == "run-2"
     assert [message.text for message in second.assemble(10_000).messages] == ["run two", "run two goes on"]

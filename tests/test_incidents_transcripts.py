@@ -34,7 +34,7 @@ def events(lcm: Lossless) -> list[Event]:
 def family(chat: Conversation) -> list[list[str]]:
     """The texts of every conversation of the family, the active one first."""
     store = chat._store
-    return [[row.text for row in store.messages(each.id)] for each in store.family(chat.key)]
+    return [[row.text for row in store.messages.read(each.id)] for each in store.conversations.family(chat.key)]
 
 
 def test_ic29_an_unchanged_file_is_not_opened(
@@ -85,7 +85,7 @@ def test_ic32_a_long_backlog_is_drained_oldest_first_and_its_mark_never_runs_ahe
     chat.bootstrap(session.path)
     session.says(*(user(f"m{n}") for n in range(1, 60)))
     monkeypatch.setattr(bootstrapping, "_BATCH", 10)
-    with dying(lcm._store, 60), pytest.raises(Died):  # type: ignore[arg-type]  # both kinds of store are one
+    with dying(lcm._store, 60), pytest.raises(Died):
         chat.bootstrap(session.path)
     assert 10 < len(texts(chat)) < 60
     assert texts(chat) == [f"m{n}" for n in range(len(texts(chat)))]
@@ -95,18 +95,18 @@ def test_ic32_a_long_backlog_is_drained_oldest_first_and_its_mark_never_runs_ahe
 
 def test_ic33_a_reading_without_a_message_moves_no_mark(chat: Conversation, session: Session) -> None:
     assert chat.bootstrap(session.path).reason == "no leaf-path messages in session"
-    assert [state["offset"] for *_, state in chat._store.cursors("transcript:")] == [0]
+    assert [state["offset"] for *_, state in chat._store.state.cursors("transcript:")] == [0]
 
 
 def test_ic34_a_failure_stores_nothing_and_keeps_the_mark(lcm: Lossless, session: Session) -> None:
     chat = lcm.conversation("agent:main:main")
     session.says(user("one"))
     chat.bootstrap(session.path)
-    before = chat._store.cursors("transcript:")
+    before = chat._store.state.cursors("transcript:")
     session.says(user("two"))
-    with dying(lcm._store, 12), pytest.raises(Died):  # type: ignore[arg-type]  # both kinds of store are one
+    with dying(lcm._store, 12), pytest.raises(Died):
         chat.bootstrap(session.path)
-    assert chat._store.cursors("transcript:") == before
+    assert chat._store.state.cursors("transcript:") == before
     assert texts(chat) == ["one"]
 
 
@@ -117,7 +117,7 @@ def test_ic35_a_file_that_cannot_be_looked_at_for_a_moment_resets_nothing(
     chat = lcm.conversation("agent:main:main")
     session.says(user("one"))
     chat.bootstrap(session.path)
-    before = chat._store.cursors("transcript:")
+    before = chat._store.state.cursors("transcript:")
     real = Path.stat
 
     def failing(self: Path, **options: bool) -> os.stat_result:
@@ -129,7 +129,7 @@ def test_ic35_a_file_that_cannot_be_looked_at_for_a_moment_resets_nothing(
         patch.setattr(Path, "stat", failing)
         assert chat.bootstrap(session.path).reason == "transcript unavailable"
         assert chat.after_turn([Message.user("live", event_id="l1")], window=100_000).stored
-    assert chat._store.cursors("transcript:") == before
+    assert chat._store.state.cursors("transcript:") == before
     assert "transcript.unavailable" in {event.name for event in told}
 
 
@@ -158,7 +158,7 @@ def test_ic37_after_real_messages_an_unrelated_transcript_is_not_mixed_in(chat: 
     chat.ingest([Message.user("quite another thing", event_id="x1")])
     session.says(user("one"), assistant("two"))
     done = chat.bootstrap(session.path)
-    assert "quite another thing" not in [row.text for row in chat._store.messages(done.conversation or 0)], (
+    assert "quite another thing" not in [row.text for row in chat._store.messages.read(done.conversation or 0)], (
         "what the transcript tells has a conversation of its own"
     )
     assert sorted(chain(*family(chat))) == ["one", "quite another thing", "two"]

@@ -255,7 +255,7 @@ def test_calls_are_counted_apart_from_those_for_summaries(host: Host, provider: 
     host.now += 3600
     chat.ingest([Message.user(f"later {PROSE}")])
     assert provider.calls == 3
-    assert chat._store.guard("spend:k") is None
+    assert chat._store.state.guard("spend:k") is None
 
 
 def test_refused_credentials_open_the_breaker(host: Host, provider: Provider) -> None:

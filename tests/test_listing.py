@@ -83,13 +83,13 @@ def test_conversations_of_one_moment_neither_repeat_nor_vanish(tmp_path: Path) -
 def test_the_figures_of_a_conversation_agree_with_its_messages(house: Lossless) -> None:
     chat = house.conversation("agent:main:main")
     found = {each.id: each for each in house.list_conversations(active=None)}
-    assert set(found) == {row.id for row in house._store.conversations()}
-    for row in house._store.conversations():
-        listed, messages = found[row.id], house._store.messages(row.id)
+    assert set(found) == {row.id for row in house._store.conversations.of_owner()}
+    for row in house._store.conversations.of_owner():
+        listed, messages = found[row.id], house._store.messages.read(row.id)
         assert listed.messages == len(messages)
         assert listed.message_tokens == sum(each.tokens for each in messages if each.outside is None)
-        assert listed.context_items == len(house._store.items(row.id))
-        assert listed.summaries == len(house._store.summaries(row.id))
+        assert listed.context_items == len(house._store.context.items(row.id))
+        assert listed.summaries == len(house._store.summaries.read(row.id))
     assert found[chat.status().id].max_depth is None
 
 
@@ -340,11 +340,15 @@ def test_what_another_owner_keeps_does_not_exist(house: Lossless, lived: Path) -
             look()
     assert old.id not in {each.id for each in house.list_conversations(active=None)}
     store = house._store
-    assert store.figures([old.id])[old.id].items == 0
-    nothing: list[object] = [store.other_texts(old.id, 1), store.aliases(old.id, 3), store.sub_agents(old.id)]
-    nothing += [store.stand(old.id, [1, 2]), store.depths(old.id), store.departed(old.id)]
+    assert store.lists.figures([old.id])[old.id].items == 0
+    nothing: list[object] = [
+        store.lists.other_texts(old.id, 1),
+        store.lists.aliases(old.id, 3),
+        store.lists.sub_agents(old.id),
+    ]
+    nothing += [store.lists.stand(old.id, [1, 2]), store.lists.depths(old.id), store.lists.departed(old.id)]
     assert not any(nothing)
-    assert store.file_totals(old.id) == (0, 0)
+    assert store.lists.file_totals(old.id) == (0, 0)
 
 
 def test_both_databases_tell_the_same(house: Lossless, emptied: Callable[[], str], tmp_path: Path) -> None:

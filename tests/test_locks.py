@@ -360,4 +360,4 @@ def test_two_writers_lose_nothing_while_one_examines_and_forgets(tmp_path: Path)
         found = {message.event_id for message in lcm.conversation("k").messages()}
         wrote = {f"{name}-{n}" for name, (said, _) in counts.items() for n in range(int(said.split()[-1]))}
         assert found == wrote
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []

@@ -14,9 +14,9 @@ from lossless import Lossless, Message, Settings
 from lossless.engine.backup import copy_database
 from lossless.errors import FileUnavailable, InvalidInput, StoreError, StoreUnavailable
 from lossless.model import Migration
-from lossless.store.sql.store import SQLStore
 from lossless.store.sql.tables import TABLES
 from lossless.store.sqlite.store import SQLiteStore
+from lossless.store.store import Store
 from tests import strategies
 from tests.conftest import OpenStore
 from tests.house import lived_in, opened
@@ -46,7 +46,7 @@ def migrate(source: str, target: str, tmp_path: Path, progress: copy_database.Pr
         return lcm.migrate(target, progress=progress)
 
 
-def found(store: SQLStore) -> set[str]:
+def found(store: Store) -> set[str]:
     """The tables there are, but for those of the search index."""
     listed = (
         "SELECT name FROM sqlite_schema WHERE type = 'table'"
@@ -64,7 +64,7 @@ def test_no_table_is_forgotten(open_store: OpenStore) -> None:
 
 def test_a_house_that_was_lived_in_has_something_in_every_table(home: str, open_store: OpenStore) -> None:
     store = open_store()
-    assert [table for table in TABLES if not store.count(table)] == []
+    assert [table for table in TABLES if not store.tables.count(table)] == []
 
 
 def test_there_and_back_again_nothing_differs(home: str, elsewhere: str, tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_what_was_moved_is_found_shown_and_goes_on(home: str, elsewhere: str, tm
 def test_event_ids_are_known_after_the_move(home: str, elsewhere: str, tmp_path: Path) -> None:
     migrate(home, elsewhere, tmp_path)
     with opened(elsewhere, tmp_path / "files") as lcm:
-        (old,) = [row for row in lcm._store.family("agent:main:main") if row.archive_cause]
-        assert set(lcm._store.known_events(old.id, ["default-0", "default-29", "nobody's"])) == {
+        (old,) = [row for row in lcm._store.conversations.family("agent:main:main") if row.archive_cause]
+        assert set(lcm._store.messages.known_events(old.id, ["default-0", "default-29", "nobody's"])) == {
             "default-0",
             "default-29",
         }
@@ -144,7 +144,7 @@ def test_killed_after_any_batch_it_is_taken_up_again(
     assert done.digest == whole.digest
     with opened(elsewhere, tmp_path / "files") as lcm:
         assert lcm._store.check_search() == []
-        assert lcm._store.moving_in() is None
+        assert lcm._store.tables.moving_in() is None
 
 
 def test_what_changed_since_it_was_broken_off_is_set_right(home: str, elsewhere: str, tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_what_changed_since_it_was_broken_off_is_set_right(home: str, elsewhere:
         chat.reset()
         chat.ingest([Message.user(f"{n} " + "later words " * 20) for n in range(20)])
         chat.compact(window=1_000, force=True)
-        (sub,) = lcm._store.family("agent:main:sub")
+        (sub,) = lcm._store.conversations.family("agent:main:sub")
         with lcm._store.transaction():
-            assert lcm._store.bury(sub.id, [1], "forgotten", 5) == [1]
+            assert lcm._store.context.bury(sub.id, [1], "forgotten", 5) == [1]
     done = migrate(home, elsewhere, tmp_path)
     assert done.resumed
     assert done.digest == migrate(home, str(tmp_path / "whole.db"), tmp_path).digest
@@ -241,7 +241,7 @@ def test_into_itself_or_into_memory_it_does_not_go(home: str, tmp_path: Path) ->
 def test_a_difference_is_found_and_named(home: str, elsewhere: str, tmp_path: Path, plant: str, told: str) -> None:
     with opened(elsewhere, tmp_path / "files") as vandal:
         store = vandal._store
-        assert isinstance(store, SQLStore)
+        assert isinstance(store, Store)
 
         def forge(table: str, done: int, total: int) -> None:
             if table == "guard":
@@ -297,19 +297,19 @@ def test_any_history_arrives_as_it_was(
 
 def test_a_conversation_is_read_whole_by_its_owner_alone(home: str, open_store: OpenStore) -> None:
     mine, others = open_store(), open_store(owner="another")
-    (first,) = {row.id for row in mine.family("agent:main:main") if row.archive_cause}
-    assert list(mine.part("pin", first, ("id",)))
-    assert list(others.part("pin", first, ("id",))) == []
+    (first,) = {row.id for row in mine.conversations.family("agent:main:main") if row.archive_cause}
+    assert list(mine.tables.part("pin", first, ("id",)))
+    assert list(others.tables.part("pin", first, ("id",))) == []
 
 
 def test_a_snapshot_stays_as_it_was(home: str, open_store: OpenStore) -> None:
     reader, writer = open_store(), open_store()
     with reader.snapshot(), reader.snapshot():
-        before = reader.conversations()
+        before = reader.conversations.of_owner()
         with writer.transaction():
-            writer.lock_conversation("a new one", None, 1)
-        assert reader.conversations() == before
-    assert len(reader.conversations()) == len(before) + 1
+            writer.conversations.lock("a new one", None, 1)
+        assert reader.conversations.of_owner() == before
+    assert len(reader.conversations.of_owner()) == len(before) + 1
 
 
 def test_a_database_in_memory_can_move_out(tmp_path: Path) -> None:

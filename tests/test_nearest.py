@@ -100,7 +100,7 @@ def test_ids_of_either_database_are_found_by_their_neighbours_and_never_another_
         done = chat.rewrite(ids[0], apply=True, model=lambda request: "anew")
         assert done.operation is not None
         for at, id in enumerate(ids):
-            assert set(lcm._store.around("summary", id)) <= set(ids[max(0, at - 2) : at + 2])
+            assert set(lcm._store.details.around("summary", id)) <= set(ids[max(0, at - 2) : at + 2])
             assert lcm.nearest("summary", id[4:]).names == (id,)
         assert lcm.nearest("summary", ids[0][:10]).names == (ids[0],)
         assert lcm.nearest("file", mistyped(file)).names == (file,)

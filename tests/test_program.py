@@ -20,7 +20,7 @@ from lossless import Lossless, Message, Opaque
 from lossless.cli import cli
 from lossless.cli.program import commands
 from lossless.errors import GrantRefused, LosslessError, StoreReadOnly
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from tests.command import lcm
 
 LCM = [sys.executable, "-m", "lossless"]
@@ -301,7 +301,7 @@ def test_a_look_changes_nothing_not_even_the_file(path: Path) -> None:
 
 def test_whoever_reads_cannot_write(path: Path) -> None:
     with Lossless.open(path, read_only=True) as opened:
-        assert isinstance(opened._store, SQLStore)
+        assert isinstance(opened._store, Store)
         with pytest.raises(StoreReadOnly, match="opened for reading"), opened._store.transaction():
             pass
         with pytest.raises(StoreReadOnly):

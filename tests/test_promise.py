@@ -131,9 +131,11 @@ class History(RuleBasedStateMachine):
         assert sorted([*context, *(int(each.id[4:]) for each in self.chat.detached())]) == sorted(shown)
         hidden = [m for m in stored if m.outside]
         assert all(m.role not in SHOWN or (m.message.stop and not m.text) for m in hidden)
-        rows = self.lcm._store.conversations()
+        rows = self.lcm._store.conversations.of_owner()
         assert self.chat.context().tokens == sum(row.context_tokens for row in rows if row.active)
-        archived = [self.lcm._store.messages(row.id) for row in sorted(rows, key=lambda row: row.id) if not row.active]
+        archived = [
+            self.lcm._store.messages.read(row.id) for row in sorted(rows, key=lambda row: row.id) if not row.active
+        ]
         assert [[each.event_id for each in rows] for rows in archived] == [
             [message.event_id for message in said] for said in self.archived
         ]
@@ -141,7 +143,7 @@ class History(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "lcm"):
             assert self.lcm._store.check_search() == []
-            assert self.lcm._store.integrity() == []
+            assert self.lcm._store.damage() == []
             self.lcm.close()
             shutil.rmtree(self.directory)
 

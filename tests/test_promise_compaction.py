@@ -189,7 +189,7 @@ class Compacted(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "lcm"):
             assert self.lcm._store.check_search() == []
-            assert self.lcm._store.integrity() == []
+            assert self.lcm._store.damage() == []
             self.lcm.close()
             shutil.rmtree(self.directory)
 

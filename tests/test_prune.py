@@ -149,7 +149,7 @@ def test_whatever_comes_after_the_export_keeps_its_conversation(
     said(lcm, "k", "2024-01-01T00:00Z", archived=False)
     said(lcm, "gone", "2024-01-01T00:00Z")
     chat = lcm.conversation("k")
-    lcm._store.replace(*_one_summary(lcm))
+    lcm._store.context.replace(*_one_summary(lcm))
 
     def meanwhile() -> None:
         with Lossless.open(database, settings=lcm.settings, clock=lambda: NOW.timestamp() + 5) as other:
@@ -160,13 +160,13 @@ def test_whatever_comes_after_the_export_keeps_its_conversation(
                 host.pin("Never on Fridays.")
             elif what == "another name":
                 with store.transaction():
-                    store.add_aliases(chat.status().id, {"also": 1})
+                    store.messages.add_aliases(chat.status().id, {"also": 1})
             elif what == "a sub-agent":
                 with store.transaction():
-                    store.start("child", None, 1, parent=chat.status().id)
+                    store.conversations.start("child", None, 1, parent=chat.status().id)
             else:
-                (old,) = store.summaries(chat.status().id)
-                store.revise(chat.status().id, old, _summary("told anew"))
+                (old,) = store.summaries.read(chat.status().id)
+                store.summaries.revise(chat.status().id, old, _summary("told anew"))
 
     files = Interrupting(lcm._files.root)
     files.meanwhile = meanwhile
@@ -176,7 +176,7 @@ def test_whatever_comes_after_the_export_keeps_its_conversation(
     assert (done.conversations, done.changed) == (1, 1)
     assert "gone" not in keys(lcm)
     assert lcm.import_(tmp_path / "out.zip", apply=True).messages == 2  # of the one that went
-    assert len(lcm._store.members("k")) == 1
+    assert len(lcm._store.conversations.under_key("k")) == 1
 
 
 def _summary(text: str) -> NewSummary:
@@ -184,9 +184,9 @@ def _summary(text: str) -> NewSummary:
 
 
 def _one_summary(lcm: Lossless) -> tuple[ConversationRow, list[ItemRow], NewSummary]:
-    row = lcm._store.conversation("k")
+    row = lcm._store.conversations.active("k")
     assert row
-    return row, lcm._store.items(row.id)[:1], _summary("told")
+    return row, lcm._store.context.items(row.id)[:1], _summary("told")
 
 
 def test_families_go_together_or_stay_and_come_back_as_families(lcm: Lossless, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_families_go_together_or_stay_and_come_back_as_families(lcm: Lossless, t
     said(lcm, "alive", "2026-10-30T00:00Z", archived=False)
 
     def relations() -> set[tuple[str, str | None, str | None]]:
-        rows = {row.id: row for row in lcm._store.conversations()}
+        rows = {row.id: row for row in lcm._store.conversations.of_owner()}
         names = {each: f"{row.key} {row.messages}" for each, row in rows.items()}
         return {(names[row.id], names.get(row.parent or 0), names.get(row.continues or 0)) for row in rows.values()}
 
@@ -255,11 +255,11 @@ def test_payloads_that_another_database_may_need_stay(database: str, lcm: Lossle
 def test_a_number_is_never_given_twice(lcm: Lossless, tmp_path: Path) -> None:
     said(lcm, "stays", "2026-09-20T00:00Z")
     said(lcm, "old", "2024-01-01T00:00Z")
-    highest = lcm._store.members("old")[0].id
+    highest = lcm._store.conversations.under_key("old")[0].id
     lcm.prune("1y", apply=True, archive=tmp_path / "out.zip")
     said(lcm, "new", "2026-09-20T00:00Z")
     lcm.import_(tmp_path / "out.zip", apply=True)
-    assert min(lcm._store.members(key)[0].id for key in ("new", "old")) > highest
+    assert min(lcm._store.conversations.under_key(key)[0].id for key in ("new", "old")) > highest
     lcm.prune("1y", apply=True, archive=tmp_path / "again.zip")
     highest = lcm._store.new_ids("conversation", 1)[0]
     lcm.migrate(tmp_path / "moved.db")
@@ -270,14 +270,14 @@ def test_a_number_is_never_given_twice(lcm: Lossless, tmp_path: Path) -> None:
 def test_a_merge_whose_source_is_gone_cannot_be_undone(lcm: Lossless) -> None:
     store = lcm._store
     said(lcm, "k", "2024-01-01T00:00Z")
-    (source,) = store.members("k")
+    (source,) = store.conversations.under_key("k")
     said(lcm, "k", "2026-09-20T00:00Z", archived=False)
-    target = store.conversation("k")
+    target = store.conversations.active("k")
     assert target
     with store.transaction():
         plan = {"target": target.id, "sources": [source.id]}
-        merged = store.record(target.id, "merge", 1, plan, "joined")
-        store.remove_conversation(source.id)
+        merged = store.operations.record(target.id, "merge", 1, plan, "joined")
+        store.integrity.remove_conversation(source.id)
     with pytest.raises(ContextMoved, match="was removed since"):
         lcm.undo(merged)
 
@@ -328,7 +328,7 @@ def test_the_last_message_is_looked_up_and_the_others_only_of_silent_ones(tmp_pa
 
     store._writer.exec_trace = trace
     with store.transaction():
-        store.silent(1, active=True)
+        store.housekeeping.idle_since(1, active=True)
         statement = next(sql for sql in seen if "AS newest" in sql)
         plan = store.all(f"EXPLAIN QUERY PLAN {statement}", owner="", active=1, before=1)
     told = [row[3] for row in plan]

@@ -22,7 +22,7 @@ from lossless.engine.recall.describe import Wanted, in_memory, page
 from lossless.errors import InvalidInput, NotFound
 from lossless.ids import parse
 from lossless.model import Description, Excerpt
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from lossless.summarizers.text import well_formed
 from lossless.tokens import estimate
 from lossless.tools import tools
@@ -48,13 +48,13 @@ def grown(chat: Conversation) -> Conversation:
         chat.ingest(turns(15, 15 * n))
         chat.compact(300, force=True)
     store = chat._store
-    row = store.conversation(chat.key)
+    row = store.conversations.active(chat.key)
     assert row is not None
-    run = [item for item in store.items(row.id) if item.depth == 1]
+    run = [item for item in store.context.items(row.id) if item.depth == 1]
     assert run
-    told = of_summaries(store.summaries(row.id, [item.summary_id or 0 for item in run]), (), SMALL)
+    told = of_summaries(store.summaries.read(row.id, [item.summary_id or 0 for item in run]), (), SMALL)
     draft = Draft("What both were about.", "short", "normal", None)
-    store.replace(row, run, as_row(told, draft, Templates.load(None), 1_790_000_000))
+    store.context.replace(row, run, as_row(told, draft, Templates.load(None), 1_790_000_000))
     return chat
 
 
@@ -107,9 +107,9 @@ def test_a_description_ends_with_the_text_itself(chat: Conversation) -> None:
 
 def test_a_summary_reached_by_two_ways_is_listed_once_and_a_circle_ends(chat: Conversation) -> None:
     store = chat._store
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     upper = top(chat)
-    rows = {row.public_id: row.id for row in store.summaries(1)}
+    rows = {row.public_id: row.id for row in store.summaries.read(1)}
     source = chat.describe(upper.id).sources
     with store.transaction():  # damage: the first source was also made from the second, and from what was made from it
         store.insert(
@@ -197,7 +197,7 @@ def test_ids_nobody_has_anothers_and_those_outside_the_family_get_the_same_answe
 
 def test_earlier_conversations_under_the_same_key_are_read_too(chat: Conversation) -> None:
     old, store = leaf(chat), chat._store
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     with store.transaction():
         store.run("UPDATE conversation SET active = 0 WHERE key = 'k'")
     chat.ingest([Message.user("a new session")])
@@ -210,7 +210,7 @@ def test_runs_of_a_scheduled_job_do_not_read_one_another(lcm: Lossless) -> None:
     job = lcm.conversation("agent:main:cron:nightly:run1")
     job.ingest([Message.user("first run")])
     store = lcm._store
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     with store.transaction():
         store.run("UPDATE conversation SET active = 0")
     job.ingest([Message.user("second run")])
@@ -349,7 +349,7 @@ def test_every_text_can_be_read_to_its_last_byte(lcm: Lossless, chat: Conversati
         id, described = f"msg#{chat.messages()[-1].id}", f"{text}\n[call c of write] {{}}"
     else:
         store = lcm._store
-        assert isinstance(store, SQLStore)
+        assert isinstance(store, Store)
         with store.transaction():
             store.run("UPDATE summary SET text = :text", text=text)
         id, described = leaf(chat).id, text

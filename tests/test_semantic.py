@@ -47,7 +47,7 @@ def snippets(hits: Hits) -> list[str]:
 
 
 def vectors(lcm: Lossless, chat: Conversation) -> int:
-    return len(lcm._store.vectors_in(embedder().name, [chat.status().id], limit=10_000))
+    return len(lcm._store.texts.vectors_in(embedder().name, [chat.status().id], limit=10_000))
 
 
 def test_what_was_said_in_other_words_is_found(lcm: Lossless, chat: Conversation) -> None:
@@ -101,9 +101,9 @@ def test_another_owner_finds_nothing_of_it(lcm: Lossless, chat: Conversation, da
     lcm.drain()
     with Lossless.open(database, owner="other") as other:
         assert not other.grep("adopting children", mode="semantic")
-        assert other._store.vectors_in(embedder().name, [chat.status().id], limit=9) == []
-        assert other._store.vectors(embedder().name, [chat.messages()[0].id]) == {}
-        assert other._store.without_vector(chat.status().id, "another model", limit=9) == []
+        assert other._store.texts.vectors_in(embedder().name, [chat.status().id], limit=9) == []
+        assert other._store.texts.vectors(embedder().name, [chat.messages()[0].id]) == {}
+        assert other._store.texts.without_vector(chat.status().id, "another model", limit=9) == []
 
 
 def test_nothing_of_a_conversation_out_of_scope_joins(lcm: Lossless, chat: Conversation) -> None:
@@ -124,7 +124,7 @@ def test_vectors_are_made_in_batches_the_newest_first_and_once(
     worker = lcm.worker()
     assert worker.embed(idle=0)
     model = embedder().name
-    assert [id for id, _ in lcm._store.without_vector(chat.status().id, model, limit=9)] == [
+    assert [id for id, _ in lcm._store.texts.without_vector(chat.status().id, model, limit=9)] == [
         message.id for message in reversed(chat.messages(limit=2))
     ]
     assert worker.embed(idle=0)
@@ -149,11 +149,11 @@ def test_vectors_of_another_model_are_made_anew(lcm: Lossless, chat: Conversatio
     chat.ingest(said(*SAID))
     store = lcm._store
     with store.transaction():
-        store.add_vectors("another model", [(message.id, b"\1\2") for message in chat.messages()])
+        store.texts.add_vectors("another model", [(message.id, b"\1\2") for message in chat.messages()])
     assert chat.grep("violin", mode="semantic")
     lcm.drain()
     assert vectors(lcm, chat) == len(SAID)
-    assert store.vectors("another model", [message.id for message in chat.messages()]) == {}
+    assert store.texts.vectors("another model", [message.id for message in chat.messages()]) == {}
 
 
 def test_by_default_no_vectors_are_made(database: str) -> None:
@@ -174,10 +174,10 @@ def test_ingesting_wakes_the_worker(database: str) -> None:
 
 def test_a_page_of_vectors_follows_the_other(store_with_vectors: tuple[Lossless, list[int]]) -> None:
     lcm, ids = store_with_vectors
-    first = lcm._store.vectors_in("m", [1], limit=3)
-    rest = lcm._store.vectors_in("m", [1], below=first[-1][0], limit=9)
+    first = lcm._store.texts.vectors_in("m", [1], limit=3)
+    rest = lcm._store.texts.vectors_in("m", [1], below=first[-1][0], limit=9)
     assert [id for id, _ in first + rest] == ids[::-1]
-    assert lcm._store.vectors_in("m", [1], before=0, limit=9) == []
+    assert lcm._store.texts.vectors_in("m", [1], before=0, limit=9) == []
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def store_with_vectors(lcm: Lossless, chat: Conversation) -> tuple[Lossless, lis
     chat.ingest(said(*SAID))
     ids = [message.id for message in chat.messages()]
     with lcm._store.transaction():
-        lcm._store.add_vectors("m", [(id, b"\0") for id in ids])
+        lcm._store.texts.add_vectors("m", [(id, b"\0") for id in ids])
     return lcm, ids
 
 
@@ -195,7 +195,7 @@ def test_an_older_database_gets_its_table(open_store: OpenStore, database: str) 
     scripts = migrate.steps("postgres" if database.startswith("postgresql") else "sqlite")
     if not database.startswith("postgresql"):  # there the tables of today are made for all tests at once
         open_store(scripts={n: path for n, path in scripts.items() if n < 5}).close()
-    assert open_store().vectors_in("m", [1], limit=1) == []
+    assert open_store().texts.vectors_in("m", [1], limit=1) == []
 
 
 def test_without_the_extra_it_says_what_to_install(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

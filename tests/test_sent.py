@@ -20,7 +20,7 @@ from lossless.engine.ingest import large_content
 from lossless.engine.recall import reader
 from lossless.formats import anthropic, openai_chat
 from lossless.store import rows
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from lossless.tokens import IMAGE_TOKENS, estimate, message_tokens
 from tests.formats.samples import FORMATS
 
@@ -132,7 +132,7 @@ def test_whatever_is_sent_is_found_summarised_and_described(lcm: Lossless, chat:
     assert stored.message == message
     assert [hit.seq for hit in chat.grep("Brandenburg bricks", mode="full_text")] == [1]
     assert BRICKS.strip() in summarised(message)
-    (row,) = lcm._store.messages_at(1, [1])
+    (row,) = lcm._store.messages.at(1, [1])
     entry = source.Entry(0, *rows.spoken_by(row), rows.said_in(row))
     assert BRICKS.strip() in source.written([entry], UTC, ())
     assert BRICKS.strip() in reader.words(message)
@@ -144,7 +144,7 @@ def test_whatever_is_large_leaves_the_row_and_comes_back(tmp_path: Path, what: s
     with Lossless.open(tmp_path / "lcm.db", settings=Settings(large_file_token_threshold=1_000)) as lcm:
         chat = lcm.conversation("k")
         chat.ingest([message])
-        (row,) = lcm._store.messages_at(1, [1])
+        (row,) = lcm._store.messages.at(1, [1])
         assert len(row.text) + len(row.parts or "") + len(row.meta or "") < 8_000
         assert row.tokens < 2_000
         assert chat.messages()[0].message == message
@@ -233,7 +233,7 @@ def test_stored_counts_of_before_are_found_and_put_right(lcm: Lossless, chat: Co
     chat.ingest([loaded("a text document", LONG[:40_000])])
     (tokens,) = [stored.tokens for stored in chat.messages()]
     store = lcm._store
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     with store.transaction():
         store.run("UPDATE message SET tokens = 13")
         store.run("UPDATE item SET tokens = 13")
@@ -355,7 +355,7 @@ def test_files_that_were_stored_as_unknown_bytes_are_read_as_the_text_they_are(
     data = base64.b64encode(b"order,city\n4711,Brandenburg\n").decode()
     chat.ingest([Message("user", (File("text/csv", "orders.csv", data),))])
     store = lcm._store
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     with store.transaction():
         store.run("UPDATE file SET lines = NULL")
     (file,) = chat.files()

@@ -164,10 +164,10 @@ def test_reset_archives_and_starts_afresh(lcm: Lossless, chat: Conversation) -> 
     fresh = chat.status()
     assert (fresh.id != old.id, fresh.messages, chat.context().items) == (True, 0, ())
     assert [each.active for each in lcm.conversations()] == [True, False]
-    row = lcm._store.conversation_by_id(old.id)
+    row = lcm._store.conversations.get(old.id)
     assert row is not None
     assert row.archive_cause == "manual-reset"
-    assert lcm._store.conversation_by_id(fresh.id).continues == old.id  # type: ignore[union-attr]  # it is there
+    assert lcm._store.conversations.get(fresh.id).continues == old.id  # type: ignore[union-attr]  # it is there
     assert found(chat, "deploy key") == [chat.key]
 
 
@@ -199,7 +199,7 @@ def test_a_session_that_ends_for_good_archives_its_conversation(
     chat.ingest([Message.user("something")])
     old = chat.status().id
     assert chat.end(reason)
-    row = lcm._store.conversation_by_id(old)
+    row = lcm._store.conversations.get(old)
     assert row is not None
     assert (row.active, row.archive_cause) == (False, cause)
     assert sum(each.active for each in lcm.conversations()) == active
@@ -244,8 +244,8 @@ def test_a_summary_that_was_being_written_comes_too_late(database: str, act: Cal
         done = advance(job.flow, Reply(short(request), "m"))
         assert isinstance(done, Compaction)
         assert (done.stop, done.summaries) == ("moved", ())
-        assert lcm._store.summaries(row.id) == []
-        left = [*lcm._store.items(row.id), *(item for item, *_ in lcm._store.detached(row.id))]
+        assert lcm._store.summaries.read(row.id) == []
+        left = [*lcm._store.context.items(row.id), *(item for item, *_ in lcm._store.context.detached(row.id))]
         assert sorted(item.ordinal for item in left) == [item.seq for item in items if not isinstance(item, Summary)]
 
 
@@ -264,7 +264,7 @@ def test_a_worker_that_meets_a_fresh_start_leaves_it_alone(
         chat.after_turn(turns(40), window=WINDOW)
         assert lcm.drain() >= 1
         assert chat.context().items == ()
-        assert all(lcm._store.summaries(row.id) == [] for row in lcm._store.family("k"))
+        assert all(lcm._store.summaries.read(row.id) == [] for row in lcm._store.conversations.family("k"))
 
 
 # sub-agents
@@ -383,7 +383,7 @@ def test_a_conversation_that_is_left_alone_is_never_written(
 def written(lcm: Lossless) -> list[object]:
     """Every row that a call might add or change."""
     tables = ("conversation", "message", "item", "debt", "manifest", "pin", "recall_grant", "guard", "session")
-    return [lcm._store.all(f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]  # type: ignore[attr-defined]  # of every dialect
+    return [lcm._store.all(f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
 
 
 def test_a_stateless_conversation_reads_what_is_there(database: str) -> None:

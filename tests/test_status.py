@@ -325,12 +325,12 @@ def test_what_nobody_works_on_is_told_after_a_quarter_of_an_hour(tmp_path: Path,
 def test_work_that_fails_is_told_with_its_failure(tmp_path: Path, clock: Clock) -> None:
     with open_at(str(tmp_path / "lcm.db"), clock) as lcm:
         lcm.conversation("k").after_turn(turns(12), window=WINDOW)
-        debt = lcm._store.claim(
+        debt = lcm._store.debts.claim(
             "w", now=int(NOW * 1e6), idle_before=int(NOW * 1e6), lease_until=int(NOW * 1e6) + 60, tries=0
         )
         assert debt is not None
         assert lcm.status().running == 1
-        lcm._store.settle(
+        lcm._store.debts.settle(
             debt, pending=True, attempts=1, next_at=int((NOW + 300) * 1e6), stop="failed", failure="the disk is gone"
         )
         (reason,) = lcm.status().reasons
@@ -348,7 +348,7 @@ def test_refused_credentials_and_too_many_calls_are_told_until_when(tmp_path: Pa
             guards.refused()
         spent = {"calls": [], "until": NOW + 60}
         with lcm._store.transaction():
-            lcm._store.set_guard("spend:k", spent, 0)
+            lcm._store.state.set_guard("spend:k", spent, 0)
         found = lcm.status()
         assert found.verdict == "degraded"
         assert [each.text for each in found.reasons] == [
@@ -436,13 +436,13 @@ def test_figures_are_of_one_moment(
         chat = lcm.conversation("k")
         chat.ingest(turns(20))
         said = sum(each.tokens for each in chat.messages())
-        depths = lcm._store.depth_rows
+        depths = lcm._store.figures.depth_rows
 
         def meanwhile(*given: Any, **asked: Any) -> Any:
             other.conversation("k").compact(WINDOW)
             return depths(*given, **asked)
 
-        monkeypatch.setattr(lcm._store, "depth_rows", meanwhile)
+        monkeypatch.setattr(lcm._store.figures, "depth_rows", meanwhile)
         held = ask(lcm).holdings
         assert (held.message_tokens, held.source_tokens) == (said, 0)
 
@@ -499,7 +499,7 @@ def test_another_owners_memory_is_none_of_ours(database: str) -> None:
     with Lossless.open(database) as lcm, Lossless.open(database, owner="else") as other:
         other.conversation("k").ingest(turns(5))
         with other._store.transaction():
-            other._store.set_guard("breaker:m", {"failures": 3, "until": 0}, 0)
+            other._store.state.set_guard("breaker:m", {"failures": 3, "until": 0}, 0)
         found = lcm.status()
         assert (found.verdict, found.messages, found.holdings.message_tokens, found.calls.holds) == ("empty", 0, 0, ())
         assert lcm.stats().roles == ()
@@ -572,11 +572,11 @@ def test_a_context_that_was_too_large_for_a_window_is_not_too_large_for_the_next
         assert lcm.status().verdict == "ok"
         clock.now += 60
         lcm.drain()
-        debt = lcm._store.debt(1)
+        debt = lcm._store.debts.get(1)
         assert debt is not None
         assert (debt.pending, debt.window_tokens) == (False, 200_000)
         chat.after_turn([Message.user("again")], window=200_000)
-        assert lcm._store.debt(1) == debt, "nothing is written for a window that stays"
+        assert lcm._store.debts.get(1) == debt, "nothing is written for a window that stays"
 
 
 def test_what_is_neither_shown_nor_covered_is_an_event_and_degraded_until_it_is_compacted(
@@ -663,7 +663,7 @@ def test_money_is_told_where_a_price_is_known(tmp_path: Path, clock: Clock) -> N
         assert lcm.stats().cost == 0.0, "no model was asked"
         store = lcm._store
         with store.transaction():
-            store.run("UPDATE summary SET model = 'anthropic/claude-haiku-4-5'")  # type: ignore[attr-defined]  # both dialects have it
+            store.run("UPDATE summary SET model = 'anthropic/claude-haiku-4-5'")
         (spent,) = lcm.stats().models
         assert spent.cost == round((spent.tokens_read + 5 * spent.tokens_written) / 1_000_000, 6)
 

@@ -16,7 +16,8 @@ from lossless import AsyncLossless, Conversation, Lossless, Summary, SummaryRequ
 from lossless.engine.shared.promise import broken
 from lossless.errors import ConfigError, ContextMoved, InvalidInput, NotFound
 from lossless.model import Operation, Step
-from lossless.store.base import NewSummary, Store
+from lossless.store.base import NewSummary
+from lossless.store.store import Store
 from tests.provider import Play, Provider
 from tests.test_compaction import SMALL, WINDOW, open_small, short, turns
 
@@ -32,8 +33,10 @@ def anew(request: SummaryRequest) -> str:
 
 def rows(store: Store) -> dict[str, str]:
     """A digest of every table, less what tells of operations and calls."""
-    tables = (each for each in store.tables() if each not in NOTHING_SAID)
-    return {each: sha256(repr(list(store.rows(store.shape(each)))).encode()).hexdigest() for each in tables}
+    tables = (each for each in store.tables.names() if each not in NOTHING_SAID)
+    return {
+        each: sha256(repr(list(store.tables.rows(store.tables.shape(each)))).encode()).hexdigest() for each in tables
+    }
 
 
 def whole(lcm: Lossless) -> None:
@@ -199,18 +202,18 @@ def test_what_was_cut_off_is_counted_as_far_as_it_came(deep: Lossless) -> None:
 
 def test_what_another_changes_meanwhile_is_planned_again_and_never_overwritten(deep: Lossless, database: str) -> None:
     chat, store = deep.conversation("k"), deep._store
-    row = store.conversation("k")
+    row = store.conversations.active("k")
     assert row is not None
-    leaf = next(each for each in store.summaries(row.id) if each.depth == 0)
+    leaf = next(each for each in store.summaries.read(row.id) if each.depth == 0)
     with Lossless.open(database, settings=DEEP, summarizer=short) as other:
 
         def model(request: SummaryRequest) -> str:
             if not told:
                 told.append(request)
-                changed = other._store.summaries(row.id, [leaf.id])[0]
+                changed = other._store.summaries.read(row.id, [leaf.id])[0]
                 fields = {name: getattr(changed, name) for name in NewSummary.__struct_fields__}
                 new = NewSummary(**{**fields, "text": "the other's", "tokens": 3})
-                assert other._store.revise(row.id, changed, new)
+                assert other._store.summaries.revise(row.id, changed, new)
                 other.conversation("k").ingest(turns(20, 1_000))
                 other.conversation("k").compact(ROOM)
             return anew(request)
@@ -219,7 +222,7 @@ def test_what_another_changes_meanwhile_is_planned_again_and_never_overwritten(d
         done = chat.rewrite(leaf.public_id, apply=True, model=model)
     (step,) = done.steps
     assert (step.state, step.old) == ("written", "the other's")
-    texts = store.revisions(row.id, [leaf.id])
+    texts = store.summaries.revisions(row.id, [leaf.id])
     assert set(texts) == {(leaf.id, 1), (leaf.id, 2)}
     assert texts[leaf.id, 2] == "the other's"
     whole(deep)
@@ -259,12 +262,12 @@ def test_what_was_made_from_it_since_does_not_keep_a_rewrite_from_being_undone(d
     assert done.operation is not None
     deep.undo(done.operation)
     assert next(each.text for each in chat.summaries() if each.id == lone.id) == lone.text
-    row = store.conversation("k")
+    row = store.conversations.active("k")
     assert row is not None
-    named = {each.public_id for each in store.unsettled(row.id, tries=3, limit=100)}
-    found = store.summary_named(lone.id)
+    named = {each.public_id for each in store.summaries.unsettled(row.id, tries=3, limit=100)}
+    found = store.summaries.named(lone.id)
     assert found is not None
-    consumers = set(store.consumers(row.id, found[1].id))
+    consumers = set(store.summaries.consumers(row.id, found[1].id))
     assert consumers
     assert consumers <= named
     whole(deep)

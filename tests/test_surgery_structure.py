@@ -128,10 +128,10 @@ def test_an_archive_keeps_what_was_dissolved(deep: Lossless, tmp_path: Path) -> 
 
 def spoil(lcm: Lossless, summary_id: str, **changes: object) -> None:
     """A summary as an import might have brought it."""
-    found = lcm._store.summary_named(summary_id)
+    found = lcm._store.summaries.named(summary_id)
     assert found is not None
     fields = {name: getattr(found[1], name) for name in NewSummary.__struct_fields__}
-    assert lcm._store.revise(found[0], found[1], NewSummary(**(fields | changes)))
+    assert lcm._store.summaries.revise(found[0], found[1], NewSummary(**(fields | changes)))
 
 
 @pytest.mark.parametrize(
@@ -217,12 +217,12 @@ def split(database: str) -> Iterator[tuple[Lossless, int]]:
         chat, store = lcm.conversation("k"), lcm._store
         chat.ingest(turns(20))
         chat.compact(ROOM)
-        row = store.conversation("k")
+        row = store.conversations.active("k")
         assert row is not None
-        tail = [item for item in store.items(row.id) if item.is_message]
+        tail = [item for item in store.context.items(row.id) if item.is_message]
         with store.transaction():
-            store.detach(row.id, tail, "new", 1)
-            store.start("k", "next", int(next(ticks) * 1_000_000), continues=row.id, cause="rollover")
+            store.context.detach(row.id, tail, "new", 1)
+            store.conversations.start("k", "next", int(next(ticks) * 1_000_000), continues=row.id, cause="rollover")
         chat.ingest([Message.user("And where were we?", event_id="next")])
         yield lcm, row.id
 
@@ -230,7 +230,7 @@ def split(database: str) -> Iterator[tuple[Lossless, int]]:
 def test_what_a_rollover_split_is_one_history_again(split: tuple[Lossless, int]) -> None:
     lcm, earlier = split
     chat, before = lcm.conversation("k"), rows(lcm._store)
-    told = [item.summary_id for item in lcm._store.items(earlier)]
+    told = [item.summary_id for item in lcm._store.context.items(earlier)]
     assert told
     planned = lcm.merge("k")
     assert planned.plan.review == ()
@@ -255,9 +255,9 @@ def test_what_a_rollover_split_is_one_history_again(split: tuple[Lossless, int])
 def test_a_merge_that_is_not_safe_needs_review_and_a_reset_is_left_alone(deep: Lossless) -> None:
     chat, store = deep.conversation("k"), deep._store
     with store.transaction():
-        row = store.conversation("k")
+        row = store.conversations.active("k")
         assert row is not None
-        store.start("k", "next", row.created_at + 1, continues=row.id, cause="rollover")
+        store.conversations.start("k", "next", row.created_at + 1, continues=row.id, cause="rollover")
     before = rows(store)
     done = deep.merge("k", apply=True)
     assert (done.status, done.operation) == ("planned", None)
@@ -358,7 +358,7 @@ def test_any_sequence_of_work_keeps_the_promise_on_a_server(
 
 def test_the_id_of_a_purged_summary_is_never_given_again_so_that_its_purge_can_be_undone(deep: Lossless) -> None:
     chat, store = deep.conversation("k"), deep._store
-    newest = max(store.summaries(chat.status().id), key=lambda row: row.id)
+    newest = max(store.summaries.read(chat.status().id), key=lambda row: row.id)
     before = chat.context()
     done = chat.dissolve(newest.public_id, apply=True, purge=True)
     other = deep.conversation("other")

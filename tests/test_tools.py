@@ -19,7 +19,7 @@ from lossless.engine.compaction.summary_source import clock
 from lossless.engine.context.guidance import FULL, SHORT, guidance
 from lossless.errors import InvalidInput, StoreError
 from lossless.store.base import NewSummary
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from lossless.tokens import estimate
 from lossless.tools import ToolOutcome, Tools, tools
 from tests.test_ask import FACT, QUESTION, Host, faithful, filled
@@ -300,9 +300,9 @@ def test_a_text_never_exceeds_forty_thousand_characters(lcm: Lossless) -> None:
 def test_a_manifest_of_many_branches_leaves_room_for_the_text(lcm: Lossless) -> None:
     chat = grown(lcm.conversation("wide"))
     upper, store = top(chat), chat._store
-    found = store.summary_named(upper.id)
+    found = store.summaries.named(upper.id)
     assert found is not None
-    assert isinstance(store, SQLStore)
+    assert isinstance(store, Store)
     with store.transaction():  # as if it had been made from many more
         store.insert(
             "summary_source",
@@ -317,10 +317,10 @@ def test_a_manifest_of_many_branches_leaves_room_for_the_text(lcm: Lossless) -> 
     assert (len(manifest["nodes"]), manifest["more"]) == (200, upper.descendants + 1 + 230 - 200)
 
 
-def copied(store: SQLStore, conversation: int, n: int) -> int:
-    row = store.summaries(conversation)[0]
+def copied(store: Store, conversation: int, n: int) -> int:
+    row = store.summaries.read(conversation)[0]
     values = {column: getattr(row, column) for column in NewSummary.__struct_fields__}
-    return store._insert_summary(conversation, NewSummary(**{**values, "public_id": f"sum_copy{n}"}))
+    return store.context.insert_summary(conversation, NewSummary(**{**values, "public_id": f"sum_copy{n}"}))
 
 
 # describe

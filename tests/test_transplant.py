@@ -46,7 +46,7 @@ def talk(lcm: Lossless, key: str, turns: int = 12, *, compact: bool = True) -> C
 
 
 def flaws(lcm: Lossless) -> list[str]:
-    return [sentence for row in lcm._store.conversations() for sentence in broken(lcm._store, row.id)]
+    return [sentence for row in lcm._store.conversations.of_owner() for sentence in broken(lcm._store, row.id)]
 
 
 def told(chat: Conversation) -> list[str]:
@@ -115,19 +115,19 @@ def test_earlier_texts_and_large_files_come_along(lcm: Lossless) -> None:
     large = "A large one. " * 1000
     old.ingest([Message.user(large)])
     talk(lcm, "old", 30)
-    store, row = lcm._store, lcm._store.conversation("old")
+    store, row = lcm._store, lcm._store.conversations.active("old")
     assert row is not None
-    summary = store.summaries(row.id)[0]
-    assert store.revise(row.id, summary, structs.replace(summary, text="Told anew.", tokens=3))
+    summary = store.summaries.read(row.id)[0]
+    assert store.summaries.revise(row.id, summary, structs.replace(summary, text="Told anew.", tokens=3))
     done = lcm.transplant("old", "new", apply=True)
     (file,) = new.files()
     assert new.read_file(file.id).decode() == large
     assert large in [each.text for each in new.messages()]
     copy = next(each for each in new.summaries() if each.origin == summary.public_id)
-    found = store.summary_named(copy.id)
+    found = store.summaries.named(copy.id)
     assert found is not None
     assert (copy.text, copy.revision) == ("Told anew.", 2)
-    assert store.revisions(found[0], [found[1].id]) == {(found[1].id, 1): summary.text}
+    assert store.summaries.revisions(found[0], [found[1].id]) == {(found[1].id, 1): summary.text}
     assert done.applied
     assert flaws(lcm) == []
 
@@ -216,9 +216,9 @@ def test_every_copy_is_found_by_the_digest_of_its_original(lcm: Lossless) -> Non
 
 
 def digests(lcm: Lossless, key: str) -> list[bytes]:
-    row = lcm._store.conversation(key)
+    row = lcm._store.conversations.active(key)
     assert row is not None
-    return [each.digest for each in lcm._store.messages(row.id)]
+    return [each.digest for each in lcm._store.messages.read(row.id)]
 
 
 def test_a_host_that_holds_its_messages_is_not_shown_them_twice(lcm: Lossless) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lossless import Message
 from lossless.formats import openclaw
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 
 EPOCH = 1_794_700_000_007
 """Milliseconds: when the first message is said. A second passes with each."""
@@ -105,7 +105,7 @@ class Died(BaseException):
 
 
 @contextmanager
-def dying(store: SQLStore, after: int) -> Iterator[None]:
+def dying(store: Store, after: int) -> Iterator[None]:
     """The process dies at the statement after so many."""
     left = after
 

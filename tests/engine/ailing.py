@@ -8,7 +8,7 @@ import apsw
 
 from lossless import Lossless, Message, Text, ToolCall
 from lossless.store.postgres.store import PostgresStore
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 
 KEY = "agent:main:main"
 
@@ -29,8 +29,8 @@ def live(lcm: Lossless) -> int:
     return chat.status().id
 
 
-def inside(lcm: Lossless) -> SQLStore:
-    assert isinstance(lcm._store, SQLStore)
+def inside(lcm: Lossless) -> Store:
+    assert isinstance(lcm._store, Store)
     return lcm._store
 
 
@@ -53,12 +53,14 @@ def plant(lcm: Lossless, *statements: str, **parameters: Any) -> None:
 def contents(lcm: Lossless) -> dict[str, list[Any]]:
     """Every row of every table that is not derived by the database itself."""
     store = inside(lcm)
-    return {table: [tuple(row) for row in store.rows(store.shape(table))] for table in store.tables()}
+    return {
+        table: [tuple(row) for row in store.tables.rows(store.tables.shape(table))] for table in store.tables.names()
+    }
 
 
 def words(lcm: Lossless) -> list[Any]:
     """Every message, but for the estimate of what it costs."""
     store = inside(lcm)
-    shape = store.shape("message")
+    shape = store.tables.shape("message")
     at = shape.columns.index("tokens")
-    return [(*row[:at], *row[at + 1 :]) for row in store.rows(shape)]
+    return [(*row[:at], *row[at + 1 :]) for row in store.tables.rows(shape)]

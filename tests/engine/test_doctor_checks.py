@@ -112,11 +112,11 @@ def test_a_summary_that_cannot_stay_is_marked_to_be_made_anew(lcm: Lossless, num
     assert found(lcm, check) == []
     after = contents(lcm)
     assert {table for table in after if after[table] != before[table]} == {"summary"}
-    columns = inside(lcm).shape("summary").columns
+    columns = inside(lcm).tables.shape("summary").columns
     (row,) = set(after["summary"]) - set(before["summary"])
     assert {name: row[columns.index(name)] for name in marks} == marks
     assert row[columns.index("public_id")] in [
-        each.public_id for each in lcm._store.unsettled(number, tries=3, limit=9)
+        each.public_id for each in lcm._store.summaries.unsettled(number, tries=3, limit=9)
     ]
 
 
@@ -253,21 +253,21 @@ def test_files_that_belong_to_nothing_are_removed_when_they_are_old(lcm: Lossles
 def test_debts_and_grants_that_are_over_are_cleared_away(lcm: Lossless, number: int) -> None:
     store, said = inside(lcm), words(lcm)
     with store.transaction():
-        store.owe(number, 1_000, 0, None, 1)
-        store.add_grant(GrantRow("grant_1", "k", "q", 100, 0, 3, 1, 2, None, (number,)))
-        store.add_grant(GrantRow("grant_2", "k", "q", 100, 0, 3, 1, 2 * 10**15, None, (number,)))
+        store.debts.record(number, 1_000, 0, None, 1)
+        store.grants.add(GrantRow("grant_1", "k", "q", 100, 0, 3, 1, 2, None, (number,)))
+        store.grants.add(GrantRow("grant_2", "k", "q", 100, 0, 3, 1, 2 * 10**15, None, (number,)))
     plant(lcm, "UPDATE debt SET worker = 'gone', lease_until = 5 WHERE conversation_id = :id", id=number)
     assert [found(lcm, check)[0].severity for check in ("J01", "G01")] == ["warn", "info"]
     assert found(lcm, "J02") == []
     assert lcm.fix(["J01", "G01"], apply=True).applied
-    debt = store.debt(number)
+    debt = store.debts.get(number)
     assert debt is not None
     assert (debt.worker, debt.lease_until, debt.pending) == (None, None, True)
-    assert (store.grant("grant_1"), bool(store.grant("grant_2"))) == (None, True)
+    assert (store.grants.get("grant_1"), bool(store.grants.get("grant_2"))) == (None, True)
     lcm.conversation("agent:main:main").reset()
     assert found(lcm, "J02")[0].severity == "info"
     assert lcm.fix(["J02"], apply=True).applied
-    assert not store.is_owed()
+    assert not store.debts.any_pending()
     assert words(lcm) == said
 
 

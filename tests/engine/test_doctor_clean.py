@@ -106,7 +106,7 @@ def test_whoever_hung_from_what_is_gone_stands_alone(lcm: Lossless) -> None:
     lcm.conversation(JOB).ingest([Message.user("x")])
     lcm.conversation("agent:main:helper", parent=JOB).ingest([Message.user("y")])
     lcm.clean("cron_sessions", apply=True)
-    row = inside(lcm).conversation("agent:main:helper")
+    row = inside(lcm).conversations.active("agent:main:helper")
     assert row is not None
     assert row.parent is None
     assert lcm.doctor().at_least("warn") == ()

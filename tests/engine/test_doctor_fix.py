@@ -67,13 +67,13 @@ def test_a_fix_that_would_do_harm_is_taken_back_whole(
 ) -> None:
     plant(lcm, "UPDATE conversation SET context_tokens = 17 WHERE id = :id", id=number)
     before, store = contents(lcm), inside(lcm)
-    mend = type(store).mend
+    fix = type(store.integrity).fix
 
     def clumsy(self: object, step: Step) -> None:
-        mend(store, step)
+        fix(store.integrity, step)
         store.run("DELETE FROM item WHERE conversation_id = :id", id=number)
 
-    monkeypatch.setattr(type(store), "mend", clumsy)
+    monkeypatch.setattr(type(store.integrity), "fix", clumsy)
     done = lcm.fix(["C08"], apply=True)
     assert not done.applied
     assert "S14" in done.refused
@@ -95,7 +95,7 @@ def test_a_fix_that_would_do_harm_is_taken_back_whole(
 def test_no_step_can_change_what_was_said(lcm: Lossless, number: int, step: Step) -> None:
     before = contents(lcm)
     with pytest.raises(ValueError, match="not a doctor's"), inside(lcm).transaction():
-        inside(lcm).mend(step)
+        inside(lcm).integrity.fix(step)
     assert contents(lcm) == before
 
 
@@ -128,7 +128,7 @@ def test_an_archived_conversation_stays_archived(lcm: Lossless, number: int) -> 
     lcm.conversation(KEY).reset()
     plant(lcm, "UPDATE conversation SET context_tokens = 17 WHERE id = :id", id=number)
     assert lcm.fix(["C08"], apply=True).applied
-    row = inside(lcm).conversation_by_id(number)
+    row = inside(lcm).conversations.get(number)
     assert row is not None
     assert (row.active, row.archive_cause) == (False, "manual-reset")
 

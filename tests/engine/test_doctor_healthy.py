@@ -53,7 +53,7 @@ def test_it_stays_so_through_compaction_new_beginnings_and_made_anew_summaries(l
         assert healthy(lcm)
     assert lcm.prove()[0].detached.keys() == {"new"}
     with inside(lcm).transaction():
-        assert inside(lcm).bury(number, [chat.messages()[-1].seq], "forgotten", 1)
+        assert inside(lcm).context.bury(number, [chat.messages()[-1].seq], "forgotten", 1)
     assert healthy(lcm)
     assert lcm.prove()[0].tombstones == {"forgotten": 1}
 
@@ -89,7 +89,7 @@ def test_archives_and_transplants_take_their_witnesses_along(lcm: Lossless, tmp_
     with opened(tmp_path / "again.db", tmp_path / "files again") as again:
         move_in(again, tmp_path / "all.zip")
         assert healthy(again)
-        shape = inside(lcm).shape("summary")
+        shape = inside(lcm).tables.shape("summary")
         at = shape.columns.index("source_hash")
         assert {row[at] for row in contents(again)["summary"]} == {row[at] for row in contents(lcm)["summary"]}
 

@@ -10,7 +10,7 @@ import pytest
 from lossless import Lossless, Message, Settings
 from lossless.engine.recall.grants import Charge, Delegate, Slots, issue
 from lossless.errors import GrantRefused
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from tests.conftest import OpenStore
 from tests.store.test_contract import fill, row
 
@@ -28,7 +28,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def given(store: SQLStore, clock: Clock, *conversations: int, **options: float) -> Delegate:
+def given(store: Store, clock: Clock, *conversations: int, **options: float) -> Delegate:
     max_tokens = int(options.pop("max_tokens", 100))
     grant = issue(store, conversations, max_tokens=max_tokens, now=clock(), origin="main", **options)  # type: ignore[arg-type]  # passed through
     return Delegate(store, grant.id, clock)
@@ -43,7 +43,7 @@ def reading(delegate: Delegate, tokens: int, most: int | None = None) -> int:
     return delegate.read("lcm_expand", most, work)
 
 
-def test_what_was_not_needed_is_given_back_and_the_ledger_knows_the_rest(store: SQLStore, clock: Clock) -> None:
+def test_what_was_not_needed_is_given_back_and_the_ledger_knows_the_rest(store: Store, clock: Clock) -> None:
     delegate = given(store, clock, fill(store, "k", row("x")))
     assert reading(delegate, 30) == 100
     assert delegate.remaining() == 70
@@ -55,14 +55,14 @@ def test_what_was_not_needed_is_given_back_and_the_ledger_knows_the_rest(store: 
     assert delegate.remaining() == 65
 
 
-def test_a_spent_grant_gives_nothing(store: SQLStore, clock: Clock) -> None:
+def test_a_spent_grant_gives_nothing(store: Store, clock: Clock) -> None:
     delegate = given(store, clock, fill(store, "k", row("x")))
     reading(delegate, 100)
     with pytest.raises(GrantRefused, match="exhausted"):
         reading(delegate, 1)
 
 
-def test_a_reading_that_fails_costs_nothing(store: SQLStore, clock: Clock) -> None:
+def test_a_reading_that_fails_costs_nothing(store: Store, clock: Clock) -> None:
     delegate = given(store, clock, fill(store, "k", row("x")))
 
     def work(allowed: int) -> tuple[int, list[Charge]]:
@@ -73,7 +73,7 @@ def test_a_reading_that_fails_costs_nothing(store: SQLStore, clock: Clock) -> No
     assert (delegate.remaining(), delegate.ledger()) == (100, [])
 
 
-def test_it_ends_at_its_very_moment(store: SQLStore, clock: Clock) -> None:
+def test_it_ends_at_its_very_moment(store: Store, clock: Clock) -> None:
     delegate = given(store, clock, fill(store, "k", row("x")), seconds=300)
     clock.now += 299.9
     assert delegate.remaining() == 100
@@ -82,18 +82,18 @@ def test_it_ends_at_its_very_moment(store: SQLStore, clock: Clock) -> None:
         reading(delegate, 1)
 
 
-def test_it_expires_even_between_the_look_and_the_reservation(store: SQLStore, clock: Clock) -> None:
+def test_it_expires_even_between_the_look_and_the_reservation(store: Store, clock: Clock) -> None:
     delegate = given(store, clock, fill(store, "k", row("x")), seconds=300)
-    assert not store.reserve(delegate.id, 1, int((clock.now + 300) * 1_000_000))
-    assert store.reserve(delegate.id, 1, int((clock.now + 299) * 1_000_000))
+    assert not store.grants.reserve(delegate.id, 1, int((clock.now + 300) * 1_000_000))
+    assert store.grants.reserve(delegate.id, 1, int((clock.now + 299) * 1_000_000))
 
 
-def test_revoked_means_over(store: SQLStore, clock: Clock) -> None:
+def test_revoked_means_over(store: Store, clock: Clock) -> None:
     delegate = given(store, clock, fill(store, "k", row("x")))
     assert delegate.revoke()
     with pytest.raises(GrantRefused, match="revoked"):
         delegate.scope()
-    assert not store.reserve(delegate.id, 1, int(clock.now * 1_000_000))
+    assert not store.grants.reserve(delegate.id, 1, int(clock.now * 1_000_000))
     assert not Delegate(store, "grant_nobody", clock).revoke()
 
 
@@ -115,7 +115,7 @@ def test_a_conversation_of_another_owner_is_no_part_of_a_grant(open_store: OpenS
         given(mine, clock, secret).scope()
 
 
-def test_a_conversation_is_read_only_if_it_is_named_in_the_grant(store: SQLStore, clock: Clock) -> None:
+def test_a_conversation_is_read_only_if_it_is_named_in_the_grant(store: Store, clock: Clock) -> None:
     first, second, third = (fill(store, key, row("x")) for key in "abc")
     delegate = given(store, clock, first, second)
     assert delegate.scope() == (first, second)
@@ -129,9 +129,9 @@ def test_readers_at_once_never_overdraw_it(open_store: OpenStore, clock: Clock) 
     delegate = given(stores[0], clock, fill(stores[0], "k", row("x")), max_tokens=50)
     taken: list[int] = []
 
-    def read(store: SQLStore) -> None:
+    def read(store: Store) -> None:
         now = int(clock() * 1_000_000)
-        taken.extend(3 for _ in range(10) if store.reserve(delegate.id, 3, now))
+        taken.extend(3 for _ in range(10) if store.grants.reserve(delegate.id, 3, now))
 
     threads = [threading.Thread(target=read, args=(store,)) for store in stores]
     for thread in threads:
@@ -153,17 +153,17 @@ def test_a_grant_outlives_the_process_that_gave_it(database: str, tmp_path: Path
         assert lcm.conversation("k").revoke(grant)
 
 
-def test_old_grants_are_cleared_away_with_their_ledgers(store: SQLStore, clock: Clock) -> None:
+def test_old_grants_are_cleared_away_with_their_ledgers(store: Store, clock: Clock) -> None:
     conversation = fill(store, "k", row("x"))
     old = given(store, clock, conversation)
     reading(old, 5)
     clock.now += 31 * 86_400
     given(store, clock, conversation)
-    assert store.grant(old.id) is None
+    assert store.grants.get(old.id) is None
     assert store.all("SELECT count(*) FROM grant_read") == [(0,)]
 
 
-def test_the_view_of_grants_shows_one_row_each(store: SQLStore, clock: Clock) -> None:
+def test_the_view_of_grants_shows_one_row_each(store: Store, clock: Clock) -> None:
     first, second = (fill(store, key, row("x")) for key in "ab")
     one, two = given(store, clock, first), given(store, clock, first, second)
     reading(one, 7)

@@ -20,11 +20,11 @@ def number(lcm: Lossless, chat: Conversation) -> int:
     chat.ingest([Message.user(f"And {n} more.") for n in range(10)])
     chat.ingest([Message("whisper", (Text("hush"),)), Message.assistant("What?")])
     store = lcm._store
-    row = store.conversation(chat.key)
+    row = store.conversations.active(chat.key)
     assert row is not None
     for first in (0, 1, 2):
-        store.replace(row, store.items(row.id)[first : first + 2], summary(f"sum_{first}", 0))
-    store.replace(row, store.items(row.id)[:2], summary("sum_upper", 1))
+        store.context.replace(row, store.context.items(row.id)[first : first + 2], summary(f"sum_{first}", 0))
+    store.context.replace(row, store.context.items(row.id)[:2], summary("sum_upper", 1))
     return row.id
 
 
@@ -34,9 +34,9 @@ def test_a_compacted_conversation_keeps_the_promise(lcm: Lossless, number: int) 
 
 def test_what_was_taken_out_by_name_counts(lcm: Lossless, number: int) -> None:
     store = lcm._store
-    items = store.items(number)
+    items = store.context.items(number)
     with store.transaction():
-        store.detach(number, [items[0], items[-1]], "new", 1)
+        store.context.detach(number, [items[0], items[-1]], "new", 1)
     assert broken(store, number) == []
 
 
@@ -63,17 +63,17 @@ FAULTS = {
 def test_every_way_to_break_it_is_found(lcm: Lossless, number: int, told: str) -> None:
     store = lcm._store
     with store.transaction():
-        store.run(FAULTS[told], id=number)  # type: ignore[attr-defined]  # the store behind the protocol
+        store.run(FAULTS[told], id=number)
     assert any(told in sentence for sentence in broken(store, number))
 
 
 def test_a_source_that_is_reached_twice_is_found(lcm: Lossless, number: int) -> None:
     store = lcm._store
-    rows = store.summaries(number)
+    rows = store.summaries.read(number)
     low, high = rows[0].id, rows[-1].id
     with store.transaction():
         for ordinal in (98, 99):
-            store.run(  # type: ignore[attr-defined]  # the store behind the protocol
+            store.run(
                 "INSERT INTO summary_source (summary_id, source_id, ordinal) VALUES (:high, :low, :at)",
                 high=high,
                 low=low,
@@ -86,4 +86,4 @@ def test_of_another_owner_nothing_is_told(database: str, lcm: Lossless, number: 
     with Lossless.open(database, owner="other") as other:
         with pytest.raises(NotFound):
             broken(other._store, number)
-        assert other._store.flaws(number) == []
+        assert other._store.promise.flaws(number) == []

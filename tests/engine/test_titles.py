@@ -108,7 +108,7 @@ def test_tool_results_and_idle_heartbeats_are_no_titles(lcm: Lossless) -> None:
 def test_a_title_that_was_set_wins(lcm: Lossless) -> None:
     lcm.conversation("k").ingest([Message.user("hello")])
     with lcm._store.transaction():
-        lcm._store.set_title(1, "Greetings")
+        lcm._store.conversations.set_title(1, "Greetings")
     assert title(lcm, "k") == "Greetings"
 
 

@@ -106,7 +106,7 @@ def test_a_turn_makes_no_call_and_leaves_one_debt(database: str, clock: Clock) -
             chat.after_turn(turns(1, n), window=WINDOW)
         assert model.calls == 0
         assert 0.75 * WINDOW < chat.status().context_tokens < WINDOW
-        assert lcm._store.all("SELECT count(*) FROM debt") == [(1,)]  # type: ignore[attr-defined]  # both dialects have it
+        assert lcm._store.all("SELECT count(*) FROM debt") == [(1,)]
         assert not lcm.worker().step()  # the host is not idle yet
         clock.now += 2
         assert lcm.worker().step()
@@ -154,9 +154,9 @@ def test_a_ceiling_on_the_budget_counts_too(database: str, clock: Clock) -> None
 def test_below_the_threshold_nothing_is_owed(database: str, clock: Clock) -> None:
     with open_at(database, clock) as lcm:
         lcm.conversation("k").after_turn(turns(2), window=100_000)
-        assert not lcm._store.is_owed()
+        assert not lcm._store.debts.any_pending()
         lcm.conversation("k").after_turn(turns(1, 2), window=100_000, observed=90_000)
-        assert lcm._store.is_owed()
+        assert lcm._store.debts.any_pending()
 
 
 def test_the_leaf_trigger_owes_too(database: str, clock: Clock) -> None:
@@ -211,7 +211,7 @@ def test_a_host_that_comes_back_is_not_kept_waiting(database: str, clock: Clock)
 
         with open_at(database, clock, interrupted) as other:
             assert other.worker().step()
-            debt = other._store.debt(1)
+            debt = other._store.debts.get(1)
             assert debt is not None
             assert (calls, debt.pending, debt.stop, debt.attempts) == (1, True, "yielded", 0)
             assert not other.worker().step()
@@ -223,16 +223,16 @@ def test_two_workers_never_pay_the_same_debt(database: str, clock: Clock) -> Non
         first.conversation("k").after_turn(turns(40), window=WINDOW)
         clock.now += 3
         ask = {"now": int(clock.now * 1e6), "idle_before": int(clock.now * 1e6), "tries": 0}
-        held = first._store.claim("a", lease_until=int((clock.now + 60) * 1e6), **ask)
+        held = first._store.debts.claim("a", lease_until=int((clock.now + 60) * 1e6), **ask)
         assert held is not None
         assert held.worker == "a"
         assert not second.worker().step()
-        assert first._store.renew(held, int((clock.now + 120) * 1e6))
+        assert first._store.debts.renew(held, int((clock.now + 120) * 1e6))
         clock.now += 119
         assert not second.worker().step()
         clock.now += 2  # the worker was killed: its lease runs out
         assert second.worker().step()
-        assert not first._store.renew(held, int((clock.now + 120) * 1e6))
+        assert not first._store.debts.renew(held, int((clock.now + 120) * 1e6))
 
 
 def test_many_workers_share_many_debts(database: str, clock: Clock) -> None:
@@ -250,7 +250,7 @@ def test_many_workers_share_many_debts(database: str, clock: Clock) -> None:
         for other in others:
             other.close()
         assert sum(paid) == 6
-        assert not lcm._store.is_owed()
+        assert not lcm._store.debts.any_pending()
         for n in range(6):
             assert_promise(lcm.conversation(f"k{n}"))
 
@@ -267,7 +267,7 @@ def test_what_was_owed_anew_meanwhile_stays_owed(database: str, clock: Clock) ->
 
         with open_at(database, clock, again) as other:
             other.worker().step()
-        debt = lcm._store.debt(1)
+        debt = lcm._store.debts.get(1)
         assert debt is not None
         assert (debt.pending, debt.window_tokens) == (True, WINDOW // 2)
 
@@ -285,13 +285,13 @@ def test_a_worker_that_fails_says_so_and_comes_back_later(database: str, clock: 
         worker._drain, worker._on_event = broken, told.append
         assert worker.step()
         assert [event.name for event in told] == ["worker.failed"]
-        debt = lcm._store.debt(1)
+        debt = lcm._store.debts.get(1)
         assert debt is not None
         assert (debt.pending, debt.attempts, debt.failure) == (True, 1, "the disk is gone")
         assert not lcm.worker().step()
         clock.now += 301
         assert lcm.worker().step()
-        assert not lcm._store.is_owed()
+        assert not lcm._store.debts.any_pending()
 
 
 def test_a_model_that_asks_for_a_pause_gets_it(database: str, clock: Clock) -> None:
@@ -310,7 +310,7 @@ def test_a_model_that_asks_for_a_pause_gets_it(database: str, clock: Clock) -> N
         assert WINDOW * 0.75 < chat.status().context_tokens < WINDOW
         clock.now += 3
         lcm.worker().step()
-        debt = lcm._store.debt(1)
+        debt = lcm._store.debts.get(1)
         assert debt is not None
         assert (debt.pending, debt.stop, calls) == (True, "rate limit", 1)
         assert chat.summaries() == []  # not written without a model for the sake of seven seconds
@@ -363,19 +363,23 @@ def test_summaries_no_model_wrote_are_made_anew_and_only_what_was_made_from_them
         assert {(summary.level, summary.revision) for summary in after} == {("normal", 2)}
         assert {summary.model for summary in after} == {"Counting"}
         assert model.calls == len(before)  # each once, after its sources
-        assert lcm._store.all("SELECT count(*) FROM revision") == [(len(before),)]  # type: ignore[attr-defined]  # both dialects have it
+        assert lcm._store.all("SELECT count(*) FROM revision") == [(len(before),)]
         assert [message.text for message in chat.messages()] == raw
         assert_promise(chat)
         assert not lcm.worker().step()
         # One that is made anew later leaves only its consumers stale.
         leaf = next(summary for summary in after if summary.depth == 0)
-        row = next(row for row in lcm._store.summaries(1) if row.public_id == leaf.id)
+        row = next(row for row in lcm._store.summaries.read(1) if row.public_id == leaf.id)
         new = structs.replace(row, text="another text", tokens=3)
-        assert lcm._store.revise(1, row, new)
-        assert not lcm._store.revise(1, row, new)
-        consumers = {row.public_id for row in lcm._store.unsettled(1, tries=3, limit=100)}
-        known = {row.id: row.public_id for row in lcm._store.summaries(1)}
-        made_from = {known[each.id] for each in lcm._store.summaries(1) if row.id in lcm._store.sources(1, each.id)[1]}
+        assert lcm._store.summaries.revise(1, row, new)
+        assert not lcm._store.summaries.revise(1, row, new)
+        consumers = {row.public_id for row in lcm._store.summaries.unsettled(1, tries=3, limit=100)}
+        known = {row.id: row.public_id for row in lcm._store.summaries.read(1)}
+        made_from = {
+            known[each.id]
+            for each in lcm._store.summaries.read(1)
+            if row.id in lcm._store.summaries.sources(1, each.id)[1]
+        }
         assert consumers == made_from
         calls = model.calls
         while lcm.worker().step():
@@ -425,7 +429,7 @@ def test_an_outage_of_any_length_leaves_no_hole_and_its_summaries_are_re_made(da
             lcm.worker().step()
         assert chat.status().context_tokens < WINDOW
         assert {summary.level for summary in chat.summaries()} == {"extractive"}
-        assert len(lcm._store.unsettled(1, tries=1, limit=100)) == len(chat.summaries())  # nothing was tried
+        assert len(lcm._store.summaries.unsettled(1, tries=1, limit=100)) == len(chat.summaries())  # nothing was tried
         assert calls <= 2 * 101
         is_down = False
         clock.now += 1800
@@ -456,7 +460,7 @@ def test_what_a_model_does_not_answer_while_it_answers_others_is_a_try_and_holds
             clock.now += 3600
             lcm.drain()
         assert [summary.level for summary in chat.summaries() if summary.depth == 0].count("extractive") == 1
-        assert not lcm._store.unsettled(1, tries=1, limit=100)
+        assert not lcm._store.summaries.unsettled(1, tries=1, limit=100)
 
 
 @pytest.mark.parametrize("pause", [1e9, float("inf"), float("nan"), -5.0])
@@ -486,17 +490,21 @@ def test_what_a_clock_that_was_a_year_ahead_wrote_holds_nothing_up(database: str
     with open_at(database, clock, short) as lcm:
         lcm.conversation("k").after_turn(turns(40), window=WINDOW)
         now = int(clock.now * 1e6)
-        debt = lcm._store.claim("killed", now=now, idle_before=now, lease_until=now + 60_000_000, tries=0)
+        debt = lcm._store.debts.claim("killed", now=now, idle_before=now, lease_until=now + 60_000_000, tries=0)
         assert debt is not None
-        lcm._store.settle(debt, pending=True, attempts=3, next_at=now + 60_000_000, stop="unavailable", failure=None)
-        held = lcm._store.claim("killed", now=now + 60_000_000, idle_before=now, lease_until=now + 120_000_000, tries=0)
+        lcm._store.debts.settle(
+            debt, pending=True, attempts=3, next_at=now + 60_000_000, stop="unavailable", failure=None
+        )
+        held = lcm._store.debts.claim(
+            "killed", now=now + 60_000_000, idle_before=now, lease_until=now + 120_000_000, tries=0
+        )
         assert held is not None
     clock.now -= year
     with open_at(database, clock, short) as lcm:
         assert lcm.status().running == 0
         assert lcm.worker().step()
         assert lcm.conversation("k").status().context_tokens < WINDOW
-        assert not lcm._store.is_owed()
+        assert not lcm._store.debts.any_pending()
 
 
 def test_inline_compaction_happens_in_the_turn(database: str, clock: Clock) -> None:
@@ -504,7 +512,7 @@ def test_inline_compaction_happens_in_the_turn(database: str, clock: Clock) -> N
         chat = lcm.conversation("k")
         chat.after_turn(turns(40), window=WINDOW)
         assert chat.status().context_tokens < WINDOW
-        assert not lcm._store.is_owed()
+        assert not lcm._store.debts.any_pending()
 
 
 def test_a_turn_that_is_stored_is_never_reported_as_failed(database: str, clock: Clock) -> None:
@@ -518,7 +526,7 @@ def test_a_turn_that_is_stored_is_never_reported_as_failed(database: str, clock:
         done = lcm.conversation("k").after_turn(turns(40), window=WINDOW)
         assert len(done.stored) == 80
         assert [event.name for event in told] == ["compaction.failed"]
-        assert lcm._store.is_owed()
+        assert lcm._store.debts.any_pending()
 
 
 @pytest.mark.parametrize(("window", "observed"), [(0, 0), (100, -1)])
@@ -582,19 +590,19 @@ def test_a_sweep_killed_during_its_third_call_and_started_again(database: str, h
         again = chat.summaries()
         assert again[:2] == kept  # what was committed is not made again
         assert all(summary.level == "normal" and summary.model for summary in again)
-        seqs = [seq for row in lcm._store.summaries(1) for seq in lcm._store.sources(1, row.id)[0]]
+        seqs = [seq for row in lcm._store.summaries.read(1) for seq in lcm._store.summaries.sources(1, row.id)[0]]
         assert len(seqs) == len(set(seqs))  # no message under two leaves
-        assert not lcm._store.is_owed() or how == "compact"
+        assert not lcm._store.debts.any_pending() or how == "compact"
 
 
 def test_the_settings_of_today_count_not_those_of_the_debt(database: str, clock: Clock) -> None:
     with open_at(database, clock, short) as lcm:
         lcm.conversation("k").after_turn(turns(12), window=WINDOW)
-        assert lcm._store.is_owed()
+        assert lcm._store.debts.any_pending()
     with open_at(database, clock, short, context_threshold=1.0) as lcm:
         assert lcm.drain() == 1
         assert lcm.conversation("k").summaries() == []
-        assert not lcm._store.is_owed()
+        assert not lcm._store.debts.any_pending()
 
 
 def test_a_turn_that_comes_while_its_debt_is_paid_is_owed_again_and_at_once(database: str, clock: Clock) -> None:
@@ -603,12 +611,12 @@ def test_a_turn_that_comes_while_its_debt_is_paid_is_owed_again_and_at_once(data
         chat.after_turn(turns(40), window=WINDOW)
         clock.now += 3
         ask = {"now": int(clock.now * 1e6), "idle_before": int(clock.now * 1e6), "tries": 0}
-        held = lcm._store.claim("a", lease_until=int((clock.now + 60) * 1e6), **ask)
+        held = lcm._store.debts.claim("a", lease_until=int((clock.now + 60) * 1e6), **ask)
         assert held is not None
         chat.after_turn(turns(40, 100), window=WINDOW)  # the worker has read its items already
         later_at = int((clock.now + 300) * 1e6)
-        lcm._store.settle(held, pending=False, attempts=0, next_at=later_at, stop="compacted", failure=None)
-        debt = lcm._store.debt(1)
+        lcm._store.debts.settle(held, pending=False, attempts=0, next_at=later_at, stop="compacted", failure=None)
+        debt = lcm._store.debts.get(1)
         assert debt is not None
         assert (debt.pending, debt.next_at) == (True, 0)
         clock.now += 3
@@ -621,9 +629,9 @@ def test_summaries_to_be_made_anew_never_displace_a_compaction(database: str, cl
         chat.ingest(turns(40))
         chat.compact(WINDOW)
         with lcm._store.transaction():
-            lcm._store.owe(1, 200_000, 0, None, 1)
-            lcm._store._owe_anew(1, 2)  # type: ignore[attr-defined]  # what `claim` does after its look
-        debt = lcm._store.debt(1)
+            lcm._store.debts.record(1, 200_000, 0, None, 1)
+            lcm._store.debts._reopen(1, 2)  # what `claim` does after its look
+        debt = lcm._store.debts.get(1)
         assert debt is not None
         assert debt.window_tokens == 200_000
 
@@ -636,8 +644,8 @@ def test_a_source_that_changed_meanwhile_is_not_condensed_from_its_old_text(data
 
         def slow(request: SummaryRequest) -> str:
             if request.depth:
-                row = next(row for row in lcm._store.summaries(1) if row.depth == request.depth - 1)
-                lcm._store.revise(1, row, structs.replace(row, text="made anew", tokens=row.tokens + 7))
+                row = next(row for row in lcm._store.summaries.read(1) if row.depth == request.depth - 1)
+                lcm._store.summaries.revise(1, row, structs.replace(row, text="made anew", tokens=row.tokens + 7))
             return short(request)
 
         with open_at(database, clock, slow, condensed_min_fanout_hard=2) as other:
@@ -648,5 +656,5 @@ def test_a_source_that_changed_meanwhile_is_not_condensed_from_its_old_text(data
 def test_guards_of_owners_never_meet(database: str) -> None:
     with Lossless.open(database, owner="x") as one, Lossless.open(database, owner="x:spend:foo") as two:
         with one._store.transaction():
-            one._store.set_guard("foo:spend:bar", {"until": 1}, 0)
-        assert two._store.guard("bar") is None
+            one._store.state.set_guard("foo:spend:bar", {"until": 1}, 0)
+        assert two._store.state.guard("bar") is None

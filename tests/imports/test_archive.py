@@ -27,7 +27,7 @@ from lossless.imports import archive as archives
 from lossless.imports.archive import Archive
 from lossless.imports.base import PastMessage
 from lossless.store.rows import moment
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from tests import strategies
 from tests.house import lived_in, opened
 from tests.test_compaction import WINDOW, open_small, short, turns
@@ -100,14 +100,14 @@ def test_exported_taken_in_and_exported_again_it_is_the_same_to_the_byte(
 def test_every_row_is_as_it_was(packed: tuple[str, Path], database: str, tmp_path: Path) -> None:
     with opened(database, tmp_path / "files") as lcm, opened(packed[0], packed[1].parent / "files") as old:
         placed = take_in(packed[1], lcm)
-        assert list(placed.values()) == sorted(row.id for row in old._store.conversations())
+        assert list(placed.values()) == sorted(row.id for row in old._store.conversations.of_owner())
         for table in KEPT:
-            columns = old._store.shape(table).columns
+            columns = old._store.tables.shape(table).columns
             for each in placed.values():
-                before, now = (list(house._store.part(table, each, columns)) for house in (old, lcm))
+                before, now = (list(house._store.tables.part(table, each, columns)) for house in (old, lcm))
                 assert now == before
-        for row in old._store.conversations():
-            assert lcm._store.conversation_by_id(row.id) == row
+        for row in old._store.conversations.of_owner():
+            assert lcm._store.conversations.get(row.id) == row
 
 
 def test_the_conversation_is_read_searched_and_goes_on(packed: tuple[str, Path], database: str, tmp_path: Path) -> None:
@@ -119,11 +119,13 @@ def test_the_conversation_is_read_searched_and_goes_on(packed: tuple[str, Path],
         chat = lcm.conversation("agent:main:main")
         assert (chat.context(), chat.messages()) == (shown, said)
         assert {hit.conversation for hit in chat.grep("default 3:")} == {1}
-        (file,) = [each for row in lcm._store.conversations() for each in lcm._store.files(row.id)]
+        (file,) = [
+            each for row in lcm._store.conversations.of_owner() for each in lcm._store.files.of_conversation(row.id)
+        ]
         assert lcm._files.whole(file.sha256).startswith(b"A large one.")
         assert chat.ingest([Message.user("and on", event_id="on")]).stored == (2,)
         with lcm._store.transaction():
-            assert lcm._store.known_events(1, ["default-0", "another name"], aliases=True).keys() == {
+            assert lcm._store.messages.known_events(1, ["default-0", "another name"], aliases=True).keys() == {
                 "default-0",
                 "another name",
             }
@@ -143,8 +145,8 @@ def test_killed_at_any_batch_it_is_taken_up_again(
     kills = 0
     with opened(database, tmp_path / "files") as lcm:
         store = lcm._store
-        assert isinstance(store, SQLStore)
-        whole, left = store.take, 0
+        assert isinstance(store, Store)
+        whole, left = store.tables.take, 0
 
         def dying(table: str, columns: Any, rows: Any) -> None:
             nonlocal left
@@ -153,7 +155,7 @@ def test_killed_at_any_batch_it_is_taken_up_again(
                 raise Killed
             whole(table, columns, rows)
 
-        monkeypatch.setattr(store, "take", dying)
+        monkeypatch.setattr(store.tables, "take", dying)
         while True:
             left = kills + 1
             try:
@@ -161,7 +163,7 @@ def test_killed_at_any_batch_it_is_taken_up_again(
                 break
             except Killed:
                 kills += 1
-                assert all(row.messages for row in store.conversations())  # whole, or not there
+                assert all(row.messages for row in store.conversations.of_owner())  # whole, or not there
         lcm.export(tmp_path / "again.zip")
     assert kills > 20
     assert members(tmp_path / "again.zip") == members(packed[1])
@@ -175,7 +177,9 @@ def test_beside_a_conversation_of_the_same_key_it_is_archived(
         chat.ingest([Message.user("mine")])
         take_in(packed[1], lcm)
         assert [each.text for each in chat.messages()] == ["mine"]
-        causes = [(row.active, row.archive_cause) for row in lcm._store.family(chat.key) if row.key == chat.key]
+        causes = [
+            (row.active, row.archive_cause) for row in lcm._store.conversations.family(chat.key) if row.key == chat.key
+        ]
         assert causes == [(True, None), (False, "import"), (False, "manual-reset")]
         assert len(chat.grep("after the reset")) == 1
 
@@ -186,7 +190,7 @@ def test_a_row_of_an_earlier_version_is_searchable_as_today_after_an_import(data
         chat = lcm.conversation("k")
         chat.ingest([Message("assistant", (Text("See there.", cited),)), *turns(60)])
         store = lcm._store
-        assert isinstance(store, SQLStore)
+        assert isinstance(store, Store)
         with store.transaction():  # earlier versions stored the words of the text alone
             store.run("UPDATE message SET text = 'See there.' WHERE id = 1000000001")
         store.rebuild_search()
@@ -490,10 +494,10 @@ def test_tokens_that_cannot_be_those_of_a_text_are_counted_again(
     )
     with opened(tmp_path / "lcm.db", tmp_path / "files") as lcm:
         placed = take_in(rewritten(packed[1], change, tmp_path / "forged.zip"), lcm)
-        (message,) = lcm._store.messages(placed["000003"])
+        (message,) = lcm._store.messages.read(placed["000003"])
         assert 5_000 < message.tokens < 50_000
-        assert lcm._store.conversation_by_id(placed["000003"]).context_tokens == message.tokens  # type: ignore[union-attr]  # it is there
-        assert all(0 <= row.tokens < 10_000 for row in lcm._store.summaries(placed["000001"]))
+        assert lcm._store.conversations.get(placed["000003"]).context_tokens == message.tokens  # type: ignore[union-attr]  # it is there
+        assert all(0 <= row.tokens < 10_000 for row in lcm._store.summaries.read(placed["000001"]))
         for conversation_id in placed.values():
             assert broken(lcm._store, conversation_id) == []
 
@@ -504,11 +508,15 @@ def test_pins_of_an_archive_speak_only_when_they_are_trusted(
     with opened(database, tmp_path / "files") as lcm:
         report = lcm.import_(packed[1], apply=True)
         assert "2 pins were left out" in " ".join(report.sources[0].notes)
-        assert all(not lcm._store.pins(row.id) for row in lcm._store.conversations())
+        assert all(not lcm._store.manifests.pins(row.id) for row in lcm._store.conversations.of_owner())
         count = len(lcm.conversations())
         lcm.import_(packed[1], apply=True, trust_pins=True)
         assert len(lcm.conversations()) == count
-        assert sorted(len(lcm._store.pins(row.id)) for row in lcm._store.conversations()) == [0, 0, 2]
+        assert sorted(len(lcm._store.manifests.pins(row.id)) for row in lcm._store.conversations.of_owner()) == [
+            0,
+            0,
+            2,
+        ]
 
 
 def test_no_id_can_leave_the_xml_it_stands_in() -> None:

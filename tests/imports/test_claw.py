@@ -27,10 +27,10 @@ def old(tmp_path: Path) -> OldClaw:
 
 def in_context(chat: Conversation) -> list[str | int]:
     """The items of a context: ids of summaries, seqs of messages."""
-    store, row = chat._store, chat._store.conversation(chat.key)
+    store, row = chat._store, chat._store.conversations.active(chat.key)
     assert row is not None
-    names = {each.id: each.public_id for each in store.summaries(row.id)}
-    return [names[item.summary_id] if item.summary_id else item.ordinal for item in store.items(row.id)]
+    names = {each.id: each.public_id for each in store.summaries.read(row.id)}
+    return [names[item.summary_id] if item.summary_id else item.ordinal for item in store.context.items(row.id)]
 
 
 def test_a_real_database_comes_in_whole(lcm: Lossless) -> None:
@@ -40,10 +40,10 @@ def test_a_real_database_comes_in_whole(lcm: Lossless) -> None:
     assert done.verified
     assert done.unmapped == ()
     chat, store = lcm.conversation("bench"), lcm._store
-    stored, summaries = chat.messages(), store.summaries(came.conversation)
-    links = [store.sources(came.conversation, each.id) for each in summaries]
+    stored, summaries = chat.messages(), store.summaries.read(came.conversation)
+    links = [store.summaries.sources(came.conversation, each.id) for each in summaries]
     assert [sum(len(side) for side in sides) for sides in zip(*links, strict=True)] == [536, 13]
-    assert len(store.items(came.conversation)) == 68
+    assert len(store.context.items(came.conversation)) == 68
     database = apsw.Connection(f"{CLAW.as_uri()}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     rows = database.execute("SELECT role, content, created_at FROM messages ORDER BY seq").fetchall()
     assert [(m.role, m.text, f"{m.message.at:%Y-%m-%d %H:%M:%S}") for m in stored] == rows
@@ -62,14 +62,14 @@ def _micros(text: object) -> int:
 def test_every_message_is_reached_from_the_context(lcm: Lossless) -> None:
     move_in(lcm, CLAW)
     chat = lcm.conversation("bench")
-    row = lcm._store.conversation("bench")
+    row = lcm._store.conversations.active("bench")
     assert row
 
     def below(summary_id: int) -> list[int]:
-        seqs, sources = lcm._store.sources(row.id, summary_id)
+        seqs, sources = lcm._store.summaries.sources(row.id, summary_id)
         return seqs + [seq for each in sources for seq in below(each)]
 
-    items = lcm._store.items(row.id)
+    items = lcm._store.context.items(row.id)
     reached = [seq for item in items for seq in (below(item.summary_id) if item.summary_id else [item.ordinal])]
     assert reached == [m.seq for m in chat.messages()] == list(range(1, 601))
     assert "sum_20a50d347b312350" in chat.describe("sum_5a6018f2ed97bf88").text
@@ -78,11 +78,11 @@ def test_every_message_is_reached_from_the_context(lcm: Lossless) -> None:
 
 def test_a_second_import_does_nothing(lcm: Lossless) -> None:
     first = move_in(lcm, CLAW)
-    before = lcm._store.conversations(), lcm._store.items(first.histories[0].conversation)
+    before = lcm._store.conversations.of_owner(), lcm._store.context.items(first.histories[0].conversation)
     again = move_in(lcm, CLAW)
     assert again.histories == ()
     assert again.verified
-    assert (lcm._store.conversations(), lcm._store.items(first.histories[0].conversation)) == before
+    assert (lcm._store.conversations.of_owner(), lcm._store.context.items(first.histories[0].conversation)) == before
 
 
 def test_a_plan_says_what_would_come_and_writes_nothing(lcm: Lossless) -> None:
@@ -97,7 +97,7 @@ def test_a_plan_says_what_would_come_and_writes_nothing(lcm: Lossless) -> None:
         True,
     )
     assert (planned.messages, planned.summaries, planned.files) == (600, 17, 0)
-    assert lcm._store.conversations() == []
+    assert lcm._store.conversations.of_owner() == []
     source.close()
 
 
@@ -180,11 +180,11 @@ def test_families_archives_and_titles_come_with_them(lcm: Lossless, tmp_path: Pa
         old.show(number, *old.say(number, f"in {title}"))
     done = move_in(lcm, old.close())
     assert [(each.key, each.active) for each in done.histories] == [("main", False), ("main", True)]
-    newest, oldest = lcm._store.family("main")
+    newest, oldest = lcm._store.conversations.family("main")
     assert (newest.title, newest.session, newest.archived_at) == ("second", "b", None)
     assert (oldest.title, oldest.session, oldest.archive_cause) == ("first", "a", None)
     assert oldest.archived_at == _micros("2025-03-01 12:00:00+00:00")
-    assert lcm._store.sessions(oldest.id) == ["a"]
+    assert lcm._store.conversations.sessions(oldest.id) == ["a"]
     assert [hit.snippet for hit in lcm.conversation("main").grep("in first")] == ["in first"]
 
 
@@ -241,7 +241,10 @@ def test_what_has_no_place_is_listed(lcm: Lossless, old: OldClaw) -> None:
     assert any("parts of messages that are gone" in each for each in done.unmapped)
     chat = lcm.conversation("s")
     assert in_context(chat) == ["sum_00000000000000b3", 2]
-    assert [item.ordinal for item, cause, _ in lcm._store.detached(came.conversation) if cause == "import"] == [3, 4]
+    assert [item.ordinal for item, cause, _ in lcm._store.context.detached(came.conversation) if cause == "import"] == [
+        3,
+        4,
+    ]
     assert chat.describe("sum_00000000000000b1").text
 
 

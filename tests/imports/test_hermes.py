@@ -29,17 +29,17 @@ def test_a_real_database_comes_in_whole(lcm: Lossless) -> None:
     assert [(m.role, m.text) for m in stored] == rows
     assert [m.event_id for m in stored[:2]] == ["hermes:1", "hermes:2"]
     texts = [text for (text,) in database.execute("SELECT summary FROM summary_nodes")]
-    assert sorted(each.text for each in lcm._store.summaries(came.conversation)) == sorted(texts)
+    assert sorted(each.text for each in lcm._store.summaries.read(came.conversation)) == sorted(texts)
     assert lcm._store.check_search() == []
 
 
 def test_what_no_summary_was_made_from_is_shown_and_nothing_twice(lcm: Lossless) -> None:
     """The system prompt stands before everything, then the summaries of what was said, then what was said last."""
     (came,) = move_in(lcm, HERMES).histories
-    items = lcm._store.items(came.conversation)
+    items = lcm._store.context.items(came.conversation)
     assert [item.ordinal for item in items] == [1, 2, 227, 437, *range(525, 602)]
     assert [item.depth for item in items[:4]] == [-1, 1, 1, 0]
-    assert lcm._store.detached(came.conversation) == []
+    assert lcm._store.context.detached(came.conversation) == []
 
 
 def test_a_second_import_does_nothing_and_leaves_nothing_behind(lcm: Lossless, tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_summaries_carried_over_keep_what_they_were_made_from(lcm: Lossless, old
     assert done.verified
     assert any("monday, tuesday share summaries" in each for each in done.unmapped)
     number = done.histories[0].conversation
-    assert [(item.ordinal, item.depth) for item in lcm._store.items(number)] == [(1, 1), (4, -2)]
-    assert [(item.ordinal, cause) for item, cause, _ in lcm._store.detached(number)] == [(3, "import")]
-    (upper,) = [each for each in lcm._store.summaries(number) if each.depth == 1]
+    assert [(item.ordinal, item.depth) for item in lcm._store.context.items(number)] == [(1, 1), (4, -2)]
+    assert [(item.ordinal, cause) for item, cause, _ in lcm._store.context.detached(number)] == [(3, "import")]
+    (upper,) = [each for each in lcm._store.summaries.read(number) if each.depth == 1]
     assert upper.text == "Monday.\n\nExpand for: b"
     assert "Monday." in lcm.describe(upper.public_id).text
 
@@ -90,7 +90,7 @@ def test_a_session_that_is_over_is_archived(lcm: Lossless, old: OldHermes) -> No
     )
     done = move_in(lcm, old.close())
     assert [(each.key, each.active) for each in done.histories] == [("week", False), ("week", True)]
-    assert [row.session for row in lcm._store.family("week")] == ["tuesday", "monday"]
+    assert [row.session for row in lcm._store.conversations.family("week")] == ["tuesday", "monday"]
 
 
 def test_pinned_messages_are_not_the_operators_word_unless_they_are_trusted(lcm: Lossless, old: OldHermes) -> None:
@@ -120,7 +120,7 @@ def test_damage_costs_only_what_is_damaged(lcm: Lossless, old: OldHermes) -> Non
     assert sum("not written as a list of numbers" in each for each in done.unmapped) == 2
     assert "{not json" in lcm.conversation("s").messages()[2].text
     number = done.histories[0].conversation
-    assert [item.depth for item in lcm._store.items(number)] == [0, -2, -2]
+    assert [item.depth for item in lcm._store.context.items(number)] == [0, -2, -2]
 
 
 def test_what_a_newer_version_added_is_listed_and_what_it_renamed_is_refused(lcm: Lossless, old: OldHermes) -> None:

@@ -58,18 +58,19 @@ def state(lcm: Lossless) -> object:
     """Everything an import leaves, but for when it did."""
     store = lcm._store
     found = []
-    for row in sorted(store.conversations(), key=lambda each: each.id):
-        said = [(m.seq, m.text, m.event_id, m.created_at) for m in store.messages(row.id)]
-        sources = store.source_ids(row.id, [each.id for each in store.summaries(row.id)])
+    for row in sorted(store.conversations.of_owner(), key=lambda each: each.id):
+        said = [(m.seq, m.text, m.event_id, m.created_at) for m in store.messages.read(row.id)]
+        sources = store.summaries.source_ids(row.id, [each.id for each in store.summaries.read(row.id)])
         summaries = [
-            (s.public_id, s.text, s.depth, store.sources(row.id, s.id)[0], sources.get(s.id))
-            for s in store.summaries(row.id)
+            (s.public_id, s.text, s.depth, store.summaries.sources(row.id, s.id)[0], sources.get(s.id))
+            for s in store.summaries.read(row.id)
         ]
-        aside = [(item.ordinal, cause) for item, cause, _ in store.detached(row.id)]
-        files = [(file.id, file.sha256) for file in store.files(row.id)]
-        names = {each.id: each.public_id for each in store.summaries(row.id)}
+        aside = [(item.ordinal, cause) for item, cause, _ in store.context.detached(row.id)]
+        files = [(file.id, file.sha256) for file in store.files.of_conversation(row.id)]
+        names = {each.id: each.public_id for each in store.summaries.read(row.id)}
         items = [
-            (item.ordinal, names.get(item.summary_id or 0), item.tokens, item.depth) for item in store.items(row.id)
+            (item.ordinal, names.get(item.summary_id or 0), item.tokens, item.depth)
+            for item in store.context.items(row.id)
         ]
         found.append((row.key, row.active, row.context_tokens, said, summaries, items, aside, files))
     return found
@@ -129,7 +130,7 @@ def test_what_was_begun_is_said_and_nobody_goes_on_with_it(
         foreign_history.apply(
             lcm._store, lcm._files, lambda key, at: lcm.conversation(key, at)._intake, source, plan, stop
         )
-    assert lcm._store.conversation("k") is None
+    assert lcm._store.conversations.active("k") is None
     assert [each.state for each in foreign_history.plan(lcm._store, source).histories] == ["begun"]
     assert apply(lcm, source).histories[0].active
     source.close()
@@ -159,7 +160,7 @@ def test_a_key_in_use_stays_with_whoever_uses_it(lcm: Lossless, tmp_path: Path) 
     lcm.conversation("k").ingest([Message.user("mine")])
     done = move_in(lcm, small_history(tmp_path / "claw.db"))
     assert (done.verified, done.histories[0].active) == (True, False)
-    mine, came = lcm._store.family("k")
+    mine, came = lcm._store.conversations.family("k")
     assert (mine.active, mine.messages, came.active, came.archive_cause) == (True, 1, False, "import")
     assert [m.text for m in lcm.conversation("k").messages()] == ["mine"]
     assert [hit.snippet for hit in lcm.conversation("k").grep("word 3")] == ["word 3"]
@@ -215,8 +216,8 @@ def shown(lcm: Lossless, old: OldClaw) -> tuple[list[int | str], str]:
     done = move_in(lcm, old.close())
     (came,) = done.histories
     assert done.verified
-    texts = {each.id: each.public_id[-1] for each in lcm._store.summaries(came.conversation)}
-    items = lcm._store.items(came.conversation)
+    texts = {each.id: each.public_id[-1] for each in lcm._store.summaries.read(came.conversation)}
+    items = lcm._store.context.items(came.conversation)
     return [texts[item.summary_id] if item.summary_id else item.ordinal for item in items], " ".join(came.changed)
 
 

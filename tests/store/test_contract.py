@@ -10,7 +10,7 @@ import pytest
 from lossless.errors import SchemaTooNew, StoreError, StoreReadOnly, StoreUnavailable
 from lossless.store import migrate
 from lossless.store.base import SPAN, ConversationRow, FileRow, NewMessage
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from tests.conftest import OpenStore
 
 NOW = 1_790_000_000_000_000
@@ -31,40 +31,40 @@ def row(text: str, *, event_id: str | None = None, outside: str | None = None, p
     return NewMessage("user", text, parts, None, len(text), text.encode()[:16].ljust(16), None, NOW, event_id, outside)
 
 
-def fill(store: SQLStore, key: str, *rows: NewMessage) -> int:
+def fill(store: Store, key: str, *rows: NewMessage) -> int:
     with store.transaction():
-        conversation = store.lock_conversation(key, None, NOW)
-        store.append(conversation, rows, NOW)
+        conversation = store.conversations.lock(key, None, NOW)
+        store.messages.append(conversation, rows, NOW)
     return conversation.id
 
 
-def found(store: SQLStore, question: str, **scope: object) -> list[int]:
+def found(store: Store, question: str, **scope: object) -> list[int]:
     return [match.seq for match in store.search(question, **scope)]  # type: ignore[arg-type]  # passed through
 
 
-def test_a_new_database_is_empty(store: SQLStore) -> None:
-    assert store.conversations() == []
-    assert store.conversation("k") is None
+def test_a_new_database_is_empty(store: Store) -> None:
+    assert store.conversations.of_owner() == []
+    assert store.conversations.active("k") is None
     assert store.search("anything") == []
-    assert store.integrity() == []
+    assert store.damage() == []
 
 
-def test_rows_come_back_in_order_and_unchanged(store: SQLStore) -> None:
+def test_rows_come_back_in_order_and_unchanged(store: Store) -> None:
     rows = [row(f"message {n}", event_id=f"e{n}") for n in range(5)]
     conversation = fill(store, "k", *rows)
-    read = store.messages(conversation)
+    read = store.messages.read(conversation)
     assert [each.seq for each in read] == [1, 2, 3, 4, 5]
     assert [(r.text, r.event_id, r.digest, r.created_at, r.at) for r in read] == [
         (r.text, r.event_id, r.digest, r.created_at, r.at) for r in rows
     ]
 
 
-def test_after_is_exclusive_and_limit_binds(store: SQLStore) -> None:
+def test_after_is_exclusive_and_limit_binds(store: Store) -> None:
     conversation = fill(store, "k", *(row(f"m{n}") for n in range(10)))
-    assert [r.seq for r in store.messages(conversation, after=3, limit=4)] == [4, 5, 6, 7]
-    assert store.messages(conversation, after=10) == []
-    assert store.messages(conversation, after=SPAN * 5) == []
-    assert [r.seq for r in store.messages_at(conversation, [2, 9, 77])] == [2, 9]
+    assert [r.seq for r in store.messages.read(conversation, after=3, limit=4)] == [4, 5, 6, 7]
+    assert store.messages.read(conversation, after=10) == []
+    assert store.messages.read(conversation, after=SPAN * 5) == []
+    assert [r.seq for r in store.messages.at(conversation, [2, 9, 77])] == [2, 9]
 
 
 def test_seqs_go_on_where_they_stopped_after_reopening(open_store: OpenStore) -> None:
@@ -73,118 +73,118 @@ def test_seqs_go_on_where_they_stopped_after_reopening(open_store: OpenStore) ->
     first.close()
     second = open_store()
     fill(second, "k", row("c"))
-    assert [(r.seq, r.text) for r in second.messages(conversation)] == [(1, "a"), (2, "b"), (3, "c")]
+    assert [(r.seq, r.text) for r in second.messages.read(conversation)] == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_a_rollback_leaves_no_row_no_item_no_word_and_no_seq(store: SQLStore) -> None:
+def test_a_rollback_leaves_no_row_no_item_no_word_and_no_seq(store: Store) -> None:
     conversation = fill(store, "k", row("kept"))
     with pytest.raises(RuntimeError), store.transaction():
-        store.append(store.lock_conversation("k", None, NOW), [row("vanished", event_id="e")], NOW)
+        store.messages.append(store.conversations.lock("k", None, NOW), [row("vanished", event_id="e")], NOW)
         raise RuntimeError("after the write")
-    assert [r.text for r in store.messages(conversation)] == ["kept"]
-    assert len(store.items(conversation)) == 1
+    assert [r.text for r in store.messages.read(conversation)] == ["kept"]
+    assert len(store.context.items(conversation)) == 1
     assert found(store, "vanished") == []
-    assert store.known_events(conversation, ["e"]) == {}
+    assert store.messages.known_events(conversation, ["e"]) == {}
     assert store.check_search() == []
     fill(store, "k", row("next"))
-    assert [r.seq for r in store.messages(conversation)] == [1, 2]
+    assert [r.seq for r in store.messages.read(conversation)] == [1, 2]
 
 
-def test_a_transaction_inside_a_transaction_is_the_same_one(store: SQLStore) -> None:
+def test_a_transaction_inside_a_transaction_is_the_same_one(store: Store) -> None:
     with pytest.raises(RuntimeError), store.transaction():
         with store.transaction():
-            store.append(store.lock_conversation("k", None, NOW), [row("x")], NOW)
+            store.messages.append(store.conversations.lock("k", None, NOW), [row("x")], NOW)
         raise RuntimeError("the outer one fails")
-    assert store.conversations() == []
+    assert store.conversations.of_owner() == []
 
 
-def test_known_events_tells_only_of_this_conversation(store: SQLStore) -> None:
+def test_known_events_tells_only_of_this_conversation(store: Store) -> None:
     one = fill(store, "one", row("a", event_id="shared"), row("b", event_id="mine"))
     two = fill(store, "two", row("c", event_id="shared"))
-    assert {key: event.seq for key, event in store.known_events(one, ["shared", "mine", "other"]).items()} == {
+    assert {key: event.seq for key, event in store.messages.known_events(one, ["shared", "mine", "other"]).items()} == {
         "shared": 1,
         "mine": 2,
     }
-    assert set(store.known_events(two, ["shared", "mine"])) == {"shared"}
-    assert store.known_events(one, []) == {}
+    assert set(store.messages.known_events(two, ["shared", "mine"])) == {"shared"}
+    assert store.messages.known_events(one, []) == {}
 
 
-def test_items_hold_what_is_in_the_context_and_the_conversation_its_sum(store: SQLStore) -> None:
+def test_items_hold_what_is_in_the_context_and_the_conversation_its_sum(store: Store) -> None:
     conversation = fill(store, "k", row("seen"), row("hidden", outside="role"), row("seen too"))
-    assert [(i.ordinal, i.summary_id, i.tokens, i.depth) for i in store.items(conversation)] == [
+    assert [(i.ordinal, i.summary_id, i.tokens, i.depth) for i in store.context.items(conversation)] == [
         (1, None, 4, -2),
         (3, None, 8, -2),
     ]
-    assert [r.text for r in store.context_messages(conversation)] == ["seen", "seen too"]
-    assert store.conversations()[0].context_tokens == 12
+    assert [r.text for r in store.context.messages(conversation)] == ["seen", "seen too"]
+    assert store.conversations.of_owner()[0].context_tokens == 12
 
 
-def test_the_same_key_is_one_conversation_and_remembers_its_session(store: SQLStore) -> None:
+def test_the_same_key_is_one_conversation_and_remembers_its_session(store: Store) -> None:
     with store.transaction():
-        first = store.lock_conversation("k", "s1", NOW)
+        first = store.conversations.lock("k", "s1", NOW)
     with store.transaction():
-        second = store.lock_conversation("k", "s2", NOW)
+        second = store.conversations.lock("k", "s2", NOW)
     assert first.id == second.id
-    assert store.conversations()[0].session == "s2"
+    assert store.conversations.of_owner()[0].session == "s2"
 
 
-def test_cursors_are_set_and_replaced_with_their_rows(store: SQLStore) -> None:
+def test_cursors_are_set_and_replaced_with_their_rows(store: Store) -> None:
     conversation = fill(store, "k", row("a"))
-    assert store.cursor(conversation, "file") is None
+    assert store.state.cursor(conversation, "file") is None
     with store.transaction():
-        store.set_cursor(conversation, "file", {"offset": 12}, NOW)
+        store.state.set_cursor(conversation, "file", {"offset": 12}, NOW)
     with pytest.raises(RuntimeError), store.transaction():
-        store.set_cursor(conversation, "file", {"offset": 99}, NOW)
+        store.state.set_cursor(conversation, "file", {"offset": 99}, NOW)
         raise RuntimeError
-    assert store.cursor(conversation, "file") == {"offset": 12}
+    assert store.state.cursor(conversation, "file") == {"offset": 12}
 
 
-def test_a_copy_is_kept_once(store: SQLStore) -> None:
+def test_a_copy_is_kept_once(store: Store) -> None:
     conversation = fill(store, "k", row("first", event_id="e"))
     with store.transaction():
-        assert store.keep_copy(conversation, 1, row("other words"))
-        assert not store.keep_copy(conversation, 1, row("other words"))
-    assert store.copies(conversation, 1) == [row("other words").digest]
+        assert store.messages.keep_copy(conversation, 1, row("other words"))
+        assert not store.messages.keep_copy(conversation, 1, row("other words"))
+    assert store.messages.copies(conversation, 1) == [row("other words").digest]
 
 
-def test_file_rows_belong_to_a_conversation(store: SQLStore) -> None:
+def test_file_rows_belong_to_a_conversation(store: Store) -> None:
     one, two = fill(store, "one", row("a")), fill(store, "two", row("b"))
     file = FileRow("file_1", "ab" * 32, "n.txt", "text/plain", 10, 1, "about it", NOW)
     with store.transaction():
-        store.add_file(one, file)
-        store.add_file(one, file)
-    assert store.file(one, "file_1") == file
-    assert store.file(two, "file_1") is None
-    assert store.file_is_used(file.sha256)
-    assert not store.file_is_used("cd" * 32)
+        store.files.add(one, file)
+        store.files.add(one, file)
+    assert store.files.get(one, "file_1") == file
+    assert store.files.get(two, "file_1") is None
+    assert store.files.is_used(file.sha256)
+    assert not store.files.is_used("cd" * 32)
 
 
 def test_another_owner_sees_nothing_and_touches_nothing(open_store: OpenStore) -> None:
     mine, theirs = open_store(owner="me"), open_store(owner="them")
     conversation = fill(mine, "k", row("my secret", event_id="e"))
     with mine.transaction():
-        mine.add_file(conversation, FileRow("file_1", "ab" * 32, None, None, 1, 1, "s", NOW))
-        mine.set_cursor(conversation, "c", 1, NOW)
-        mine.keep_copy(conversation, 1, row("copy"))
-    assert theirs.conversations() == []
-    assert theirs.conversation("k") is None
-    assert theirs.messages(conversation) == []
-    assert theirs.messages_at(conversation, [1]) == []
-    assert theirs.items(conversation) == []
-    assert theirs.context_messages(conversation) == []
-    assert theirs.digests(conversation) == []
-    assert theirs.known_events(conversation, ["e"]) == {}
-    assert theirs.file(conversation, "file_1") is None
-    assert theirs.cursor(conversation, "c") is None
-    assert theirs.copies(conversation, 1) == []
+        mine.files.add(conversation, FileRow("file_1", "ab" * 32, None, None, 1, 1, "s", NOW))
+        mine.state.set_cursor(conversation, "c", 1, NOW)
+        mine.messages.keep_copy(conversation, 1, row("copy"))
+    assert theirs.conversations.of_owner() == []
+    assert theirs.conversations.active("k") is None
+    assert theirs.messages.read(conversation) == []
+    assert theirs.messages.at(conversation, [1]) == []
+    assert theirs.context.items(conversation) == []
+    assert theirs.context.messages(conversation) == []
+    assert theirs.messages.digests(conversation) == []
+    assert theirs.messages.known_events(conversation, ["e"]) == {}
+    assert theirs.files.get(conversation, "file_1") is None
+    assert theirs.state.cursor(conversation, "c") is None
+    assert theirs.messages.copies(conversation, 1) == []
     assert theirs.search("secret") == []
     assert theirs.search("secret", conversation_ids=[conversation]) == []
-    assert theirs.files(conversation) == []
+    assert theirs.files.of_conversation(conversation) == []
     assert fill(theirs, "k", row("theirs")) != conversation
-    assert [r.text for r in mine.messages(conversation)] == ["my secret"]
+    assert [r.text for r in mine.messages.read(conversation)] == ["my secret"]
 
 
-def test_search_finds_words_by_their_stem_and_ranks_more_terms_first(store: SQLStore) -> None:
+def test_search_finds_words_by_their_stem_and_ranks_more_terms_first(store: Store) -> None:
     fill(store, "k", row("we connected the database"), row("the weather is fine"), row("connect it"), row("databases"))
     assert set(found(store, "connection")) == {1, 3}
     assert found(store, "connecting databases")[0] == 1
@@ -192,26 +192,26 @@ def test_search_finds_words_by_their_stem_and_ranks_more_terms_first(store: SQLS
 
 
 @pytest.mark.parametrize("term", ["数", "数据", "数据库", "の", "サーバ", "한국"])
-def test_search_finds_cjk_terms_of_any_length(store: SQLStore, term: str) -> None:
+def test_search_finds_cjk_terms_of_any_length(store: Store, term: str) -> None:
     fill(store, "k", row("昨天我们迁移了数据库。"), row("このサーバーの設定"), row("한국어 문서"), row("plain"))
     hits = found(store, term)
     assert len(hits) == 1
-    assert term in store.messages(1)[hits[0] - 1].text
+    assert term in store.messages.read(1)[hits[0] - 1].text
 
 
-def test_search_looks_through_accents(store: SQLStore) -> None:
+def test_search_looks_through_accents(store: Store) -> None:
     fill(store, "k", row("un café crème"), row("naïve résumé"))
     assert found(store, "cafe") == [1]
     assert found(store, "café") == [1]
     assert found(store, "resume") == [2]
 
 
-def test_a_pasted_page_as_a_question_is_answered_in_time(store: SQLStore) -> None:
+def test_a_pasted_page_as_a_question_is_answered_in_time(store: Store) -> None:
     fill(store, "k", row("first words of the page"))
     assert found(store, "first " + " ".join(f"word{n}" for n in range(70_000))) == [1]
 
 
-def test_search_in_a_phrase_wants_the_words_side_by_side(store: SQLStore) -> None:
+def test_search_in_a_phrase_wants_the_words_side_by_side(store: Store) -> None:
     fill(store, "k", row("the red car"), row("car of red paint"), row("数据库迁移"), row("库数据"))
     assert found(store, '"red car"') == [1]
     assert found(store, "数据库") == [3]
@@ -246,12 +246,12 @@ def test_search_in_a_phrase_wants_the_words_side_by_side(store: SQLStore) -> Non
         "&|!<->:*",
     ],
 )
-def test_no_question_is_an_error(store: SQLStore, question: str) -> None:
+def test_no_question_is_an_error(store: Store, question: str) -> None:
     fill(store, "k", row("the plan is docker-compose on 20.04, memory safe, in python, foo, hi"))
     assert found(store, question) in ([1], [])
 
 
-def test_punctuation_in_a_term_finds_the_same_punctuation_in_the_text(store: SQLStore) -> None:
+def test_punctuation_in_a_term_finds_the_same_punctuation_in_the_text(store: Store) -> None:
     fill(
         store,
         "k",
@@ -266,7 +266,7 @@ def test_punctuation_in_a_term_finds_the_same_punctuation_in_the_text(store: SQL
     assert found(store, "store") == [3]
 
 
-def test_search_can_be_kept_to_conversations(store: SQLStore) -> None:
+def test_search_can_be_kept_to_conversations(store: Store) -> None:
     one, two, three = (fill(store, key, row("needle in here")) for key in ("one", "two", "three"))
     assert {m.conversation_id for m in store.search("needle")} == {one, two, three}
     assert {m.conversation_id for m in store.search("needle", conversation_ids=[one, three])} == {one, three}
@@ -274,16 +274,16 @@ def test_search_can_be_kept_to_conversations(store: SQLStore) -> None:
     assert len(store.search("needle", limit=2)) == 2
 
 
-def test_a_very_long_text_is_stored_and_found(store: SQLStore) -> None:
+def test_a_very_long_text_is_stored_and_found(store: Store) -> None:
     text = " ".join(f"w{n}" for n in range(400_000)) + " veryend"
     conversation = fill(store, "k", row(text), row("x" * 3_000_000))
-    assert store.messages(conversation)[0].text == text
+    assert store.messages.read(conversation)[0].text == text
     assert found(store, "veryend") == [1]
     assert found(store, "w1") == [1]
     assert store.check_search() == []
 
 
-def test_the_index_is_checked_against_the_messages_and_made_anew(store: SQLStore) -> None:
+def test_the_index_is_checked_against_the_messages_and_made_anew(store: Store) -> None:
     fill(store, "k", row("alpha"), row("beta"), row("gamma"))
     assert store.check_search() == []
     with store.transaction():
@@ -300,15 +300,15 @@ def test_the_index_is_checked_while_somebody_writes(open_store: OpenStore) -> No
     store, other = open_store(), open_store()
     conversation = fill(store, "k", row("alpha"), row("beta"))
     with other.transaction():
-        other.append(other.lock_conversation("k", None, NOW), [row("gamma")], NOW)
+        other.messages.append(other.conversations.lock("k", None, NOW), [row("gamma")], NOW)
         assert store.check_search() == []
-        assert store.integrity() == []
+        assert store.damage() == []
         assert other.check_search() == []  # with what it has written itself
-    assert len(store.messages(conversation)) == 3
+    assert len(store.messages.read(conversation)) == 3
     assert store.check_search() == []
 
 
-def test_words_under_a_wrong_message_are_found(store: SQLStore) -> None:
+def test_words_under_a_wrong_message_are_found(store: Store) -> None:
     """The index has as many words as it should, at other places."""
     fill(store, "k", row("alpha"), row("beta"))
     with store.transaction():
@@ -323,13 +323,13 @@ def test_words_under_a_wrong_message_are_found(store: SQLStore) -> None:
 def test_reading_only_never_writes(open_store: OpenStore) -> None:
     conversation = fill(open_store(), "k", row("kept"))
     reader = open_store(read_only=True)
-    assert [r.text for r in reader.messages(conversation)] == ["kept"]
+    assert [r.text for r in reader.messages.read(conversation)] == ["kept"]
     assert found(reader, "kept") == [1]
     with pytest.raises(StoreReadOnly), reader.transaction():
-        reader.append(reader.lock_conversation("k", None, NOW), [row("no")], NOW)
+        reader.messages.append(reader.conversations.lock("k", None, NOW), [row("no")], NOW)
     with pytest.raises(StoreError):
         reader.all("INSERT INTO conversation (owner, key, created_at, updated_at) VALUES ('a', 'b', 1, 1)")
-    assert len(reader.messages(conversation)) == 1
+    assert len(reader.messages.read(conversation)) == 1
 
 
 def test_reading_only_what_is_not_there_creates_nothing(open_store: OpenStore) -> None:
@@ -366,7 +366,9 @@ def test_a_database_of_any_earlier_schema_is_brought_to_today(open_store: OpenSt
         old.run(
             "INSERT INTO conversation (id, owner, key, session, created_at, updated_at) VALUES (1, 'default', 'k', 's', 1, 2)"
         )
-        old.append(ConversationRow(1, "k", True, "s", 1, 0, 1, 2), [row("before"), row("see uploadQueue")], NOW)
+        old.messages.append(
+            ConversationRow(1, "k", True, "s", 1, 0, 1, 2), [row("before"), row("see uploadQueue")], NOW
+        )
     as_then = (
         "UPDATE search_message SET words = to_tsvector('words', 'see uploadQueue') WHERE message_id = 1000000002"
         if database.startswith("postgresql")
@@ -378,12 +380,12 @@ def test_a_database_of_any_earlier_schema_is_brought_to_today(open_store: OpenSt
     old.close()
     new = open_store()
     assert new.version() == max(scripts)
-    assert [r.text for r in new.messages(1)] == ["before", "see uploadQueue"]
+    assert [r.text for r in new.messages.read(1)] == ["before", "see uploadQueue"]
     assert [match.seq for match in new.search("queue")] == [2]
-    assert new.debt(1) is None
-    assert new.sessions(1) == ["s"]
+    assert new.debts.get(1) is None
+    assert new.conversations.sessions(1) == ["s"]
     assert new.check_search() == []
-    assert new.integrity() == []
+    assert new.damage() == []
     if not database.startswith("postgresql"):
         assert len(list(Path(database).parent.glob("*.before-*"))) == 1  # one copy, however many steps
 
@@ -396,7 +398,7 @@ def test_a_migration_keeps_a_copy_first(open_store: OpenStore, database: str, tm
     version = max(today(database)) + 1
     assert new.version() == version
     assert new.all("SELECT * FROM tomorrow") == []
-    assert [r.text for r in new.messages(1)] == ["before"]
+    assert [r.text for r in new.messages.read(1)] == ["before"]
     if database.startswith("postgresql"):
         assert new.all(f"SELECT text FROM lossless_before_v{version}.message") == [("before",)]
     else:
@@ -415,11 +417,11 @@ def test_a_failed_migration_changes_nothing(open_store: OpenStore, database: str
         open_store(scripts=later(tmp_path, database, "CREATE TABLE tomorrow (x INT); SELECT nonsense FROM nowhere"))
     again = open_store()
     assert again.version() == max(today(database))
-    assert [r.text for r in again.messages(1)] == ["before"]
+    assert [r.text for r in again.messages.read(1)] == ["before"]
 
 
 def test_many_openings_at_once_make_one_schema(open_store: OpenStore) -> None:
-    stores: list[SQLStore] = []
+    stores: list[Store] = []
     errors: list[BaseException] = []
     gate = threading.Barrier(6)
 
@@ -438,29 +440,29 @@ def test_many_openings_at_once_make_one_schema(open_store: OpenStore) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    found = stores[0].conversation("k")
+    found = stores[0].conversations.active("k")
     assert found is not None  # its id need not be 1: whoever lost the race took a number too
-    assert sorted(r.text for r in stores[0].messages(found.id)) == [f"from {n}" for n in range(6)]
-    assert len(stores[0].conversations()) == 1
+    assert sorted(r.text for r in stores[0].messages.read(found.id)) == [f"from {n}" for n in range(6)]
+    assert len(stores[0].conversations.of_owner()) == 1
 
 
-def test_threads_share_a_store(store: SQLStore) -> None:
+def test_threads_share_a_store(store: Store) -> None:
     def write(name: str) -> None:
         for n in range(20):
             fill(store, name, row(f"{name} {n}"))
-            store.messages(1)
+            store.messages.read(1)
 
     threads = [threading.Thread(target=write, args=(f"t{n}",)) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for conversation in store.conversations():
-        assert [r.text for r in store.messages(conversation.id)] == [f"{conversation.key} {n}" for n in range(20)]
+    for conversation in store.conversations.of_owner():
+        assert [r.text for r in store.messages.read(conversation.id)] == [f"{conversation.key} {n}" for n in range(20)]
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_names_of_older_tools_can_be_read_and_not_written(store: SQLStore, view: str) -> None:
+def test_the_names_of_older_tools_can_be_read_and_not_written(store: Store, view: str) -> None:
     fill(store, "k", row("words"))
     rows = store.all(f"SELECT * FROM {view}")
     assert len(rows) == (1 if view in {"conversations", "messages", "message_parts", "context_items"} else 0)
@@ -469,7 +471,7 @@ def test_the_names_of_older_tools_can_be_read_and_not_written(store: SQLStore, v
     assert len(store.all(f"SELECT * FROM {view}")) == len(rows)
 
 
-def test_views_speak_the_columns_of_older_tools(store: SQLStore) -> None:
+def test_views_speak_the_columns_of_older_tools(store: Store) -> None:
     parts = '[{"type":"tool_result","call_id":"c1","name":"read","span":[0,4]},{"type":"text","span":[5,3]}]'
     fill(store, "agent:main", row("out\n\nend", parts=parts, event_id="e"), row("plain"))
     assert store.all("SELECT session_key, active FROM conversations") == [("agent:main", 1)]
@@ -490,10 +492,10 @@ def test_views_speak_the_columns_of_older_tools(store: SQLStore) -> None:
     assert store.all("SELECT created_at FROM messages")[0][0] == "2026-09-21 14:13:20"
 
 
-def test_a_closed_store_says_so(store: SQLStore) -> None:
+def test_a_closed_store_says_so(store: Store) -> None:
     store.close()
     store.close()
     with pytest.raises(StoreUnavailable, match="closed"):
-        store.conversations()
+        store.conversations.of_owner()
     with pytest.raises(StoreUnavailable, match="closed"), store.transaction():
         pass

@@ -8,7 +8,7 @@ import pytest
 
 from lossless.store import migrate
 from lossless.store.base import MESSAGE, SPAN, ItemRow, NewMessage, NewSummary
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 from tests.conftest import OpenStore
 
 NOW = 1_790_000_000_000_000
@@ -21,14 +21,14 @@ def row(text: str, *, role: str = "user", at: int | None = None, name: str | Non
     return NewMessage(role, text, None, meta, len(text) // 4 + 1, text.encode()[:16].ljust(16), at, NOW, None, None)
 
 
-def fill(store: SQLStore, key: str, *rows: NewMessage) -> int:
+def fill(store: Store, key: str, *rows: NewMessage) -> int:
     with store.transaction():
-        conversation = store.lock_conversation(key, None, NOW)
-        store.append(conversation, rows, NOW)
+        conversation = store.conversations.lock(key, None, NOW)
+        store.messages.append(conversation, rows, NOW)
     return conversation.id
 
 
-def found(store: SQLStore, question: str, **scope: object) -> list[int]:
+def found(store: Store, question: str, **scope: object) -> list[int]:
     return [match.seq for match in store.search(question, **scope)]  # type: ignore[arg-type]  # passed through
 
 
@@ -37,53 +37,53 @@ def apart(*rows: NewMessage) -> list[NewMessage]:
     return [each for one in rows for each in (one, *map(row, FILLER))]
 
 
-def test_a_question_as_typed_finds_its_answer_first(store: SQLStore) -> None:
+def test_a_question_as_typed_finds_its_answer_first(store: Store) -> None:
     fill(store, "k", *apart(row("the boat is in the harbour"), row("we painted the old boat green"), row("green tea")))
     assert found(store, "What colour was it that they painted the boat?")[0] == 7
 
 
-def test_an_answer_beside_the_words_of_the_question_is_found(store: SQLStore) -> None:
+def test_an_answer_beside_the_words_of_the_question_is_found(store: Store) -> None:
     fill(store, "k", *map(row, FILLER), row("which dentist did you choose?"), row("Doctor Abel", role="assistant"))
     assert 7 in found(store, "What is the name of the dentist?")
     assert found(store, "dentist") == [6]
     assert found(store, "dentist choose") == [6]
 
 
-def test_irregular_forms_are_found_by_each_other(store: SQLStore) -> None:
+def test_irregular_forms_are_found_by_each_other(store: Store) -> None:
     fill(store, "k", *apart(row("she went to Lisbon"), row("the children slept")))
     assert found(store, "go") == [1]
     assert found(store, "sleeping child")[0] == 7
 
 
-def test_the_speaker_that_is_named_comes_first(store: SQLStore) -> None:
+def test_the_speaker_that_is_named_comes_first(store: Store) -> None:
     fill(store, "k", *apart(row("my garden has roses", name="Anna"), row("my garden has roses", name="Bela")))
     assert found(store, "What does Anna grow in the garden?")[0] == 1
     assert found(store, "What does Bela grow in the garden?")[0] == 7
 
 
-def test_the_first_person_is_the_user(store: SQLStore) -> None:
+def test_the_first_person_is_the_user(store: Store) -> None:
     fill(store, "k", *apart(row("keys in the drawer"), row("keys in the drawer", role="assistant")))
     assert found(store, "Where did I put the keys?")[0] == 1
 
 
-def test_the_time_that_is_named_comes_first(store: SQLStore) -> None:
+def test_the_time_that_is_named_comes_first(store: Store) -> None:
     days = (0, 90 * 24 * HOUR, 200 * 24 * HOUR)
     fill(store, "k", *apart(*(row("the server broke", at=day) for day in days)))
     assert found(store, "Why did the server break on 1 April 1970?")[0] == 7
 
 
-def test_very_common_words_are_weighed_down_but_never_dropped(store: SQLStore) -> None:
+def test_very_common_words_are_weighed_down_but_never_dropped(store: Store) -> None:
     fill(store, "k", *(row(f"deploy number {n}") for n in range(30)), row("deploy the comet"))
     assert found(store, "deploy comet")[0] == 31
     assert len(found(store, "deploy", limit=200)) == 31
 
 
-def test_a_question_of_stop_words_is_asked_as_it_is(store: SQLStore) -> None:
+def test_a_question_of_stop_words_is_asked_as_it_is(store: Store) -> None:
     fill(store, "k", row("to be or not to be"), row("green tea"))
     assert found(store, "to be or not to be")[0] == 1
 
 
-def test_when_nobody_said_the_words_that_matter_the_others_are_asked(store: SQLStore) -> None:
+def test_when_nobody_said_the_words_that_matter_the_others_are_asked(store: Store) -> None:
     fill(store, "k", row("connect it"))
     assert found(store, "nothing like it there") == [1]
 
@@ -100,25 +100,25 @@ def test_when_nobody_said_the_words_that_matter_the_others_are_asked(store: SQLS
         ("parser", "XMLParser", "the XMLParser fails"),
     ],
 )
-def test_identifiers_are_found_by_their_parts_and_as_a_whole(store: SQLStore, part: str, whole: str, text: str) -> None:
+def test_identifiers_are_found_by_their_parts_and_as_a_whole(store: Store, part: str, whole: str, text: str) -> None:
     fill(store, "k", *apart(row("words of no use"), row(text)))
     assert found(store, part) == [7]
     for asked in (whole, whole.lower(), f'"{whole}"', f"what about {whole}?"):
         assert found(store, asked)[0] == 7
 
 
-def test_a_whole_identifier_comes_before_its_scattered_parts(store: SQLStore) -> None:
+def test_a_whole_identifier_comes_before_its_scattered_parts(store: Store) -> None:
     fill(store, "k", *apart(row("compose a letter about the docker"), row("docker-compose"), row("a docker here")))
     assert found(store, "docker-compose")[0] == 7
 
 
 @pytest.mark.parametrize("question", ["数", "数据", "数据库", "昨天数据库迁移了吗"])
-def test_cjk_is_found_at_any_length(store: SQLStore, question: str) -> None:
+def test_cjk_is_found_at_any_length(store: Store, question: str) -> None:
     fill(store, "k", *apart(row("昨天我们迁移了数据库。"), row("このサーバーの設定")))
     assert found(store, question)[0] == 1
 
 
-def test_a_phrase_wants_its_words_side_by_side(store: SQLStore) -> None:
+def test_a_phrase_wants_its_words_side_by_side(store: Store) -> None:
     fill(store, "k", *apart(row("the red car"), row("car of red paint"), row("call getUserName now")))
     assert found(store, '"red car"') == [1]
     assert found(store, '"getUserName now"') == [13]
@@ -140,7 +140,7 @@ def test_a_phrase_wants_its_words_side_by_side(store: SQLStore) -> None:
         ("🦄", []),
     ],
 )
-def test_emoji_are_found(store: SQLStore, question: str, seqs: list[int]) -> None:
+def test_emoji_are_found(store: Store, question: str, seqs: list[int]) -> None:
     said = ("We shipped 🎉 at last", "fine👍🏽thanks", "a party with ❤", "the 👩‍👩‍👧 came", "from 🇩🇪 with care")
     fill(store, "k", *apart(*map(row, said)))
     assert sorted(found(store, question)) == seqs
@@ -160,7 +160,7 @@ def test_an_older_database_learns_emoji_when_it_is_opened(open_store: OpenStore,
     assert new.check_search() == []
 
 
-def test_the_newest_of_equals_comes_first_and_every_time(store: SQLStore) -> None:
+def test_the_newest_of_equals_comes_first_and_every_time(store: Store) -> None:
     fill(store, "k", *apart(*(row("heartbeat ok") for _ in range(60))))
     newest = [n * 6 + 1 for n in range(59, 39, -1)]
     for question in ("heartbeat", '"heartbeat ok"', "heartbeat ok"):
@@ -179,7 +179,7 @@ def test_another_owners_messages_are_never_found_nor_counted(open_store: OpenSto
         assert mine.search(question, conversation_ids=[other]) == []
 
 
-def test_scope_keeps_to_the_conversations_that_are_named(store: SQLStore) -> None:
+def test_scope_keeps_to_the_conversations_that_are_named(store: Store) -> None:
     one, two, three = (fill(store, key, row("the needle is in here"), row("so it is")) for key in ("a", "b", "c"))
     for question in ("needle", "here needle", "Where is the needle?"):
         assert {match.conversation_id for match in store.search(question)} == {one, two, three}
@@ -190,7 +190,7 @@ def test_scope_keeps_to_the_conversations_that_are_named(store: SQLStore) -> Non
 
 
 @pytest.mark.parametrize("question", ["boat", "red boat", "Where is the red boat?"])
-def test_time_and_role_are_limits(store: SQLStore, question: str) -> None:
+def test_time_and_role_are_limits(store: Store, question: str) -> None:
     fill(
         store,
         "k",
@@ -208,12 +208,12 @@ def test_time_and_role_are_limits(store: SQLStore, question: str) -> None:
     assert found(store, question, roles=["tool"], before=2 * HOUR) == []
 
 
-def test_a_limit_does_not_hide_the_answer_to_a_question_outside_it(store: SQLStore) -> None:
+def test_a_limit_does_not_hide_the_answer_to_a_question_outside_it(store: Store) -> None:
     fill(store, "k", *map(row, FILLER), row("which dentist did you choose?"), row("Doctor Abel", role="assistant"))
     assert found(store, "What is the name of the dentist?", roles=["assistant"]) == [7]
 
 
-def test_limits_come_before_the_best_are_chosen(store: SQLStore) -> None:
+def test_limits_come_before_the_best_are_chosen(store: Store) -> None:
     noise = [row("red boat red boat", at=HOUR) for _ in range(300)]
     fill(store, "k", row("once there was a boat", at=2 * HOUR), *noise)
     for question in ("boat", "red boat", "What was the red boat?"):
@@ -235,7 +235,7 @@ def test_limits_come_before_the_best_are_chosen(store: SQLStore) -> None:
         " ".join(("go", "see", "eat", "take", "give")[n % 5] + f" w{n}" for n in range(500)),
     ],
 )
-def test_hostile_questions_are_only_questions(store: SQLStore, question: str) -> None:
+def test_hostile_questions_are_only_questions(store: Store, question: str) -> None:
     fill(store, "k", row("the boat"))
     assert found(store, question) == ([1] if "boat" in question else [])
     assert store.search_summaries(question) == []
@@ -254,9 +254,9 @@ def test_summaries_are_searched_by_their_words_for_their_owner_only(open_store: 
         (theirs, "c", "A boat."),
     ):
         fill(store, key, row("one"))
-        conversation = store.conversation(key)
+        conversation = store.conversations.active(key)
         assert conversation is not None
-        item = store.replace(conversation, [ItemRow(1, None, 1, MESSAGE - 1)], summary(text))
+        item = store.context.replace(conversation, [ItemRow(1, None, 1, MESSAGE - 1)], summary(text))
         made.append((conversation.id, item.summary_id))
     hits = mine.search_summaries("What about the boat?")
     assert {(hit.conversation_id, hit.summary_id) for hit in hits} == set(made[:2])

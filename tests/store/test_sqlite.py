@@ -89,7 +89,7 @@ def test_nothing_we_do_while_connected_drops_sqlites_locks(tmp_path: Path) -> No
         before = locks_of(path), locks_of(shm)
         assert before[1]
         lcm.status()
-        lcm._store.integrity()
+        lcm._store.damage()
         lcm._store.check_search()
         with Lossless.open(path, read_only=True) as reader, Lossless.open(path) as second:
             reader.conversation("k").messages()
@@ -187,7 +187,7 @@ def test_a_database_that_others_write_to_is_not_called_damaged(tmp_path: Path) -
     with Lossless.open(tmp_path / "lcm.db") as lcm, Lossless.open(tmp_path / "lcm.db") as other:
         for n in range(40):
             other.conversation("k").ingest([Message.user(f"word{n} " * 50, event_id=str(n))])
-            assert lcm._store.integrity() == []
+            assert lcm._store.damage() == []
 
 
 def test_an_empty_file_is_not_changed_by_reading_it(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ def test_a_fault_at_every_write_of_an_ingest_stores_all_or_nothing(
                 assert isinstance(failed, told)
                 assert [path for path in files.rglob("*") if path.is_file()] == []
             assert store.check_search() == []
-            assert store.integrity() == []
+            assert store.damage() == []
             assert len(chat.ingest(BATCH).stored) == (4 if failed else 0)
             assert [m.message for m in chat.messages()[1:]] == BATCH
             lcm.close()
@@ -476,14 +476,14 @@ def test_what_is_left_over_of_an_index_does_not_keep_it_from_being_made_anew(lar
     told: list[Event] = []
     with Lossless.open(large, on_event=told.append) as lcm:
         assert lcm._store.check_search() == []
-        assert lcm._store.integrity() == []
+        assert lcm._store.damage() == []
     assert [(event.name, event.message) for event in told] == [("store.mended", "made anew: search_message")]
 
 
 def test_much_damage_is_told_in_few_words(large: Path) -> None:
     destroy(large, *pages_of(large, "message")[2:12])
     with Lossless.open(large, read_only=True) as lcm:
-        (told,) = lcm._store.integrity()
+        (told,) = lcm._store.damage()
     assert told.count(";") == 3
     assert told.split("; ")[-1].startswith("and ")
     assert len(told) < 500

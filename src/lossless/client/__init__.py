@@ -77,8 +77,9 @@ from lossless.model import (
     Transplant,
 )
 from lossless.search import embeddings
-from lossless.store.base import SPAN, DebtRow, NewManifest, Store
+from lossless.store.base import SPAN, DebtRow, NewManifest
 from lossless.store.rows import micros, moment
+from lossless.store.store import Store
 from lossless.summarizers import Awaited, Chain, Function, Summarizer
 from lossless.times import read_time
 
@@ -226,12 +227,12 @@ class Lossless(Looking, Tracing):
         A name is its key, its number (12 or "#12"), the beginning of its key if no other begins so, or the id of one of its
         messages (`msg#...`) or summaries (`sum_...`). `conversation` opens a key as it is, also one that is new.
         """
-        if isinstance(name, str) and name.startswith("msg#") and not self._store.members(name):
+        if isinstance(name, str) and name.startswith("msg#") and not self._store.conversations.under_key(name):
             reference = parse(name)
-            row = self._store.conversation_by_id(reference.number // SPAN)
+            row = self._store.conversations.get(reference.number // SPAN)
             if row is None:
                 raise NotFound("message", reference.id, hint="`grep` finds messages and their ids.")
-        elif isinstance(name, str) and name.startswith("sum_") and not self._store.members(name):
+        elif isinstance(name, str) and name.startswith("sum_") and not self._store.conversations.under_key(name):
             row = viewing.named(self._store, name)[0]
         else:
             found = resolve(self._store, name, self._redact)
@@ -251,7 +252,7 @@ class Lossless(Looking, Tracing):
 
     def conversations(self) -> list[ConversationStatus]:
         """All conversations, the newest activity first."""
-        return [conversation_status(row) for row in self._store.conversations()]
+        return [conversation_status(row) for row in self._store.conversations.of_owner()]
 
     @property
     def location(self) -> str:
@@ -285,7 +286,7 @@ class Lossless(Looking, Tracing):
 
         whole, start = conversation is None, read_time("since", since, self.settings.zone)
         with self._store.snapshot():
-            rows = self._store.conversations() if conversation is None else [self._resolved(conversation).row]
+            rows = self._store.conversations.of_owner() if conversation is None else [self._resolved(conversation).row]
             return stats(self._store, rows, whole=whole, since=start, now=self._clock())
 
     def describe(
@@ -612,7 +613,7 @@ class Lossless(Looking, Tracing):
         if isinstance(names, str | int):
             raise InvalidInput(f"conversations={names!r} is not a list of keys.", hint="Give conversations=[key, ...].")
         found = [self._resolved(name) for name in names]
-        rows = [[each.row] if each.by_number else self._store.family(each.row.key) for each in found]
+        rows = [[each.row] if each.by_number else self._store.conversations.family(each.row.key) for each in found]
         return sorted({row.id for family in rows for row in family})
 
     def import_(
@@ -750,7 +751,7 @@ class Lossless(Looking, Tracing):
     def repairs(self, kinds: Sequence[str], how: RewriteOptions) -> Iterator[Remaking | Applied]:
         """What there is to repair, conversation by conversation, ready to be driven."""
         selection = Selection(flawed=known_kinds(kinds))
-        for row in self._store.conversations():
+        for row in self._store.conversations.of_owner():
             chat, only = self.conversation(row.key), structs.replace(how, apply=False, dry_run=False)
             planned = chat.remaking("repair", selection, only, row)
             if isinstance(planned, Applied) and planned.plan.steps:
@@ -925,7 +926,11 @@ class Lossless(Looking, Tracing):
     def _examination(self, conversation: str | int | None, thorough: frozenset[str] = frozenset()) -> Examination:
         from lossless.engine.doctor.examination import Examination
 
-        rows = self._store.conversations() if conversation is None else self._resolved(conversation).rows(self._store)
+        rows = (
+            self._store.conversations.of_owner()
+            if conversation is None
+            else self._resolved(conversation).rows(self._store)
+        )
         return Examination(
             self._store,
             self._files,
@@ -979,7 +984,7 @@ class Lossless(Looking, Tracing):
         def key() -> bytes:
             # Whoever only reads stores nothing that a key would have to be kept for.
             store = self._store
-            return os.urandom(32) if store.read_only else store.random_key("redact", self._now()).encode()
+            return os.urandom(32) if store.read_only else store.erase.random_key("redact", self._now()).encode()
 
         try:
             return Redactor(self.settings.redact, key)

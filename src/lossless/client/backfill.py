@@ -70,10 +70,10 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: Ba
     """Compact one conversation, or tell what that would take."""
     store = lcm._store
     lcm.conversation(checked("key", key))._refuse_if_closed()
-    row = store.conversation(key)
+    row = store.conversations.active(key)
     if request.recompact and row is None:
         raise NotFound("conversation", key, hint="It comes into being with its import.")
-    items = [] if row is None else store.items(row.id)
+    items = [] if row is None else store.context.items(row.id)
     if not request.apply and not request.recompact:
         items += _to_come(lcm, sources, row.next_seq if row else 1)
     settings, templates = engine.unhurried(lcm.settings), lcm._templates()
@@ -98,7 +98,7 @@ def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, request: Bac
     store, settings, summarizer = lcm._store, engine.unhurried(lcm.settings), lcm._summarizer()
     if request.title is not None:
         with store.transaction():
-            store.set_title(row.id, lcm._redact.text(request.title) if lcm._redact else request.title)
+            store.conversations.set_title(row.id, lcm._redact.text(request.title) if lcm._redact else request.title)
     guards = Guards(store, settings, row.key, summarizer.name, lcm._clock)
     guards.lift()
     work = engine.begin(store, row, settings, templates=lcm._templates(), now=lcm._clock, tail=request.tail)
@@ -156,5 +156,5 @@ def _carried(lcm: Lossless, done: Sequence[Backfill], request: BackfillRequest) 
 
 
 def _began(lcm: Lossless, done: Backfill) -> int:
-    first = lcm._store.messages(done.conversation, limit=1) if done.conversation is not None else []
+    first = lcm._store.messages.read(done.conversation, limit=1) if done.conversation is not None else []
     return next((row.created_at if row.at is None else row.at for row in first), 0)

@@ -21,8 +21,8 @@ from lossless.engine.sync.lag import unread
 from lossless.errors import InvalidInput, StoreError
 from lossless.model import Backup, Proof, Restored
 from lossless.store import migrate
-from lossless.store.base import Site, Store
 from lossless.store.sql import backups
+from lossless.store.store import Site, Store
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
@@ -70,11 +70,11 @@ def _target(store: Store, path: Path | None, rolling: str | None, now: datetime)
 def _mark(lcm: Lossless, needed: bool, open_store: OpenStore) -> str:
     """What tells the database from others, if it has such; if it is needed, one that is open for reading gets it, too."""
     store, now = lcm._store, lcm._now()
-    mark = store.mark(now)
+    mark = store.backups.mark(now)
     # To open an older one for writing would bring it up to date, which is not what a backup is for.
     if needed and not mark and store.version() == max(migrate.steps("sqlite")):
         with suppress(StoreError), closing(open_store(lcm.settings.database, False)) as writer:
-            return writer.mark(now)
+            return writer.backups.mark(now)
     return mark
 
 
@@ -96,8 +96,8 @@ def _flaws(lcm: Lossless, copy: Path | None) -> tuple[str, ...]:
 
 
 def _owners(store: Store) -> list[str]:
-    shape = store.shape("conversation")
-    with closing(store.rows(shape)) as rows:
+    shape = store.tables.shape("conversation")
+    with closing(store.tables.rows(shape)) as rows:
         return sorted({row[shape.columns.index("owner")] for row in rows})
 
 
@@ -140,19 +140,21 @@ def leave_out(
     count = 0
     for owner in dict.fromkeys(owner for owner, _ in waiting):
         with lossless.open(settings.database, owner=owner, settings=settings, clock=lambda: now) as lcm:
-            before = {row.id: (row.next_seq, _file_ids(lcm, row.id)) for row in lcm._store.conversations()}
+            before = {row.id: (row.next_seq, _file_ids(lcm, row.id)) for row in lcm._store.conversations.of_owner()}
             for _, each in (each for each in waiting if each[0] == owner):
                 lcm.conversation(each.key).bootstrap(each.path)
-            for row in lcm._store.conversations():
+            for row in lcm._store.conversations.of_owner():
                 first, files = before.get(row.id, (1, set[str]()))
                 with lcm._store.transaction():
-                    count += len(lcm._store.bury(row.id, range(first, row.next_seq), "forgotten", int(now * 1_000_000)))
-                    lcm._store.remove_files(row.id, sorted(_file_ids(lcm, row.id) - files))
+                    count += len(
+                        lcm._store.context.bury(row.id, range(first, row.next_seq), "forgotten", int(now * 1_000_000))
+                    )
+                    lcm._store.erase.remove_files(row.id, sorted(_file_ids(lcm, row.id) - files))
     return replace(done, transcripts=(), left_out=count)
 
 
 def _file_ids(lcm: Lossless, conversation_id: int) -> set[str]:
-    return {file.id for file in lcm._store.files(conversation_id)}
+    return {file.id for file in lcm._store.files.of_conversation(conversation_id)}
 
 
 def _files(site: Site, settings: Settings, open_store: OpenStore) -> tuple[Files, bool]:

@@ -168,7 +168,9 @@ class Conversation:
         row = self._row()
         if row is None:
             return Renewed((), 0, 0)
-        items = sessions.leaving(self._store.items(row.id), retain_depth, self._store.newest_system(row.id))
+        items = sessions.leaving(
+            self._store.context.items(row.id), retain_depth, self._store.context.newest_system(row.id)
+        )
         named = sessions.named_items(self._store, row.id, [(item, "new", self._intake.now()) for item in items])
         return Renewed(named, row.context_tokens, row.context_tokens - sum(item.tokens for item in items))
 
@@ -259,10 +261,10 @@ class Conversation:
         if row is None or name is None:
             return False
         if name.startswith("sum_"):
-            found = self._store.summary_named(name)
+            found = self._store.summaries.named(name)
             return found is not None and found[0] == row.id
         if name.startswith("pin_"):
-            return any(pin.id == name for pin in self._store.key_pins(row.key))
+            return any(pin.id == name for pin in self._store.manifests.key_pins(row.key))
         return not name or self._seq(row, name) is not None
 
     def bootstrap(self, path: str | Path, format: str | None = None) -> Bootstrapped:
@@ -325,7 +327,7 @@ class Conversation:
         row = self._row()
         if row is None:
             return []
-        return [self._exact(row.id, each) for each in self._store.messages(row.id, after=after, limit=limit)]
+        return [self._exact(row.id, each) for each in self._store.messages.read(row.id, after=after, limit=limit)]
 
     def after_turn(
         self,
@@ -413,14 +415,14 @@ class Conversation:
         lcm, row = self._lcm, self._row()
         if row is None or not row.active:
             return
-        debt, overhead = self._store.debt(row.id), max(0, observed - row.context_tokens)
+        debt, overhead = self._store.debts.get(row.id), max(0, observed - row.context_tokens)
         # What was settled for another window says nothing about this one: it is looked at anew, once.
         is_moved = debt is not None and not debt.pending and debt.window_tokens not in (0, window)
         if not is_moved and not self._is_due(row, window, observed, model):
             return
         if debt is None or not _covers(debt, window, overhead, model):
             with self._store.transaction():
-                self._store.owe(row.id, window, overhead, model, int(lcm._clock() * 1_000_000))
+                self._store.debts.record(row.id, window, overhead, model, int(lcm._clock() * 1_000_000))
         if after:
             lcm._background.start(after=after)
         else:
@@ -439,7 +441,7 @@ class Conversation:
         if settings.compaction_trigger == "threshold":
             return self._may_be_due(row, window, observed, model)
         limits = self._limits(window, model)
-        return plan.is_due(self._store.items(row.id), limits, settings, observed)
+        return plan.is_due(self._store.context.items(row.id), limits, settings, observed)
 
     def compact(
         self,
@@ -610,8 +612,8 @@ class Conversation:
 
     def _holding(self, summary_id: str) -> tuple[ConversationRow, SummaryRow]:
         """A summary of this conversation, or of an earlier one under its key, and which of them has it."""
-        found = self._store.summary_named(summary_id) if jsontext.is_clean(summary_id) else None
-        row = self._store.conversation_by_id(found[0]) if found and found[0] in self._family() else None
+        found = self._store.summaries.named(summary_id) if jsontext.is_clean(summary_id) else None
+        row = self._store.conversations.get(found[0]) if found and found[0] in self._family() else None
         if found is None or row is None:
             raise NotFound("summary", summary_id, hint="`lcm summaries list` lists those of a conversation.")
         return row, found[1]
@@ -619,7 +621,7 @@ class Conversation:
     def summaries(self) -> list[Summary]:
         """Every summary of this conversation, in the order they were made."""
         row = self._row()
-        return [] if row is None else [as_summary(each) for each in self._store.summaries(row.id)]
+        return [] if row is None else [as_summary(each) for each in self._store.summaries.read(row.id)]
 
     def assemble(
         self,
@@ -704,7 +706,7 @@ class Conversation:
                 new = rejections.added(known, found)
             changed = new != known
             if changed:
-                self._store.set_guard(self._rejected, to_builtins(new), self._intake.now())
+                self._store.state.set_guard(self._rejected, to_builtins(new), self._intake.now())
         done = rejections.reported(found, changed=changed)
         self._intake.on_event(
             Event("context.rejected", done.text, "warning", {"conversation": self.key, "kind": done.kind})
@@ -716,14 +718,14 @@ class Conversation:
         return f"rejected:{self.key}"
 
     def _rejections(self, *, hold: bool = False) -> rejections.Rejections:
-        return rejections.stored(self._store.guard(self._rejected, hold=hold))
+        return rejections.stored(self._store.state.guard(self._rejected, hold=hold))
 
     def _last_model(self, row: ConversationRow) -> str | None:
-        return self._store.windows([row.id]).get(row.id, (0, None))[1]
+        return self._store.figures.windows([row.id]).get(row.id, (0, None))[1]
 
     def _last_window(self) -> int | None:
         row = self._row()
-        found = [] if row is None else self._store.manifests(row.id, until=None, turn=None, limit=1)
+        found = [] if row is None else self._store.manifests.read(row.id, until=None, turn=None, limit=1)
         return found[0].window_tokens if found else None
 
     def _sent(self, context: Context) -> list[rejections.Sent]:
@@ -780,7 +782,7 @@ class Conversation:
                 return
             # A host that compacts within its turns does so after this one; any other may only ever assemble.
             deferred = self._lcm.settings.proactive_threshold_compaction_mode == "deferred"
-            if deferred or self._store.debt(row.id) is not None:
+            if deferred or self._store.debts.get(row.id) is not None:
                 # In a moment: the host may be about to compact by itself.
                 self._owe(window, row.context_tokens + overhead, model, after=IDLE)
 
@@ -816,7 +818,7 @@ class Conversation:
         return caps(model, settings.max_request_bytes, settings.max_request_images)
 
     def _size(self, conversation_id: int, file_ids: Sequence[str]) -> int:
-        found = (self._store.file(conversation_id, each) for each in file_ids)
+        found = (self._store.files.get(conversation_id, each) for each in file_ids)
         return sum(row.bytes for row in found if row is not None)
 
     def _remember(self) -> None:
@@ -824,7 +826,7 @@ class Conversation:
         row = self._row() if self._notes else None
         if row is not None:
             with self._noting() as along, self._store.transaction():
-                along(self._store.hold(row.id))
+                along(self._store.conversations.hold(row.id))
 
     @contextmanager
     def _noting(self) -> Iterator[Along]:
@@ -835,7 +837,7 @@ class Conversation:
         def write(row: ConversationRow) -> None:
             # What was shown of a conversation that somebody else archived meanwhile is not told of the next one.
             if own := [note for conversation_id, note in notes if conversation_id == row.id]:
-                self._store.add_manifests(row.id, own, load.KEPT)
+                self._store.manifests.add(row.id, own, load.KEPT)
             if self._parent:
                 sessions.belong(self._store, row, *self._parent)
 
@@ -855,14 +857,14 @@ class Conversation:
             return Context((), 0)
         zone = self._lcm.settings.zone
         if at is None:
-            shown = load.entries(self._store, row.id, self._store.items(row.id), zone)
+            shown = load.entries(self._store, row.id, self._store.context.items(row.id), zone)
             tokens, reason = row.context_tokens, "stored"
         else:
             self._remember()
             turn = at if isinstance(at, int) else None
             then = None if isinstance(at, int) else read_time("at", at, zone)
             until = None if then is None else micros(then)
-            found = self._store.manifests(row.id, until=until, turn=turn, limit=1)
+            found = self._store.manifests.read(row.id, until=until, turn=turn, limit=1)
             if not found:
                 raise NotFound("assembly", str(at), hint="Nothing was assembled then, or more than 1,000 turns ago.")
             shown, removed = load.shown_then(self._store, row.id, found[0], zone)
@@ -912,13 +914,13 @@ class Conversation:
         It is shown word for word as the operator's own, in every session of this key, until `unpin`.
         """
         self._refuse_if_closed()
-        row = self._row() or next(iter(self._store.members(self.key)), None)
+        row = self._row() or next(iter(self._store.conversations.under_key(self.key)), None)
         if row is None or not str(what).strip():
             raise InvalidInput("There is nothing to pin.", hint="Give a text, or the id of a message (msg#...).")
         text, message_id = str(what), None
         if isinstance(what, int) or re.fullmatch(r"msg#[0-9]{1,19}", what.strip()):
             seq = self._seq(row, what)
-            rows = self._store.messages_at(row.id, [seq]) if seq is not None else []
+            rows = self._store.messages.at(row.id, [seq]) if seq is not None else []
             if not rows:
                 raise NotFound("message", str(what), hint="`grep` finds messages and their ids.")
             text, message_id = rows[0].text, row.id * SPAN + rows[0].seq
@@ -926,7 +928,7 @@ class Conversation:
         name = f"pin_{sha256(text.encode()).hexdigest()[:8]}"
         pinned = PinRow(name, message_id, text, message_tokens(as_pin(name, text)), self._intake.now())
         with self._store.transaction():
-            self._store.add_pin(row.id, pinned)
+            self._store.manifests.add_pin(row.id, pinned)
         return Pin(name, text, pinned.tokens, message_id)
 
     def unpin(self, pin_id: str) -> None:
@@ -935,7 +937,7 @@ class Conversation:
         gone = False
         if jsontext.is_clean(str(pin_id)):
             with self._store.transaction():
-                gone = self._store.remove_key_pin(self.key, str(pin_id))
+                gone = self._store.manifests.remove_key_pin(self.key, str(pin_id))
         if not gone:
             raise NotFound("pin", str(pin_id), hint="`lcm pins` lists them.")
 
@@ -961,7 +963,9 @@ class Conversation:
 
     def pins(self) -> list[Pin]:
         """Return what is pinned in any session of this key, oldest first."""
-        return [Pin(each.id, each.text, each.tokens, each.message_id) for each in self._store.key_pins(self.key)]
+        return [
+            Pin(each.id, each.text, each.tokens, each.message_id) for each in self._store.manifests.key_pins(self.key)
+        ]
 
     def describe(
         self,
@@ -1122,7 +1126,7 @@ class Conversation:
     def files(self) -> list[StoredFile]:
         """The large contents of this conversation, oldest first."""
         row = self._row()
-        return [] if row is None else [stored_file(each) for each in self._store.files(row.id)]
+        return [] if row is None else [stored_file(each) for each in self._store.files.of_conversation(row.id)]
 
     def file(self, file_id: str) -> StoredFile:
         """What is known of a large content kept out of line."""
@@ -1148,7 +1152,7 @@ class Conversation:
     def _file(self, file_id: object) -> FileRow:
         conversation = self._row()
         known = isinstance(file_id, str) and jsontext.is_clean(file_id)
-        row = self._store.file(conversation.id, str(file_id)) if conversation and known else None
+        row = self._store.files.get(conversation.id, str(file_id)) if conversation and known else None
         if row is None:
             raise NotFound("file", repr(file_id), hint="`files()` lists those of this conversation.")
         return row
@@ -1163,7 +1167,7 @@ class Conversation:
         """A message with what had left its row put back: all of it, or the chosen pieces."""
 
         def read(file_id: str) -> bytes:
-            found = self._store.file(conversation_id, file_id)
+            found = self._store.files.get(conversation_id, file_id)
             if found is None:
                 raise FileUnavailable(f"{file_id} has no row.")
             return self._files.whole(found.sha256)

@@ -24,7 +24,8 @@ from lossless.model import (
     ShownMessage,
     StoredFile,
 )
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
+from lossless.store.store import Store
 
 _WINDOW = 128_000
 

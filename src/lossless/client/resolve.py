@@ -14,7 +14,8 @@ from lossless.engine.ingest.secrets import Redactor
 from lossless.engine.inspect.suggestions import nearest
 from lossless.errors import InvalidInput, NotFound
 from lossless.store import jsontext
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
+from lossless.store.store import Store
 
 _NUMBER = re.compile(r"#?([0-9]{1,18})", re.ASCII)
 _LISTED = 5
@@ -30,13 +31,13 @@ class Resolved(Struct, frozen=True):
 
     def rows(self, store: Store) -> list[ConversationRow]:
         """Return every conversation that the name covers: all under a key, or the one with the number."""
-        return [self.row] if self.by_number else list(store.members(self.row.key))
+        return [self.row] if self.by_number else list(store.conversations.under_key(self.row.key))
 
 
 def stored_key(store: Store, key: str, redact: Redactor | None) -> str:
     """Return a key as it is stored: without secrets, unless it was stored before redaction was switched on."""
     hidden = key if redact is None else redact.identifier(key)
-    return key if hidden == key or store.members(key) else hidden
+    return key if hidden == key or store.conversations.under_key(key) else hidden
 
 
 def resolve(store: Store, name: str | int, redact: Redactor | None = None, *, active: bool = False) -> Resolved:
@@ -62,7 +63,7 @@ def resolve(store: Store, name: str | int, redact: Redactor | None = None, *, ac
 def _by_text(store: Store, name: str, redact: Redactor | None) -> Resolved | None:
     if not jsontext.is_clean(name) or not name:
         return None
-    row = next(iter(store.members(stored_key(store, name, redact))), None)
+    row = next(iter(store.conversations.under_key(stored_key(store, name, redact))), None)
     if row is not None:
         return Resolved(row, by_number=False)
     number = _NUMBER.fullmatch(name.strip())
@@ -71,16 +72,16 @@ def _by_text(store: Store, name: str, redact: Redactor | None) -> Resolved | Non
 
 
 def _by_number(store: Store, number: int) -> Resolved | None:
-    row = store.conversation_by_id(number) if 0 < number < 2**63 else None
+    row = store.conversations.get(number) if 0 < number < 2**63 else None
     return None if row is None else Resolved(row, by_number=True)
 
 
 def _by_prefix(store: Store, prefix: str) -> Resolved | None:
-    keys = list(dict.fromkeys(row.key for row in store.conversations() if row.key.startswith(prefix)))
+    keys = list(dict.fromkeys(row.key for row in store.conversations.of_owner() if row.key.startswith(prefix)))
     if len(keys) > 1:
         listed = ", ".join(keys[:_LISTED]) + (f" and {len(keys) - _LISTED:,} more" if len(keys) > _LISTED else "")
         raise InvalidInput(f"{prefix!r} is ambiguous: it begins {len(keys):,} keys.", hint=f"Give one of {listed}.")
-    return Resolved(store.members(keys[0])[0], by_number=False) if keys else None
+    return Resolved(store.conversations.under_key(keys[0])[0], by_number=False) if keys else None
 
 
 def _unknown(store: Store, name: str | int) -> NotFound:

@@ -14,7 +14,7 @@ from lossless.engine.inspect.summaries import Kind
 from lossless.engine.inspect.tree import LINES, tree
 from lossless.errors import NotFound
 from lossless.model import Comparison, ListedSummary, Listing, Nearest, Revision, ShownSummary, Tree
-from lossless.store.base import Store
+from lossless.store.store import Store
 
 
 class Tracing:

@@ -129,7 +129,7 @@ def remaking(
 def resuming(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Remaking | Applied:
     """What is left of an operation that ended early, ready to be driven."""
     found = history.found(lcm._store, operation_id)
-    row = lcm._store.conversation_by_id(found.conversation_id)
+    row = lcm._store.conversations.get(found.conversation_id)
     if row is None:
         raise NotFound("operation", operation_id)
     kind: Literal["rewrite", "repair"] = "rewrite" if found.kind == "rewrite" else "repair"

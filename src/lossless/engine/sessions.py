@@ -12,8 +12,9 @@ from typing import Any
 from lossless.ids import message_id
 from lossless.model import Detached, Renewed
 from lossless.patterns import is_scheduled
-from lossless.store.base import SPAN, ConversationRow, ItemRow, Store
+from lossless.store.base import SPAN, ConversationRow, ItemRow
 from lossless.store.rows import moment
+from lossless.store.store import Store
 
 _RENEWED = "renewed"
 _GOES_ON = ("", "new", "unknown", "restart", "shutdown")
@@ -30,11 +31,11 @@ def leaving(items: Sequence[ItemRow], retain_depth: int, system: ItemRow | None 
 
 def current(store: Store, key: str, session: str | None) -> ConversationRow | None:
     """The conversation that a key means: the active one; of a scheduled job, the run that this session is."""
-    active = store.conversation(key)
+    active = store.conversations.active(key)
     if session is None or not is_scheduled(key):
         return active
     waiting = active if active and active.session is None else None
-    return store.member(key, session) or waiting
+    return store.conversations.with_session(key, session) or waiting
 
 
 def renew(store: Store, key: str, session: str | None, retain_depth: int, now: int) -> Renewed:
@@ -43,34 +44,36 @@ def renew(store: Store, key: str, session: str | None, retain_depth: int, now: i
         row = _held(store, key, session)
         if row is None:
             return Renewed((), 0, 0)
-        items = leaving(store.items(row.id), retain_depth, store.newest_system(row.id))
+        items = leaving(store.context.items(row.id), retain_depth, store.context.newest_system(row.id))
         before = {"renewed_at": row.renewed_at, "seq": begun_after(store, row)}
-        store.record(row.id, "new", now, before, f"/new: {len(items):,} items left the context")
-        store.detach(row.id, items, "new", now)
-        store.set_renewed(row.id, now)
-        store.set_cursor(row.id, _RENEWED, {"seq": row.messages}, now)
+        store.operations.record(row.id, "new", now, before, f"/new: {len(items):,} items left the context")
+        store.context.detach(row.id, items, "new", now)
+        store.conversations.set_renewed(row.id, now)
+        store.state.set_cursor(row.id, _RENEWED, {"seq": row.messages}, now)
         left = row.context_tokens - sum(item.tokens for item in items)
         return Renewed(named_items(store, row.id, [(item, "new", now) for item in items]), row.context_tokens, left)
 
 
 def undo_renew(store: Store, conversation_id: int, at: int, plan: dict[str, Any]) -> None:
     """Put back what the /new of that time took out of the context; what came since stays behind it."""
-    left = [item.ordinal for item, cause, since in store.detached(conversation_id) if (cause, since) == ("new", at)]
-    store.attach(conversation_id, left)
-    store.set_renewed(conversation_id, plan["renewed_at"])
-    store.set_cursor(conversation_id, _RENEWED, {"seq": plan["seq"]}, at)
+    left = [
+        item.ordinal for item, cause, since in store.context.detached(conversation_id) if (cause, since) == ("new", at)
+    ]
+    store.context.attach(conversation_id, left)
+    store.conversations.set_renewed(conversation_id, plan["renewed_at"])
+    store.state.set_cursor(conversation_id, _RENEWED, {"seq": plan["seq"]}, at)
 
 
 def replace_system(store: Store, row: ConversationRow) -> None:
     """In a transaction: take out the system message that a /new left in the context, since a newer one comes."""
-    system = store.newest_system(row.id)
+    system = store.context.newest_system(row.id)
     if system is not None and row.renewed_at is not None and system.ordinal <= begun_after(store, row):
-        store.detach(row.id, [system], "new", row.renewed_at)
+        store.context.detach(row.id, [system], "new", row.renewed_at)
 
 
 def begun_after(store: Store, row: ConversationRow) -> int:
     """The seq of the last message before a /new, or 0: the host's own list of messages begins behind it."""
-    found = store.cursor(row.id, _RENEWED) if row.renewed_at is not None else None
+    found = store.state.cursor(row.id, _RENEWED) if row.renewed_at is not None else None
     return int(found["seq"]) if found else 0
 
 
@@ -79,7 +82,7 @@ def reset(store: Store, key: str, session: str | None, now: int) -> bool:
     with store.transaction():
         row = _held(store, key, session)
         if row is None:
-            store.start(key, _of_run(key, session), now)
+            store.conversations.start(key, _of_run(key, session), now)
             return True
         return _replaced(store, row, session, "manual-reset", now)
 
@@ -102,8 +105,8 @@ def end(store: Store, key: str, session: str | None, reason: str, now: int) -> b
         if row is None:
             return False
         if _plain(reason) == "deleted":
-            store.record(row.id, "end", now, {}, "the session was deleted, and its conversation archived")
-            return store.archive(row.id, "session-deleted", now)
+            store.operations.record(row.id, "end", now, {}, "the session was deleted, and its conversation archived")
+            return store.conversations.archive(row.id, "session-deleted", now)
         return _replaced(store, row, session, "session-end", now)
 
 
@@ -111,8 +114,8 @@ def _replaced(store: Store, row: ConversationRow, session: str | None, cause: st
     if not row.active or not row.messages:
         return False
     kind, what = ("reset", "/reset") if cause == "manual-reset" else ("end", "the session ended")
-    store.record(row.id, kind, now, {}, f"{what}: the conversation was archived, and a fresh one started")
-    store.start(row.key, _of_run(row.key, session), now, continues=row.id, parent=row.parent, cause=cause)
+    store.operations.record(row.id, kind, now, {}, f"{what}: the conversation was archived, and a fresh one started")
+    store.conversations.start(row.key, _of_run(row.key, session), now, continues=row.id, parent=row.parent, cause=cause)
     return True
 
 
@@ -125,7 +128,7 @@ def _held(store: Store, key: str, session: str | None) -> ConversationRow | None
     """The current conversation, held; another one if it was archived while we waited for it."""
     row = current(store, key, session)
     while row is not None:
-        held = store.hold(row.id)
+        held = store.conversations.hold(row.id)
         row = current(store, key, session)
         if row is not None and row.id == held.id:
             return held
@@ -136,17 +139,17 @@ def belong(store: Store, row: ConversationRow, key: str, session: str | None) ->
     """In a transaction: a sub-agent's conversation hangs below its parent's, as soon as there are both."""
     parent = current(store, key, session) if row.parent is None else None
     if parent is not None:
-        store.set_parent(row.id, parent.id)
+        store.conversations.set_parent(row.id, parent.id)
 
 
 def detached(store: Store, row: ConversationRow) -> tuple[Detached, ...]:
     """What left a context, by its place."""
-    return named_items(store, row.id, store.detached(row.id))
+    return named_items(store, row.id, store.context.detached(row.id))
 
 
 def named_items(store: Store, conversation_id: int, left: Sequence[tuple[ItemRow, str, int]]) -> tuple[Detached, ...]:
     ids = [item.summary_id for item, *_ in left if item.summary_id is not None]
-    names = {row.id: row.public_id for row in store.summaries(conversation_id, ids)} if ids else {}
+    names = {row.id: row.public_id for row in store.summaries.read(conversation_id, ids)} if ids else {}
     return tuple(
         Detached(
             message_id(conversation_id * SPAN + item.ordinal) if item.summary_id is None else names[item.summary_id],

@@ -81,7 +81,7 @@ class Worker:
     def step(self, *, idle: float = IDLE) -> bool:
         """Work on one debt whose conversation saw no ingest for `idle` seconds, or is over its budget. False if there is none."""
         now = self._now()
-        debt = self._store.claim(
+        debt = self._store.debts.claim(
             self._name,
             now=_micros(now),
             idle_before=_micros(now - idle),
@@ -114,11 +114,11 @@ class Worker:
         except BaseException:
             # Stopped in the middle: the debt is free for the next one at once.
             with suppress(StoreError):
-                self._store.settle(
+                self._store.debts.settle(
                     debt, pending=True, attempts=debt.attempts, next_at=debt.next_at, stop="stopped", failure=None
                 )
             raise
-        self._store.settle(
+        self._store.debts.settle(
             debt,
             pending=after.pending,
             attempts=after.attempts,
@@ -128,14 +128,14 @@ class Worker:
         )
 
     def _is_wanted(self, debt: DebtRow, idle: float) -> bool:
-        row, now = self._store.conversation(debt.key), self._now()
+        row, now = self._store.conversations.active(debt.key), self._now()
         if row is None or row.id != debt.conversation_id:
             return True
         return _micros(now - idle) < row.updated_at <= _micros(now + LONGEST_PAUSE)
 
     def _is_over(self, debt: DebtRow) -> bool:
         """Whether a conversation's context is over the budget it is to be compacted for."""
-        row = self._store.conversation(debt.key)
+        row = self._store.conversations.active(debt.key)
         budget = min(debt.window_tokens, self._budget or debt.window_tokens)
         return row is not None and 0 < budget < row.context_tokens + debt.overhead
 
@@ -147,7 +147,7 @@ class Worker:
         def renew() -> None:
             while not over.wait(RENEW):
                 with suppress(StoreError):  # tried again in a moment; if it lapses, compare-and-swap still protects
-                    self._store.renew(debt, _micros(self._now() + LEASE))
+                    self._store.debts.renew(debt, _micros(self._now() + LEASE))
 
         thread = threading.Thread(target=renew, name="lcm-lease", daemon=True)
         thread.start()
@@ -169,7 +169,7 @@ class Worker:
             try:
                 if self.step() or self.embed():
                     continue
-                pause = IDLE if self._store.is_owed() else LOOK
+                pause = IDLE if self._store.debts.any_pending() else LOOK
             except Exception as error:  # noqa: BLE001 - whatever it is, there is work after it
                 if stop.is_set():  # the database was closed under us
                     return

@@ -201,7 +201,9 @@ class Tools:
         ids, messages = list(dict.fromkeys(arguments.summary_ids)), arguments.include_messages
         if arguments.query:
             found = reader.store.search_summaries(arguments.query, conversation_ids=reader.scope, limit=_MOST_FOUND)
-            rows = [row for each in found for row in reader.store.summaries(each.conversation_id, [each.summary_id])]
+            rows = [
+                row for each in found for row in reader.store.summaries.read(each.conversation_id, [each.summary_id])
+            ]
             ids, messages = [row.public_id for row in rows], False
         elif not ids:
             raise InvalidInput("Neither summaryIds nor query was given.", hint="Give one of them.")

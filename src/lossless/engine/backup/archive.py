@@ -36,8 +36,9 @@ from lossless.imports.base import (
 )
 from lossless.model import Exported
 from lossless.store import jsontext, rows
-from lossless.store.base import SPAN, ConversationRow, Rows, Store
+from lossless.store.base import SPAN, ConversationRow, Rows
 from lossless.store.rows import moment
+from lossless.store.store import Store
 from lossless.version import __version__
 
 IMPORTED = "import:"
@@ -57,7 +58,7 @@ def export(
     ids: Sequence[int] | None = None,
 ) -> Exported:
     """Write all conversations of the store's owner, or those with some ids, into one archive."""
-    chosen = sorted(row.id for row in store.conversations()) if ids is None else sorted(ids)
+    chosen = sorted(row.id for row in store.conversations.of_owner()) if ids is None else sorted(ids)
     _refuse_to_replace(store, files, path, replace)
     with _beside(path) as draft:
         with ZipFile(draft, "w", ZIP_DEFLATED) as archive:
@@ -137,14 +138,14 @@ class _Packing:
 
     def _conversation(self, conversation_id: int, ref: str) -> History:
         with self._store.snapshot():
-            row = self._store.conversation_by_id(conversation_id)
+            row = self._store.conversations.get(conversation_id)
             if row is None:
                 raise NotFound("conversation", conversation_id)
             self._lines(ref, "messages.jsonl", self._messages(row))
             summaries = self._lines(ref, "summaries.jsonl", self._summaries(row.id))
             self._lines(ref, "items.jsonl", self._items(row.id, "item"))
             self._lines(ref, "detached.jsonl", self._items(row.id, "detached"))
-            files = self._store.files(row.id)
+            files = self._store.files.of_conversation(row.id)
             self._lines(ref, "files.jsonl", (_file(file) for file in files))
             history = self._history(row, ref, summaries, len(files))
         with self._member(f"{directory(ref)}/conversation.json") as write:
@@ -175,7 +176,7 @@ class _Packing:
     def _messages(self, row: ConversationRow) -> Iterator[PastMessage]:
         columns = ("id", "role", "text", "parts", "meta", "at", "event_id", "tokens", "digest", "created_at", "outside")
         copied = ("message_id", "digest", "text", "parts", "meta", "at", "created_at")
-        part = self._store.part
+        part = self._store.tables.part
         with (
             closing(part("message", row.id, columns)) as messages,
             _Aside(part("copy", row.id, copied)) as copies,
@@ -199,7 +200,7 @@ class _Packing:
                 )
 
     def _summaries(self, conversation_id: int) -> Iterator[PastSummary]:
-        part = self._store.part
+        part = self._store.tables.part
         columns = ("id", *_SUMMARY)
         earlier_columns = ("summary_id", "revision", "text", "tokens", "model", "level", "created_at", "prompt_version")
         self._public = dict(part("summary", conversation_id, ("id", "public_id")))
@@ -220,7 +221,7 @@ class _Packing:
     def _items(self, conversation_id: int, table: str) -> Iterator[PastItem]:
         columns = ("ordinal", "summary_id", "tokens", "depth")
         left = ("cause", "at") if table == "detached" else ()
-        with closing(self._store.part(table, conversation_id, (*columns, *left))) as found:
+        with closing(self._store.tables.part(table, conversation_id, (*columns, *left))) as found:
             for ordinal, summary, tokens, depth, *why in found:
                 cause, at = why or (None, None)
                 ref = str(ordinal) if summary is None else self._public[summary]
@@ -253,13 +254,13 @@ class _Packing:
         )
 
     def _sessions(self, conversation_id: int) -> tuple[PastSession, ...]:
-        found = self._store.part(
+        found = self._store.tables.part(
             "session", conversation_id, ("session", "first_at", "last_at"), ("first_at", "session")
         )
         return tuple(PastSession(name, moment(first), moment(last)) for name, first, last in found)
 
     def _cursors(self, conversation_id: int) -> tuple[PastCursor, ...]:
-        found = self._store.part("cursor", conversation_id, ("source", "state", "updated_at"))
+        found = self._store.tables.part("cursor", conversation_id, ("source", "state", "updated_at"))
         return tuple(
             PastCursor(source, jsontext.loads(state), moment(at))
             for source, state, at in found
@@ -275,11 +276,11 @@ class _Packing:
                 moment(pin.created_at),
                 None if pin.message_id is None else str(pin.message_id % SPAN),
             )
-            for pin in self._store.pins(conversation_id)
+            for pin in self._store.manifests.pins(conversation_id)
         )
 
     def _transplants(self, conversation_id: int) -> tuple[PastTransplant, ...]:
-        found = self._store.part("transplant", conversation_id, ("first_seq", "last_seq", "place", "at"))
+        found = self._store.tables.part("transplant", conversation_id, ("first_seq", "last_seq", "place", "at"))
         return tuple(PastTransplant(first, last, place, moment(at)) for first, last, place, at in found)
 
 

@@ -31,7 +31,8 @@ from lossless.engine.shared.output_paths import refuse_ours
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import InvalidInput, StoreCorrupt
 from lossless.model import Backup
-from lossless.store.base import Dump, Store
+from lossless.store.base import Dump
+from lossless.store.store import Store
 from lossless.version import __version__
 
 TABLES = ("conversation", "message", "summary", "file")
@@ -107,7 +108,7 @@ def _copied(runtime: Runtime, request: BackupRequest, draft: Path) -> tuple[Mani
     """The database as it is at one moment, the payloads that belong to it, and where they are held."""
     store, target = runtime.store, draft / DATABASE
     with store.snapshot():
-        counts = {table: store.count(table) for table in TABLES}
+        counts = {table: store.tables.count(table) for table in TABLES}
         sizes = _payloads(store)
         held = _held(runtime.files, sizes, draft / "files")
         refuse_if_full(draft, sum(sizes.values()) + (store.size() if is_file(store.location) else 0))
@@ -137,9 +138,9 @@ def _held(files: Files, names: Iterable[str], root: Path) -> Files:
 
 
 def _payloads(store: Store) -> dict[str, int]:
-    shape = store.shape("file")
+    shape = store.tables.shape("file")
     name, size = shape.columns.index("sha256"), shape.columns.index("bytes")
-    with closing(store.rows(shape)) as rows:
+    with closing(store.tables.rows(shape)) as rows:
         return {row[name]: row[size] for row in rows}
 
 
@@ -161,7 +162,7 @@ def check(open_: Open, path: Path, manifest: Manifest) -> None:
     store = open_(path, True)
     try:
         refuse_difference(store, manifest)
-        if problems := store.integrity():
+        if problems := store.damage():
             raise StoreCorrupt(
                 f"The copy is damaged: {problems[0]}.", hint="`lcm doctor` looks at the database itself."
             )
@@ -171,7 +172,7 @@ def check(open_: Open, path: Path, manifest: Manifest) -> None:
 
 def refuse_difference(store: Store, manifest: Manifest) -> None:
     """The schema and the number of rows are those of the manifest."""
-    found = {table: store.count(table) for table in TABLES}
+    found = {table: store.tables.count(table) for table in TABLES}
     if (store.version(), found) != (manifest.schema, manifest.counts):
         raise StoreCorrupt(
             f"The copy has schema {store.version()} and rows {found}; {manifest.schema} and {manifest.counts} were told.",

@@ -20,7 +20,8 @@ from msgspec import msgpack
 from lossless.engine.shared.file_store import Files
 from lossless.errors import FileUnavailable, InvalidInput, StoreError, StoreUnavailable
 from lossless.model import Migration, MovedTable
-from lossless.store.base import Shape, Store
+from lossless.store.base import Shape
+from lossless.store.store import Store
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the name of a table (or `files`), how many of its rows are done, and how many there are."""
@@ -37,12 +38,12 @@ def move(source: Store, files: Files, target: Store, their_files: Files, *, now:
     with source.snapshot():
         resumed = _enter(source, target, now)
         copied, missing = _move_files(source, files, their_files, progress)
-        for table in source.tables():
+        for table in source.tables.names():
             _move_table(source, target, table, progress)
-        tables = tuple(_compare(source, target, table) for table in source.tables())
+        tables = tuple(_compare(source, target, table) for table in source.tables.names())
     with target.transaction():
         target.renumber()
-        target.set_moving_in(None, now)
+        target.tables.set_moving_in(None, now)
     return Migration(
         tables=tables,
         rows=sum(table.rows for table in tables),
@@ -57,7 +58,7 @@ def move(source: Store, files: Files, target: Store, their_files: Files, *, now:
 def refuse_half(store: Store) -> None:
     """Close a database that another has only half moved into, and say so: it serves nobody yet."""
     try:
-        whose = store.moving_in()
+        whose = store.tables.moving_in()
     except StoreError:
         return  # it is damaged, and told so by whatever is asked of it next
     if whose is not None:
@@ -71,12 +72,12 @@ def refuse_half(store: Store) -> None:
 def _enter(source: Store, target: Store, now: int) -> bool:
     """Claim an empty target, or one that this very source was moving into: True for that."""
     _refuse_other_versions(source, target)
-    if source.moving_in() is not None:
+    if source.tables.moving_in() is not None:
         raise InvalidInput(
             f"{source.location} is half of a migration itself.", hint="Finish that one first, from where it began."
         )
-    whose, identity = target.moving_in(), source.identity()
-    if whose is None and any(target.count(table) for table in target.tables()):
+    whose, identity = target.tables.moving_in(), source.tables.identity()
+    if whose is None and any(target.tables.count(table) for table in target.tables.names()):
         raise InvalidInput(
             f"{target.location} is not empty.", hint="Name a new database; nothing was changed in either."
         )
@@ -86,15 +87,15 @@ def _enter(source: Store, target: Store, now: int) -> bool:
             hint="Finish that migration, or name a new database; nothing was changed in either.",
         )
     with target.transaction():
-        target.set_moving_in(identity, now)
+        target.tables.set_moving_in(identity, now)
         if whose is not None:
-            target.take_back()
+            target.tables.take_back()
     return whose is not None
 
 
 def _refuse_other_versions(source: Store, target: Store) -> None:
-    for table in target.tables():
-        if set(source.shape(table).columns) != set(target.shape(table).columns):
+    for table in target.tables.names():
+        if set(source.tables.shape(table).columns) != set(target.tables.shape(table).columns):
             raise StoreError(
                 f"{source.location} has the tables of an older version ({table} differs).",
                 hint="Open it once for writing, so that it is brought up to date, then migrate.",
@@ -102,13 +103,13 @@ def _refuse_other_versions(source: Store, target: Store) -> None:
 
 
 def _move_table(source: Store, target: Store, table: str, progress: Progress) -> None:
-    shape, total, done = source.shape(table), source.count(table), 0
+    shape, total, done = source.tables.shape(table), source.tables.count(table), 0
     size = _WHOLE if table == "conversation" else BATCH
     with closing(_differing(source, target, shape)) as rows:
         while batch := list(islice(rows, size)):
             with target.transaction():
-                target.take(table, shape.columns, [row for row, is_there, _ in batch if not is_there])
-                target.change(shape, [row for row, is_there, _ in batch if is_there])
+                target.tables.take(table, shape.columns, [row for row, is_there, _ in batch if not is_there])
+                target.tables.change(shape, [row for row, is_there, _ in batch if is_there])
             done = batch[-1][2]
             progress(table, done, total)
     if done < total:
@@ -121,7 +122,7 @@ def _differing(source: Store, target: Store, shape: Shape) -> Generator[tuple[_R
     Both are read in the order of their keys, side by side.
     """
     key = _key(shape)
-    with closing(source.rows(shape)) as ours, closing(target.rows(shape)) as theirs:
+    with closing(source.tables.rows(shape)) as ours, closing(target.tables.rows(shape)) as theirs:
         there = next(theirs, None)
         for number, row in enumerate(ours, 1):
             while there is not None and key(there) < key(row):
@@ -137,8 +138,8 @@ def _key(shape: Shape) -> Callable[[_Row], Any]:
 
 def _compare(source: Store, target: Store, table: str) -> MovedTable:
     """The rows of both, encoded alike and compared one by one; their hash."""
-    shape, encode, seen, count = source.shape(table), msgpack.Encoder().encode, sha256(), 0
-    with closing(source.rows(shape)) as ours, closing(target.rows(shape)) as theirs:
+    shape, encode, seen, count = source.tables.shape(table), msgpack.Encoder().encode, sha256(), 0
+    with closing(source.tables.rows(shape)) as ours, closing(target.tables.rows(shape)) as theirs:
         for row, other in zip_longest(ours, theirs):
             told = encode(row)
             if told != encode(other):
@@ -156,8 +157,8 @@ def _move_files(source: Store, files: Files, their_files: Files, progress: Progr
     """The payloads, each proved by its name; how many were copied, and which could not be read."""
     if files.root.absolute() == their_files.root.absolute():
         return 0, ()
-    shape = source.shape("file")
-    with closing(source.rows(shape)) as rows:
+    shape = source.tables.shape("file")
+    with closing(source.tables.rows(shape)) as rows:
         names = sorted({row[shape.columns.index("sha256")] for row in rows})
     missing = [name for name in names if not _copy(name, files, their_files)]
     progress("files", len(names), len(names))

@@ -20,7 +20,7 @@ from lossless.engine.shared.file_store import Files
 from lossless.engine.sync.lag import unread
 from lossless.errors import InvalidInput
 from lossless.model import Lagging, Restored
-from lossless.store.base import Site, Store
+from lossless.store.store import Site, Store
 
 
 class RestoreTarget(Struct, frozen=True):

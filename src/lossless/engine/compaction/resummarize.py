@@ -15,7 +15,8 @@ from lossless.engine.compaction.summarize import PROVISIONAL, Told, as_row, draf
 from lossless.engine.compaction.sweep import Flow, Work, fitted, report_length, retry_at, why
 from lossless.errors import SummarizerError
 from lossless.events import Hook, ignore
-from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow, TextAt
+from lossless.store.base import ConversationRow, NewSummary, SummaryRow, TextAt
+from lossless.store.store import Store
 
 MOST_TRIES = 3
 
@@ -39,7 +40,7 @@ def remake(
     unanswered: set[int] = set()
     while work.may_go_on() and (row := _next(store, conversation.id, tried | unanswered)):
         work.passes += 1
-        sources = store.source_revisions(conversation.id, row.id)
+        sources = store.operations.source_revisions(conversation.id, row.id)
         told = _told(store, conversation, row, settings)
         try:
             draft = yield from drafted(told, settings, templates)
@@ -70,13 +71,13 @@ def remake(
 def _noted(store: Store, conversation_id: int, ids: set[int]) -> set[int]:
     """Count a try of each of these summaries."""
     for each in ids:
-        store.note_try(conversation_id, each)
+        store.summaries.note_try(conversation_id, each)
     return ids
 
 
 def _next(store: Store, conversation_id: int, tried: set[int]) -> SummaryRow | None:
     """The next summary to be made anew, each tried once a sweep."""
-    rows = store.unsettled(conversation_id, tries=MOST_TRIES, limit=len(tried) + 1)
+    rows = store.summaries.unsettled(conversation_id, tries=MOST_TRIES, limit=len(tried) + 1)
     return next((row for row in rows if row.id not in tried), None)
 
 
@@ -85,16 +86,18 @@ def _put(
 ) -> bool:
     """Write the new text, unless a source or the previous context in its prompt changed meanwhile."""
     with store.transaction():
-        store.hold(conversation_id)
-        is_same = store.source_revisions(conversation_id, row.id) == sources and store.has_texts(told.revisions)
-        return is_same and store.revise(conversation_id, row, new)
+        store.conversations.hold(conversation_id)
+        is_same = store.operations.source_revisions(conversation_id, row.id) == sources and store.context.has_texts(
+            told.revisions
+        )
+        return is_same and store.summaries.revise(conversation_id, row, new)
 
 
 def _told(store: Store, conversation: ConversationRow, row: SummaryRow, settings: Settings) -> Told:
-    seqs, ids = store.sources(conversation.id, row.id)
+    seqs, ids = store.summaries.sources(conversation.id, row.id)
     if row.depth == 0:
-        previous = store.before(conversation.id, row.id, 0)
-        return of_messages(conversation.id, store.messages_at(conversation.id, seqs), previous, settings)
-    found = {each.id: each for each in store.summaries(conversation.id, ids)}
-    previous = store.before(conversation.id, ids[0], 0) if row.depth == 1 else []
+        previous = store.summaries.before(conversation.id, row.id, 0)
+        return of_messages(conversation.id, store.messages.at(conversation.id, seqs), previous, settings)
+    found = {each.id: each for each in store.summaries.read(conversation.id, ids)}
+    previous = store.summaries.before(conversation.id, ids[0], 0) if row.depth == 1 else []
     return of_summaries([found[identity] for identity in ids], previous, settings)

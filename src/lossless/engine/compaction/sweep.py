@@ -25,8 +25,9 @@ from lossless.engine.shared.model_flow import ModelFlow, never
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.events import Event, Hook, ignore
 from lossless.model import Compaction, SummaryRequest
-from lossless.store.base import ConversationRow, ItemRow, Links, NewSummary, Store, SummaryRow
+from lossless.store.base import ConversationRow, ItemRow, Links, NewSummary, SummaryRow
 from lossless.store.rows import moment
+from lossless.store.store import Store
 from lossless.summarizers.base import Reply
 
 Flow: TypeAlias = ModelFlow[Compaction]
@@ -83,10 +84,10 @@ class Work(Struct):
     def look(self) -> None:
         """Read the items anew."""
         self.known = {}
-        self.items = self.store.items(self.conversation.id)
+        self.items = self.store.context.items(self.conversation.id)
         self.tokens = sum(item.tokens for item in self.items)
         self.boundary = tail_start(self.store, self.conversation.id, self.items, self.limits)
-        system = self.store.newest_system(self.conversation.id)
+        system = self.store.context.newest_system(self.conversation.id)
         self.keep = plan.kept(self.items, self.boundary, self.limits.tail_count, system)
 
     def put(self, run: Run, item: ItemRow, summary: NewSummary) -> None:
@@ -111,12 +112,12 @@ class Work(Struct):
     def replace(self, run: Run, summary: NewSummary, told: Told) -> ItemRow:
         """Put a summary in the place of a run, and note it in the history, in one transaction."""
         with self.store.transaction():
-            item = self.store.replace(self.conversation, run.items, summary, told.revisions, told.seal)
+            item = self.store.context.replace(self.conversation, run.items, summary, told.revisions, told.seal)
             assert item.summary_id is not None  # it was just made
-            if not (self.operation and self.store.note_summary(self.operation, item.summary_id)):
+            if not (self.operation and self.store.operations.note_summary(self.operation, item.summary_id)):
                 at, window = int(self.now() * 1_000_000), {"window": self.limits.budget}
-                self.operation = self.store.record(self.conversation.id, "compact", at, window, "compaction")
-                self.store.note_summary(self.operation, item.summary_id)
+                self.operation = self.store.operations.record(self.conversation.id, "compact", at, window, "compaction")
+                self.store.operations.note_summary(self.operation, item.summary_id)
         return item
 
     def done(self, before: int) -> Compaction:
@@ -124,7 +125,7 @@ class Work(Struct):
             made = "1 summary" if len(self.made) == 1 else f"{len(self.made):,} summaries"
             summary = f"{made} made: {before:,} -> {self.tokens:,} tokens"
             with self.store.transaction():
-                self.store.set_operation(self.operation, "applied", summary)
+                self.store.operations.set_operation(self.operation, "applied", summary)
         stop = self.stop or ("compacted" if self.made else "nothing to compact")
         retry_at = moment(int(self.retry_at * 1_000_000)) if self.retry_at else None
         return Compaction(tuple(self.made), before, self.tokens, stop, retry_at, self.without_model)
@@ -326,11 +327,11 @@ def closed(work: Work, run: Run) -> Run:
         return run
     identity, first, cut, last = work.conversation.id, run.items[0].ordinal, behind[0].ordinal, behind[-1].ordinal
     known, linked = work.links, work.linked
-    work.links, work.linked = work.store.links(identity, cut, last), range(cut, last + 1)
+    work.links, work.linked = work.store.context.links(identity, cut, last), range(cut, last + 1)
     if not plan.answers_earlier(behind, work.links):
         return run
     # What followed one run is mostly the next one: then it was read with it.
-    known = known if first in linked and cut - 1 in linked else work.store.links(identity, first, cut - 1)
+    known = known if first in linked and cut - 1 in linked else work.store.context.links(identity, first, cut - 1)
     work.links, work.linked = known | work.links, range(first, last + 1)
     return plan.closed_run(run, behind, work.links, work.limits.run_tokens)
 
@@ -416,7 +417,7 @@ def _asked(work: Work, told: Told) -> Generator[SummaryRequest, Reply, Draft | N
 
 def _told(work: Work, run: Run) -> Told:
     if run.depth == 0:
-        rows = work.store.messages_at(work.conversation.id, [item.ordinal for item in run.items])
+        rows = work.store.messages.at(work.conversation.id, [item.ordinal for item in run.items])
         return of_messages(work.conversation.id, rows, _previous(work, run, None), work.settings)
     previous = _previous(work, run, 0) if run.depth == 1 else ()
     return of_summaries(_summaries(work, run.items), previous, work.settings)
@@ -425,7 +426,7 @@ def _told(work: Work, run: Run) -> Told:
 def _summaries(work: Work, items: Sequence[ItemRow]) -> list[SummaryRow]:
     """The summaries among the items, in their order."""
     ids = [item.summary_id for item in items if item.summary_id is not None]
-    found = {row.id: row for row in work.store.summaries(work.conversation.id, ids)} if ids else {}
+    found = {row.id: row for row in work.store.summaries.read(work.conversation.id, ids)} if ids else {}
     return [found[identity] for identity in ids]
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from lossless.engine.compaction import plan
 from lossless.engine.compaction.plan import Limits
-from lossless.store.base import ItemRow, Store
+from lossless.store.base import ItemRow
+from lossless.store.store import Store
 
 _FAR = 100_000
 
@@ -17,7 +18,7 @@ def tail_start(store: Store, conversation_id: int, items: Sequence[ItemRow], lim
     start = plan.tail_start(items, count, most)
     if start == len(items):
         return start
-    links = store.links(conversation_id, items[start].ordinal, items[-1].ordinal)
+    links = store.context.links(conversation_id, items[start].ordinal, items[-1].ordinal)
     if not plan.answers_earlier(items[start:], links):
         return start  # mostly at once: calls and results lie side by side
     # The tail never grows by more than it may hold, so a call that lies further back cannot join it.
@@ -25,5 +26,5 @@ def tail_start(store: Store, conversation_id: int, items: Sequence[ItemRow], lim
     while first and tokens <= min(most, _FAR):
         first -= 1
         tokens += items[first].tokens if items[first].is_message else 0
-    links |= store.links(conversation_id, items[first].ordinal, items[start].ordinal - 1)
+    links |= store.context.links(conversation_id, items[first].ordinal, items[start].ordinal - 1)
     return first + plan.tail_start(items[first:], count, most, links)

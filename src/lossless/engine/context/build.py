@@ -26,8 +26,9 @@ from lossless.engine.ingest.ingest import list_start
 from lossless.engine.shared.transplanted_ranges import own_after
 from lossless.formats.fit import Caps
 from lossless.model import INSTRUCTIONS, Context, LeftOut, Message, StoredMessage, Summary
-from lossless.store.base import ConversationRow, NewManifest, Store
+from lossless.store.base import ConversationRow, NewManifest
 from lossless.store.rows import event_key
+from lossless.store.store import Store
 from lossless.tokens import IMAGE_TOKENS, message_tokens
 
 _HIDDEN = ("budget", "tail over budget")
@@ -258,11 +259,11 @@ def _unsaved(
     store: Store, row: ConversationRow, live: Sequence[Message], canonicalize: Canonicalize, session: str | None
 ) -> list[Message]:
     keys = [key for message in live if (key := event_key(message.event_id)) is not None]
-    known = store.known_events(row.id, keys, aliases=row.transcribed) if keys else {}
+    known = store.messages.known_events(row.id, keys, aliases=row.transcribed) if keys else {}
     # A host cannot hold more of what is stored than it holds in all; and nothing from before a /new that cleared its list.
     start = list_start(store, row, session, lambda: [digest(each, canonicalize) for each in _nameless(live)])
-    newest = own_after(store.transplants(row.id), row, 2 * len(live))
-    stored = store.digests(row.id, after=max(start, newest))
+    newest = own_after(store.imported.transplants(row.id), row, 2 * len(live))
+    stored = store.messages.digests(row.id, after=max(start, newest))
     return lives.unsaved(
         live, known, stored, lambda message: digest(message, canonicalize), lambda message: event_key(message.event_id)
     )

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from lossless.engine.compaction.summarize import as_summary
 from lossless.model import Context, Explanation, StoredMessage, Summary
-from lossless.store.base import SPAN, ConversationRow, Store
+from lossless.store.base import SPAN, ConversationRow
+from lossless.store.store import Store
 
 _WHY = {
     "role": "its role is none that a model is shown",
@@ -36,7 +37,7 @@ _LEFT = {
 
 def explain(store: Store, conversation: ConversationRow, seq: int, context: Context) -> Explanation | None:
     """What has become of a message, given the context that a model would be shown now."""
-    rows = store.messages_at(conversation.id, [seq])
+    rows = store.messages.at(conversation.id, [seq])
     if not rows:
         return None
     name = f"msg#{conversation.id * SPAN + seq}"
@@ -83,9 +84,9 @@ def _raw(name: str, shown: bool, reason: str) -> Explanation:
 
 def _cause(store: Store, conversation: ConversationRow, seq: int, chain: list[Summary]) -> str:
     """Why a message, or the topmost summary that tells it, was detached; empty if it was not."""
-    found = store.summary_named(chain[-1].id) if chain else None
+    found = store.summaries.named(chain[-1].id) if chain else None
     top = found[1].id if found else None
-    for item, cause, _ in store.detached(conversation.id):
+    for item, cause, _ in store.context.detached(conversation.id):
         if item.summary_id == top and (top is not None or item.ordinal == seq):
             return cause
     return ""
@@ -95,18 +96,20 @@ def _chain(store: Store, conversation: ConversationRow, seq: int) -> list[Summar
     """The leaf that tells a message, and what was made from it, up to the summary that nothing was made from."""
     chain: list[Summary] = []
     gone = _dissolved(store, conversation.id)
-    name = store.leaves_over(conversation.id, [seq]).get(seq)
+    name = store.summaries.leaves_over(conversation.id, [seq]).get(seq)
     while name is not None and name not in {summary.id for summary in chain}:
-        found = store.summary_named(name)
+        found = store.summaries.named(name)
         if found is None:
             break
         chain.append(as_summary(found[1]))
-        name = next((each for each in store.consumers(conversation.id, found[1].id) if each not in gone), None)
+        name = next(
+            (each for each in store.summaries.consumers(conversation.id, found[1].id) if each not in gone), None
+        )
     return chain
 
 
 def _dissolved(store: Store, conversation_id: int) -> set[str]:
     """The summaries that gave way to their sources: nothing is told by them any more."""
-    left = store.detached(conversation_id)
+    left = store.context.detached(conversation_id)
     ids = [item.summary_id for item, cause, _ in left if cause == "dissolved" and item.summary_id is not None]
-    return {row.public_id for row in store.summaries(conversation_id, ids)} if ids else set()
+    return {row.public_id for row in store.summaries.read(conversation_id, ids)} if ids else set()

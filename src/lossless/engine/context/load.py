@@ -21,8 +21,9 @@ from lossless.engine.context.assemble import Entry
 from lossless.engine.context.summary_xml import as_message, as_pin
 from lossless.errors import StoreCorrupt
 from lossless.model import StoredMessage
-from lossless.store.base import SPAN, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, Store, SummaryRow
+from lossless.store.base import SPAN, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, SummaryRow
 from lossless.store.rows import message_of, moment
+from lossless.store.store import Store
 from lossless.tokens import message_tokens
 
 KEPT = 1_000
@@ -47,12 +48,12 @@ class Read(Struct, frozen=True):
 def read(store: Store, conversation: ConversationRow, limits: Limits, zone: tzinfo) -> Read:
     """Read the items that could fit into the budget, and always the newest words of the user."""
     count = max(_FIRST, 2 * limits.tail_count)
-    items = store.newest_items(conversation.id, count)
+    items = store.context.newest(conversation.id, count)
     while len(items) == count and not _is_enough(items, limits):
         count *= _MORE
-        items = store.newest_items(conversation.id, count)
+        items = store.context.newest(conversation.id, count)
     # Summaries are made of the oldest first: behind a backlog that was never compacted they stand at the beginning.
-    oldest = store.oldest_items(conversation.id, _FIRST) if len(items) == count else []
+    oldest = store.context.oldest(conversation.id, _FIRST) if len(items) == count else []
     items = [item for item in oldest if item.ordinal < items[0].ordinal and not item.is_message] + items
     fresh = plan.tail_start(items, limits.tail_count, limits.tail_tokens)
     first = min(fresh, _affordable(items, limits.budget))
@@ -103,13 +104,13 @@ def entries(
     if not items:
         return []
     first = items[0].ordinal if first is None else first
-    messages = {row.seq: row for row in store.context_messages(conversation_id, first=first)}
+    messages = {row.seq: row for row in store.context.messages(conversation_id, first=first)}
     # What was summarised between the two questions is no item any more, and still a message.
     gone = [item.ordinal for item in items if item.summary_id is None and item.ordinal not in messages]
     if gone:
-        messages |= {row.seq: row for row in store.messages_at(conversation_id, gone)}
+        messages |= {row.seq: row for row in store.messages.at(conversation_id, gone)}
     ids = [item.summary_id for item in items if item.summary_id is not None]
-    summaries = {row.id: row for row in store.summaries(conversation_id, ids)} if ids else {}
+    summaries = {row.id: row for row in store.summaries.read(conversation_id, ids)} if ids else {}
     sources = _sources(store, conversation_id, [row.id for row in summaries.values() if row.depth])
     lost = sum((item.summary_id or item.ordinal) not in (summaries if item.summary_id else messages) for item in items)
     if lost:
@@ -135,7 +136,7 @@ def _sources(store: Store, conversation_id: int, ids: Sequence[int]) -> Mapping[
         if len(known) > _MOST_KNOWN:
             known.clear()
             new = list(ids)
-        found = store.source_ids(conversation_id, new)
+        found = store.summaries.source_ids(conversation_id, new)
         known |= {identity: tuple(found.get(identity, ())) for identity in new}
     return known
 
@@ -162,14 +163,14 @@ def summary_entry(row: SummaryRow, sources: Sequence[str], zone: tzinfo) -> Entr
 
 def system_entry(store: Store, conversation_id: int) -> Entry | None:
     """Return the newest system message, if it is in the context as it is."""
-    item = store.newest_system(conversation_id)
-    rows = store.messages_at(conversation_id, [item.ordinal]) if item else []
+    item = store.context.newest_system(conversation_id)
+    rows = store.messages.at(conversation_id, [item.ordinal]) if item else []
     return stored_entry(conversation_id, rows[0]) if rows else None
 
 
 def pin_entries(store: Store, key: str) -> list[Entry]:
     """Return the pins of a key as messages."""
-    shown = [as_pin(pin.id, pin.text) for pin in store.key_pins(key)]
+    shown = [as_pin(pin.id, pin.text) for pin in store.manifests.key_pins(key)]
     return [Entry(None, message, message_tokens(message)) for message in shown]
 
 
@@ -219,10 +220,10 @@ def shown_then(store: Store, conversation_id: int, found: Manifest, zone: tzinfo
     told = convert(json.decode(zlib.decompress(found.shown)), list[list[int]]) if found.shown else []
     seqs = [seq for piece in told if len(piece) == 2 for seq in range(piece[0], piece[1] + 1)]
     ids = [piece[0] for piece in told if len(piece) == 3]
-    messages = {row.seq: row for row in store.messages_at(conversation_id, seqs)} if seqs else {}
-    summaries = {row.id: row for row in store.summaries(conversation_id, ids)} if ids else {}
-    earlier = store.revisions(conversation_id, ids) if ids else {}
-    sources = store.source_ids(conversation_id, ids) if ids else {}
+    messages = {row.seq: row for row in store.messages.at(conversation_id, seqs)} if seqs else {}
+    summaries = {row.id: row for row in store.summaries.read(conversation_id, ids)} if ids else {}
+    earlier = store.summaries.revisions(conversation_id, ids) if ids else {}
+    sources = store.summaries.source_ids(conversation_id, ids) if ids else {}
     shown: list[Entry] = []
     for piece in told:
         if len(piece) == 3 and piece[0] in summaries:

@@ -12,7 +12,8 @@ from lossless.engine.erase.prune import RemovalOptions, take_out
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import InvalidInput
 from lossless.model import Cleaning, Junk
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
+from lossless.store.store import Store
 
 _EXAMPLES = 3
 _PREVIEW = 120
@@ -53,7 +54,7 @@ def matching_conversations(store: Store, rule: Rule, rows: Iterable[Conversation
 
 
 def _first_text(store: Store, row: ConversationRow) -> str:
-    return next((message.text for message in store.messages(row.id, limit=1)), "")
+    return next((message.text for message in store.messages.read(row.id, limit=1)), "")
 
 
 def select_rules(name: str | None) -> list[Rule]:
@@ -65,7 +66,7 @@ def select_rules(name: str | None) -> list[Rule]:
 
 def plan(store: Store, name: str | None) -> Cleaning:
     """Return the conversations that would be removed; write nothing."""
-    rows = store.conversations()
+    rows = store.conversations.of_owner()
     matches = {rule.name: matching_conversations(store, rule, rows) for rule in select_rules(name)}
     distinct = {row.id: row for rows in matches.values() for row in rows}
     return Cleaning(
@@ -88,7 +89,7 @@ def apply(runtime: Runtime, name: str | None, archive: Path, *, without_files: b
     planned = plan(store, name)
     if not planned.conversations:
         return planned
-    rows = store.conversations()
+    rows = store.conversations.of_owner()
     selected = {row.id: row for rule in select_rules(name) for row in matching_conversations(store, rule, rows)}
     removal = take_out(runtime, list(selected.values()), archive, RemovalOptions(without_files=without_files))
     return Cleaning(

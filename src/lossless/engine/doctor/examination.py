@@ -9,7 +9,8 @@ from lossless.config import Loaded, Settings
 from lossless.engine.doctor.graph import Graph, build_graph
 from lossless.engine.doctor.text_scan import MessageScan, SummaryScan, scan_messages, scan_summaries
 from lossless.engine.shared.file_store import Files
-from lossless.store.base import ConversationRow, FaultRow, FileRow, Flaw, Store
+from lossless.store.base import ConversationRow, FaultRow, FileRow, Flaw
+from lossless.store.store import Store
 
 
 class Examination:
@@ -41,7 +42,11 @@ class Examination:
     @cached_property
     def graph(self) -> Graph:
         """The summaries of these conversations and their sources."""
-        return build_graph(self.store.nodes(self.ids), self.store.edges(self.ids), self.store.leaves(self.ids))
+        return build_graph(
+            self.store.integrity.nodes(self.ids),
+            self.store.integrity.edges(self.ids),
+            self.store.integrity.leaves(self.ids),
+        )
 
     @cached_property
     def message_scan(self) -> MessageScan:
@@ -56,16 +61,16 @@ class Examination:
     @cached_property
     def file_rows(self) -> dict[int, list[FileRow]]:
         """The files of each conversation."""
-        return {each: self.store.files(each) for each in self.ids}
+        return {each: self.store.files.of_conversation(each) for each in self.ids}
 
     @cached_property
     def flaws(self) -> dict[int, list[Flaw]]:
         """The violations of the promise in each conversation; only suspects are queried one by one."""
-        suspects = self.store.suspects(self.ids) | self.graph.entangled()
+        suspects = self.store.integrity.suspects(self.ids) | self.graph.entangled()
         for query in ("numbers", "outside", "costs", "sums"):
-            suspects |= {row.conversation or 0 for row in self.store.faults(query, self.ids, self.now)}
-        return {each: self.store.flaws(each) if each in suspects else [] for each in self.ids}
+            suspects |= {row.conversation or 0 for row in self.store.integrity.faults(query, self.ids, self.now)}
+        return {each: self.store.promise.flaws(each) if each in suspects else [] for each in self.ids}
 
     def query(self, *names: str) -> list[FaultRow]:
         """Return the rows that these integrity queries of the store select."""
-        return [row for name in names for row in self.store.faults(name, self.ids, self.now)]
+        return [row for name in names for row in self.store.integrity.faults(name, self.ids, self.now)]

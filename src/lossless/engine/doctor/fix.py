@@ -92,9 +92,9 @@ def _repair(examination: Examination, check: str, name: str) -> list[Fault]:
     steps = [step for step in _steps(faults) if step.action != "erase"]
     store.keep(name, steps)
     for step in steps:
-        store.mend(step)
+        store.integrity.fix(step)
     for conversation in {step.key["conversation_id"] for step in steps if step.table == "item"}:
-        store.mend(Step("recount", "conversation", {"id": conversation}))
+        store.integrity.fix(Step("recount", "conversation", {"id": conversation}))
     return faults
 
 
@@ -102,7 +102,7 @@ def _remove_file(examination: Examination, step: Step) -> None:
     path = examination.files.root / step.key["name"]
     with examination.store.transaction():
         examination.store.hold_files(alone=True)
-        if not examination.store.file_is_used(path.name):
+        if not examination.store.files.is_used(path.name):
             path.unlink(missing_ok=True)
 
 

@@ -20,7 +20,7 @@ def prove(examination: Examination) -> tuple[Proof, ...]:
     nodes = Counter(node.conversation_id for node in examination.graph.nodes.values())
     known.update(node.conversation_id for node in examination.graph.nodes.values() if node.source_hash is not None)
     ledgers = defaultdict[int, list[LedgerRow]](list)
-    for each in examination.store.ledger(examination.ids):
+    for each in examination.store.integrity.ledger(examination.ids):
         ledgers[each.conversation_id].append(each)
     return tuple(
         _proof(examination, row, ledgers[row.id], nodes[row.id], known[row.id], tuple(changed[row.id]))

@@ -12,8 +12,9 @@ from msgspec import Struct, field
 from lossless.engine.compaction.failure_markers import marker
 from lossless.errors import StoreCorrupt
 from lossless.store import jsontext, rows
-from lossless.store.base import SPAN, Store
+from lossless.store.base import SPAN
 from lossless.store.seals import Sealing
+from lossless.store.store import Store
 from lossless.summarizers.directives import orders
 from lossless.tokens import MESSAGE_TOKENS, PART_TOKENS, estimate, message_tokens
 
@@ -68,7 +69,7 @@ def scan_messages(store: Store, ids: Sequence[int], sources: Mapping[int, Sequen
     previous = previous_time = conversation = 0
     calls: set[str] = set()
     results: set[str] = set()
-    with closing(store.everything_said(ids)) as messages:
+    with closing(store.integrity.stream_messages(ids)) as messages:
         for identity, role, text, parts, meta, tokens, at, created_at, leaf in messages:
             if leaf is not None:
                 sealing.add(leaf, (role, text, parts, at))
@@ -135,7 +136,7 @@ def _lies_within(piece: dict[str, Any], size: int) -> bool:
 def scan_summaries(store: Store, ids: Sequence[int]) -> SummaryScan:
     """Read every summary of these conversations once."""
     scan, texts = SummaryScan(), set[tuple[int, int]]()
-    with closing(store.everything_told(ids)) as summaries:
+    with closing(store.integrity.stream_summaries(ids)) as summaries:
         for (
             identity,
             conversation,

@@ -32,7 +32,8 @@ from lossless.errors import FileUnavailable, InvalidInput, NotFound, SummarizerE
 from lossless.model import Forgotten
 from lossless.search.byte_search import OVERLAP, Sought, needles
 from lossless.search.stopwords import STOP_WORDS
-from lossless.store.base import BURIED, SPAN, ConversationRow, MessageRow, PinRow, Store, SummaryRow
+from lossless.store.base import BURIED, SPAN, ConversationRow, MessageRow, PinRow, SummaryRow
+from lossless.store.store import Store
 
 Target: TypeAlias = tuple[ConversationRow, Sequence[int] | None]
 """A conversation, and the seqs of its messages that are to be forgotten; None for all of it."""
@@ -128,7 +129,7 @@ def message_id(what: str | int) -> tuple[int, int]:
 def span(store: Store, scope: Sequence[int], what: str | int, until: str | int | None) -> Target:
     """The messages from one id up to another, both included, in a conversation of the scope."""
     (conversation_id, first), (other, last) = message_id(what), message_id(what if until is None else until)
-    row = store.conversation_by_id(conversation_id) if conversation_id in scope else None
+    row = store.conversations.get(conversation_id) if conversation_id in scope else None
     if row is None or not 0 < first < row.next_seq:
         raise NotFound("message", str(what), hint="`grep` finds messages and their ids.")
     if other != conversation_id or not first <= last < row.next_seq:
@@ -163,7 +164,7 @@ def forget(runtime: Runtime, request: ForgetRequest) -> Forgotten:
     if request.backups:
         store.drop_copies()
         drop_archives(store, runtime.files)
-    pending = store.guard(_MARK)
+    pending = store.state.guard(_MARK)
     _remove_files(runtime, unshared=request.unshared)
     words = list(dict.fromkeys(chain.from_iterable(each.needles for each in said.values())))
     done = replace(report, applied=True, backups=_copies(runtime), beyond=_beyond(runtime, request, going, done=True))
@@ -180,7 +181,7 @@ def _planned(runtime: Runtime, request: ForgetRequest, said: dict[int, _Said]) -
     going = [_collect(runtime, *target, said) for target in _reach(runtime.store, request.targets)]
     reached = {each.row.id for each in going}
     # A conversation of which everything is buried by now may still hold words in a summary that came meanwhile.
-    late = [row for row in map(runtime.store.conversation_by_id, said.keys() - reached) if row]
+    late = [row for row in map(runtime.store.conversations.get, said.keys() - reached) if row]
     going += [_collect(runtime, row, said[row.id].seqs, said) for row in late]
     return going, _plan(runtime, request, going, copied=going[len(request.targets) :])
 
@@ -190,7 +191,7 @@ def _planned(runtime: Runtime, request: ForgetRequest, said: dict[int, _Said]) -
 
 def _reach(store: Store, targets: Sequence[Target]) -> list[Target]:
     """The targets, and the same messages wherever a transplant has copied them to."""
-    copies = store.copied_on()
+    copies = store.erase.copied_on()
     digests = {copy_digest(row.digest) for row in _stored(store, targets)} if copies else set()
     found: dict[int, bytes] = {}
     while fresh := {each: digest for each, digest in copies if digest in digests and each not in found}:
@@ -198,13 +199,13 @@ def _reach(store: Store, targets: Sequence[Target]) -> list[Target]:
         digests = {copy_digest(digest) for digest in fresh.values()}
     seqs = _grouped(divmod(each, SPAN) for each in sorted(found))
     own = {row.id for row, _ in targets}
-    rows = [(store.conversation_by_id(each), seqs[each]) for each in seqs if each not in own]
+    rows = [(store.conversations.get(each), seqs[each]) for each in seqs if each not in own]
     return [*targets, *((row, chosen) for row, chosen in rows if row)]
 
 
 def _stored(store: Store, targets: Iterable[Target]) -> Iterator[MessageRow]:
     for row, seqs in targets:
-        found = store.messages(row.id) if seqs is None else store.messages_at(row.id, seqs)
+        found = store.messages.read(row.id) if seqs is None else store.messages.at(row.id, seqs)
         # What is said from now on is not meant.
         yield from (each for each in found if each.outside not in BURIED and each.seq < row.next_seq)
 
@@ -227,8 +228,10 @@ def _collect(
         written = [words for each in rows for words in (each.text, each.parts, each.meta) if words]
         written += _other_texts(store, row.id, set(going.seqs))
         _collect_files(store, going, written)
-        own = {pin.id for pin in store.pins(row.id)} if going.whole else set()
-        going.pins = [pin.id for pin in store.key_pins(row.key) if pin.id in own or _is_pinned(pin, going, texts)]
+        own = {pin.id for pin in store.manifests.pins(row.id)} if going.whole else set()
+        going.pins = [
+            pin.id for pin in store.manifests.key_pins(row.key) if pin.id in own or _is_pinned(pin, going, texts)
+        ]
         if row.id not in known:
             known[row.id] = _heard(going.seqs, [*texts, *_contents(runtime, going)])
         known[row.id].seqs = sorted({*known[row.id].seqs, *going.seqs})
@@ -276,7 +279,7 @@ def _share(one: str, other: str) -> bool:
 
 def _other_texts(store: Store, conversation_id: int, seqs: set[int]) -> list[str]:
     """What came under the event ids of these messages besides."""
-    rows = store.part("copy", conversation_id, ("message_id", "text", "parts"))
+    rows = store.tables.part("copy", conversation_id, ("message_id", "text", "parts"))
     return [words for identity, *both in rows if identity % SPAN in seqs for words in both if words]
 
 
@@ -322,11 +325,11 @@ def _own_words(store: Store, said: _Said, conversation: ConversationRow, texts: 
     shared = said.words.intersection(word for text in texts for word in _telling(text))
     if not shared:
         return shared
-    for row in store.summaries(conversation.id):
+    for row in store.summaries.read(conversation.id):
         if said.since is not None and row.id < said.since:
             shared.difference_update(_telling(row.text))
     gone = set(said.seqs)
-    with closing(store.part("message", conversation.id, ("id", "text", "parts", "meta"))) as rows:
+    with closing(store.tables.part("message", conversation.id, ("id", "text", "parts", "meta"))) as rows:
         for identity, *words in rows:
             if not shared:
                 break
@@ -337,25 +340,26 @@ def _own_words(store: Store, said: _Said, conversation: ConversationRow, texts: 
 
 def _source_texts(store: Store, conversation_id: int, row: SummaryRow, graph: _Graph, said: _Said) -> Iterator[str]:
     seqs = [seq for seq in graph.messages.get(row.id, ()) if seq not in said.seqs]
-    for each in store.messages_at(conversation_id, seqs) if seqs else ():
+    for each in store.messages.at(conversation_id, seqs) if seqs else ():
         yield f"{each.text} {each.parts} {each.meta}"
     yield from (graph.rows[each].text for each in graph.sources.get(row.id, ()) if each in graph.rows)
 
 
 def _graph(store: Store, conversation_id: int) -> _Graph:
-    links = store.part("summary_message", conversation_id, ("summary_id", "message_id"))
+    links = store.tables.part("summary_message", conversation_id, ("summary_id", "message_id"))
     return _Graph(
-        {row.id: row for row in store.summaries(conversation_id)},
+        {row.id: row for row in store.summaries.read(conversation_id)},
         _grouped((leaf, identity % SPAN) for leaf, identity in links),
         _grouped(
-            (one, other) for one, other in store.part("summary_source", conversation_id, ("summary_id", "source_id"))
+            (one, other)
+            for one, other in store.tables.part("summary_source", conversation_id, ("summary_id", "source_id"))
         ),
     )
 
 
 def _collect_files(store: Store, going: _Going, written: Sequence[str]) -> None:
     """Files that these messages mention and no other of the conversation does."""
-    files = {row.id: row.sha256 for row in store.files(going.row.id)}
+    files = {row.id: row.sha256 for row in store.files.of_conversation(going.row.id)}
     if going.whole:
         going.files = files
         return
@@ -363,7 +367,7 @@ def _collect_files(store: Store, going: _Going, written: Sequence[str]) -> None:
     if mentioned:
         seqs = set(going.seqs)
         for table, column in (("message", "id"), ("copy", "message_id")):
-            for identity, text, parts in store.part(table, going.row.id, (column, "text", "parts")):
+            for identity, text, parts in store.tables.part(table, going.row.id, (column, "text", "parts")):
                 if identity % SPAN not in seqs:
                     mentioned -= {each for each in mentioned if each in text or each in (parts or "")}
     going.files = {each: files[each] for each in files if each in mentioned}
@@ -380,7 +384,7 @@ def _contents(runtime: Runtime, going: _Going) -> Iterator[str]:
 
 def _plan(runtime: Runtime, request: ForgetRequest, going: Sequence[_Going], copied: Sequence[_Going]) -> Forgotten:
     store = runtime.store
-    beside = [store.beside(each.row.id, each.seqs) for each in going if each.seqs]
+    beside = [store.erase.beside(each.row.id, each.seqs) for each in going if each.seqs]
     return Forgotten(
         key=going[0].row.key,
         messages=sum(len(each.seqs) for each in going),
@@ -399,18 +403,18 @@ def _plan(runtime: Runtime, request: ForgetRequest, going: Sequence[_Going], cop
 
 def _copies(runtime: Runtime) -> tuple[str, ...]:
     """What we kept before something was changed or removed, and what may still hold the words."""
-    return (*runtime.store.kept_copies(), *runtime.store.backups(), *archives(runtime.store, runtime.files))
+    return (*runtime.store.kept_copies(), *runtime.store.backups.paths(), *archives(runtime.store, runtime.files))
 
 
 def _transcripts(store: Store, going: Sequence[_Going]) -> Iterator[str]:
     """Files of hosts that were read into these conversations: they are not ours to change."""
     for each in going:
-        yield from (source.removeprefix(PREFIX) for _, source, _ in store.cursors(PREFIX, each.row.id))
+        yield from (source.removeprefix(PREFIX) for _, source, _ in store.state.cursors(PREFIX, each.row.id))
 
 
 def _elsewhere(store: Store, going: Sequence[_Going]) -> Iterator[str]:
     for each in going:
-        blocks = store.transplants(each.row.id)
+        blocks = store.imported.transplants(each.row.id)
         if any(is_copied(blocks, seq) for seq in each.seqs):
             yield f"Messages were copied into {each.row.key} from another conversation, which may still have them."
 
@@ -418,7 +422,7 @@ def _elsewhere(store: Store, going: Sequence[_Going]) -> Iterator[str]:
 def _beyond(
     runtime: Runtime, request: ForgetRequest, going: Sequence[_Going], *, done: bool = False
 ) -> tuple[str, ...]:
-    before = runtime.store.guard(_LEFT) or ()
+    before = runtime.store.state.guard(_LEFT) or ()
     names = before if done else sorted({*before, *(sha for each in going for sha in each.files.values())})
     return (*runtime.store.beyond, *_elsewhere(runtime.store, going), *_left(runtime, request, names))
 
@@ -441,12 +445,12 @@ def _erase(runtime: Runtime, request: ForgetRequest, going: _Going) -> None:
     """Take away what was collected, in transactions of a few rows each, after each of which the promise holds."""
     store, conversation_id = runtime.store, going.row.id
     with store.erasing():
-        store.hold(conversation_id)
+        store.conversations.hold(conversation_id)
         _note(runtime, files=going.files.values(), rewriting=[(conversation_id, row.id) for row in going.rewritten])
         for pin in going.pins:
-            store.remove_key_pin(going.row.key, pin)
-        store.remove_files(conversation_id, list(going.files))
-        store.clear(conversation_id, [], title=going.title)
+            store.manifests.remove_key_pin(going.row.key, pin)
+        store.erase.remove_files(conversation_id, list(going.files))
+        store.erase.clear(conversation_id, [], title=going.title)
     seqs = set(going.seqs)
     for row in sorted((*going.rewritten, *going.gone), key=lambda row: (row.depth, row.id)):
         _rewrite(runtime, request, conversation_id, row.id, seqs)
@@ -455,15 +459,15 @@ def _erase(runtime: Runtime, request: ForgetRequest, going: _Going) -> None:
         with store.erasing():
             _bury(runtime, conversation_id, going.seqs[first : first + _AT_ONCE])
     with store.erasing():
-        store.hold(conversation_id)
+        store.conversations.hold(conversation_id)
         # Once more: a new summary may list the files, and a new operation may hold the words.
-        store.remove_files(conversation_id, list(going.files))
-        store.clear(conversation_id, [], title=False)
+        store.erase.remove_files(conversation_id, list(going.files))
+        store.erase.clear(conversation_id, [], title=False)
 
 
 def _bury(runtime: Runtime, conversation_id: int, seqs: Sequence[int]) -> None:
-    runtime.store.bury(conversation_id, seqs, "forgotten", runtime.now())
-    runtime.store.clear(conversation_id, seqs, title=False)
+    runtime.store.context.bury(conversation_id, seqs, "forgotten", runtime.now())
+    runtime.store.erase.clear(conversation_id, seqs, title=False)
 
 
 def _rewrite(runtime: Runtime, request: ForgetRequest, conversation_id: int, summary_id: int, seqs: Set[int]) -> None:
@@ -473,12 +477,12 @@ def _rewrite(runtime: Runtime, request: ForgetRequest, conversation_id: int, sum
     """
     store = runtime.store
     for _ in range(_MOST_ROUNDS):
-        row = next(iter(store.summaries(conversation_id, [summary_id])), None)
+        row = next(iter(store.summaries.read(conversation_id, [summary_id])), None)
         if row is None:  # it went with the last of its sources
             with store.transaction():
                 _note(runtime, rewritten=(conversation_id, summary_id))
             return
-        below, sources = store.sources(conversation_id, row.id)
+        below, sources = store.summaries.sources(conversation_id, row.id)
         left = [seq for seq in below if seq not in seqs]
         report = _told(store, conversation_id, left, sources, runtime.settings)
         new = (
@@ -492,16 +496,18 @@ def _rewrite(runtime: Runtime, request: ForgetRequest, conversation_id: int, sum
             else None
         )
         with store.erasing():
-            store.hold(conversation_id)
+            store.conversations.hold(conversation_id)
             texts = ((row.id, row.revision, row.created_at), *(report.revisions if report else ()))
-            if store.sources(conversation_id, row.id) != (below, sources) or not store.has_texts(texts):
+            if store.summaries.sources(conversation_id, row.id) != (below, sources) or not store.context.has_texts(
+                texts
+            ):
                 continue
             gone = [seq for seq in below if seq in seqs]
-            store.unlink(conversation_id, row.id, gone)
+            store.erase.unlink(conversation_id, row.id, gone)
             if new is None:
                 _drop(store, conversation_id, row.id)
             else:
-                store.reword(conversation_id, row, new)
+                store.erase.reword(conversation_id, row, new)
             _bury(runtime, conversation_id, gone)
             _note(runtime, rewritten=(conversation_id, row.id))
         return
@@ -509,10 +515,10 @@ def _rewrite(runtime: Runtime, request: ForgetRequest, conversation_id: int, sum
 
 def _drop(store: Store, conversation_id: int, summary_id: int) -> None:
     """A summary of which nothing is left, and those above it that were made from nothing else."""
-    above = [row for row in map(store.summary_named, store.consumers(conversation_id, summary_id)) if row]
-    store.drop_summary(conversation_id, summary_id)
+    above = [row for row in map(store.summaries.named, store.summaries.consumers(conversation_id, summary_id)) if row]
+    store.erase.drop_summary(conversation_id, summary_id)
     for _, row in above:
-        if store.sources(conversation_id, row.id) == ([], []):
+        if store.summaries.sources(conversation_id, row.id) == ([], []):
             _drop(store, conversation_id, row.id)
 
 
@@ -521,8 +527,8 @@ def _told(
 ) -> Told | None:
     """What is left of a summary's sources. What came before it is not shown: it vouches for nothing here."""
     if seqs:
-        return of_messages(conversation_id, store.messages_at(conversation_id, seqs), (), settings)
-    found = {each.id: each for each in store.summaries(conversation_id, ids)} if ids else {}
+        return of_messages(conversation_id, store.messages.at(conversation_id, seqs), (), settings)
+    found = {each.id: each for each in store.summaries.read(conversation_id, ids)} if ids else {}
     return of_summaries([found[each] for each in ids if each in found], (), settings) if found else None
 
 
@@ -538,7 +544,7 @@ class _Pending(Struct):
 
 
 def _pending(store: Store, *, hold: bool = False) -> _Pending:
-    state = store.guard(_MARK, hold=hold)
+    state = store.state.guard(_MARK, hold=hold)
     # A list of files is what earlier versions wrote.
     return _Pending(state) if isinstance(state, list) else convert(state or {}, _Pending)
 
@@ -554,13 +560,13 @@ def _note(
     before = _pending(runtime.store, hold=True)
     after = {*before.rewriting, *rewriting}.difference([rewritten] if rewritten else ())
     state = {"files": sorted({*before.files, *files}), "rewriting": sorted(after)}
-    runtime.store.set_guard(_MARK, state, runtime.now())
+    runtime.store.state.set_guard(_MARK, state, runtime.now())
 
 
 def _complete_rewriting(runtime: Runtime, request: ForgetRequest) -> None:
     """Rewrite the summaries that a forgetting left behind that was cut off."""
     for conversation_id, summary_id in _pending(runtime.store).rewriting:
-        if runtime.store.conversation_by_id(conversation_id):
+        if runtime.store.conversations.get(conversation_id):
             _rewrite(runtime, request, conversation_id, summary_id, frozenset())
         else:
             with runtime.store.transaction():
@@ -580,27 +586,27 @@ def _remove_files(runtime: Runtime, *, unshared: bool) -> None:
     ours = unshared or is_its_own(store, runtime.files)
     with store.transaction():
         store.hold_files(alone=True)
-        before = store.guard(_LEFT, hold=True) or []
+        before = store.state.guard(_LEFT, hold=True) or []
         names = sorted({*before, *_pending(store).files})
-        unused = [sha for sha in names if runtime.files.exists(sha) and not store.file_is_used(sha)]
+        unused = [sha for sha in names if runtime.files.exists(sha) and not store.files.is_used(sha)]
         for sha in unused if ours else ():
             runtime.files.remove(sha)
         left = [] if ours else unused
         if left != before:
-            store.set_guard(_LEFT, left, runtime.now())
+            store.state.set_guard(_LEFT, left, runtime.now())
 
 
 def _receipt(runtime: Runtime, report: Forgotten, words: Sequence[str]) -> Forgotten:
     """Overwrite what was deleted, and search for the words: in rows, among the bytes where these can be read, in files."""
     store, sought = runtime.store, Sought(words)
     reason = store.scrub()
-    kept = store.holding(words)
+    kept = store.erase.holding(words)
     left = store.remains([word for word in words if word not in kept])
     # A file that is too large to be written anew while others wait is clean if none of the words is found in it.
     complete = not reason or (reason == "held" and left == [])
     if complete and not _pending(store).rewriting:
         with store.transaction():
-            store.set_guard(_MARK, None, runtime.now())
+            store.state.set_guard(_MARK, None, runtime.now())
     names = [name for each in list(kept.values())[:_MOST_NAMED] for name in each.names]
     names += [path.name for path in _payloads(runtime.files.root) if sought.found(_pieces(path))]
     return replace(

@@ -23,7 +23,8 @@ from lossless.engine.shared.files_dir import is_its_own
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import StoreFull
 from lossless.model import Garbage
-from lossless.store.base import KeptCopy, OverRows, Store
+from lossless.store.base import KeptCopy, OverRows
+from lossless.store.store import Store
 
 _HOUR, _DAY = 3_600, 86_400
 _PAYLOAD = re.compile(r"[0-9a-f]{64}")
@@ -51,8 +52,8 @@ def look(runtime: Runtime, *, keep_copies: int | None = None, unshared: bool = F
         payloads if ours else (),
         drafts_left(store, files, now),
         tuple(_outlived(store, now, keep_copies)),
-        store.over(now),
-        store.spare(),
+        store.housekeeping.expired(now),
+        store.housekeeping.spare(),
         0 if ours else len(payloads),
     )
 
@@ -65,7 +66,7 @@ def _payloads(root: Path) -> Iterator[Path]:
 
 def _unused(store: Store, strays: Iterable[Stray]) -> Iterator[Stray]:
     for some in _some(strays):
-        used = store.used_files([stray.path.name for stray in some])
+        used = store.housekeeping.used_files([stray.path.name for stray in some])
         yield from (stray for stray in some if stray.path.name not in used)
 
 
@@ -78,7 +79,7 @@ def _some(strays: Iterable[Stray]) -> Iterator[list[Stray]]:
 def _outlived(store: Store, now: int, days: int | None) -> Iterator[KeptCopy]:
     if days is not None:
         before = now - days * _DAY * 1_000_000
-        yield from (copy for copy in store.copies_kept() if copy.at is not None and copy.at < before)
+        yield from (copy for copy in store.housekeeping.copies_kept() if copy.at is not None and copy.at < before)
 
 
 def told(found: Found) -> Garbage:
@@ -106,8 +107,8 @@ def collect(runtime: Runtime, found: Found, *, vacuum: bool = False) -> Garbage:
     payloads = sweep(store, runtime.files, [stray.path.name for stray in found.payloads])
     drafts = [stray for stray in found.drafts if is_removed(stray.path)]
     for copy in found.copies:
-        store.drop_copy(copy.name)
-    over = store.clear_over(runtime.now())
+        store.housekeeping.drop_copy(copy.name)
+    over = store.housekeeping.clear_expired(runtime.now())
     emptied = not store.scrub() if vacuum else store.give_back()
     return Garbage(
         len(payloads),

@@ -26,8 +26,9 @@ from lossless.engine.shared.files_dir import beside, is_its_own
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import FileUnavailable, InvalidInput, InvalidTimeFilter
 from lossless.model import Pruning, Silent
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
 from lossless.store.rows import moment
+from lossless.store.store import Store
 from lossless.times import read_time
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -71,9 +72,11 @@ def plan(store: Store, request: PruneRequest) -> Pruning:
 
 def _silent(store: Store, request: PruneRequest) -> tuple[_Old, int]:
     """Those that are silent with all they belong with, and how many others are silent."""
-    found = store.silent(request.before, active=request.active)
+    found = store.housekeeping.idle_since(request.before, active=request.active)
     silent = {row.id for row, _ in found}
-    whole = [family for family in families(store.conversations()) if silent.issuperset(row.id for row in family)]
+    whole = [
+        family for family in families(store.conversations.of_owner()) if silent.issuperset(row.id for row in family)
+    ]
     going = {row.id for family in whole for row in family}
     return [each for each in found if each[0].id in going], len(silent - going)
 
@@ -131,7 +134,7 @@ class TakenOut(Struct):
 def take_out(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, options: RemovalOptions) -> TakenOut:
     """Export these conversations, then remove those that nobody has added anything to since."""
     store, files = runtime.store, runtime.files
-    tallies = store.tallies([row.id for row in rows])
+    tallies = store.housekeeping.tallies([row.id for row in rows])
     _export(runtime, rows, archive, without_files=options.without_files)
     done, contents, ours = TakenOut(), set[str](), is_its_own(store, files)
     seen = 0
@@ -144,7 +147,7 @@ def take_out(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, o
         seen += sum(map(len, some))
         options.progress(seen, len(rows))
     if not ours:
-        done.doubtful = len(contents - store.used_files(sorted(contents)))
+        done.doubtful = len(contents - store.housekeeping.used_files(sorted(contents)))
     return done
 
 
@@ -209,14 +212,17 @@ def _batch(
     gone, contents = list[ConversationRow](), set[str]()
     ids = [row.id for group in groups for row in group]
     with store.transaction():
-        held = {row.id: row for row in store.hold_all(ids)}
-        counted, referring = store.tallies(ids), store.referring(ids) if options.together else []
+        held = {row.id: row for row in store.housekeeping.hold_all(ids)}
+        counted, referring = (
+            store.housekeeping.tallies(ids),
+            store.housekeeping.referring(ids) if options.together else [],
+        )
         for group in groups:
             same = [row for row in group if _is_same(held.get(row.id), row) and counted[row.id] == tallies[row.id]]
             if not options.together or (len(same) == len(group) and _is_whole(group, referring)):
                 for row in same:
-                    contents.update(file.sha256 for file in store.files(row.id))
-                    store.remove_conversation(row.id)
+                    contents.update(file.sha256 for file in store.files.of_conversation(row.id))
+                    store.integrity.remove_conversation(row.id)
                 gone += same
     return gone, contents
 

@@ -25,7 +25,8 @@ from lossless.errors import InvalidInput
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary, Source
 from lossless.model import instant
 from lossless.store import jsontext, rows
-from lossless.store.base import SPAN, FileRow, PinRow, Store
+from lossless.store.base import SPAN, FileRow, PinRow
+from lossless.store.store import Store
 from lossless.tokens import message_tokens
 
 BATCH = 500
@@ -48,7 +49,7 @@ def unpack(
     Pins speak with the operator's authority, so they come in only with `trust_pins`, also where the rest is here already. One that stands here as it is there, because it was never removed, is left as it is. Where its key has an active conversation already, it becomes an archived one of the same family.
     """
     mark = f"{IMPORTED}{source.identity}:"
-    placed = {state["ref"]: conversation_id for conversation_id, _, state in store.cursors(mark)}
+    placed = {state["ref"]: conversation_id for conversation_id, _, state in store.state.cursors(mark)}
     histories = [history for history in source.histories() if history.exact]
     for history in histories:
         _refuse_odd_cursors(history)
@@ -57,7 +58,7 @@ def unpack(
             with store.transaction():
                 there = standing(store, source, history, placed.values(), pins=trust_pins)
                 placed[history.ref] = there or _Unpacking(store, files, source, history, now).all()
-                store.set_cursor(placed[history.ref], mark + history.ref, {"ref": history.ref}, now)
+                store.state.set_cursor(placed[history.ref], mark + history.ref, {"ref": history.ref}, now)
             if progress:
                 progress(history)
     with store.transaction():
@@ -66,7 +67,7 @@ def unpack(
         for history in histories:
             if history.continues_ref or history.parent_ref:
                 continues, parent = (placed.get(ref or "") for ref in (history.continues_ref, history.parent_ref))
-                store.relate(placed[history.ref], continues=continues, parent=parent)
+                store.tables.relate(placed[history.ref], continues=continues, parent=parent)
     return placed
 
 
@@ -74,7 +75,7 @@ def _add_pins(store: Store, conversation_id: int, history: History) -> None:
     for pin in history.pins:
         message = None if pin.ref is None else conversation_id * SPAN + int(pin.ref)
         tokens = message_tokens(as_pin(pin.id, pin.text))
-        store.add_pin(conversation_id, PinRow(pin.id, message, pin.text, tokens, _micros(pin.created_at)))
+        store.manifests.add_pin(conversation_id, PinRow(pin.id, message, pin.text, tokens, _micros(pin.created_at)))
 
 
 def _refuse_odd_cursors(history: History) -> None:
@@ -134,7 +135,7 @@ def standing(
 
     With `pins` it has to have those, too.
     """
-    for row in store.members(history.key):
+    for row in store.conversations.under_key(history.key):
         fits = row.messages >= history.messages if history.messages else not row.messages
         if fits and row.id not in besides and _is_same(store, source, history, row.id, pins):
             return row.id
@@ -142,13 +143,13 @@ def standing(
 
 
 def _is_same(store: Store, source: Source, history: History, conversation_id: int, pins: bool) -> bool:
-    if pins and not {pin.id for pin in history.pins} <= {pin.id for pin in store.pins(conversation_id)}:
+    if pins and not {pin.id for pin in history.pins} <= {pin.id for pin in store.manifests.pins(conversation_id)}:
         return False
-    known = store.part("copy", conversation_id, ("message_id", "digest"))
+    known = store.tables.part("copy", conversation_id, ("message_id", "digest"))
     copies = {(identity % SPAN, bytes(digest)) for identity, digest in known}
     return all(
         past.digest == digest and copies.issuperset((int(past.ref), copy.digest) for copy in past.copies)
-        for past, digest in zip(source.messages(history), store.digests(conversation_id), strict=False)
+        for past, digest in zip(source.messages(history), store.messages.digests(conversation_id), strict=False)
     )
 
 
@@ -174,8 +175,8 @@ class _Unpacking:
         for file in self._source.files(self._history):
             self._file(file)
         self._rest()
-        self._store.seal(self._id)
-        if flaws := self._store.flaws(self._id):
+        self._store.integrity.seal(self._id)
+        if flaws := self._store.promise.flaws(self._id):
             raise InvalidInput(
                 f"{self._history.key!r} breaks the promise there ({flaws[0].name}).",
                 hint="Nothing of it was taken in. `lcm doctor` on the database it came from says more.",
@@ -184,7 +185,7 @@ class _Unpacking:
 
     def _conversation(self) -> None:
         history, now = self._history, self._now
-        active = history.active and self._store.conversation(history.key) is None
+        active = history.active and self._store.conversations.active(history.key) is None
         archived_for = "import" if history.active and not active else history.archive_cause
         tokens = sum(item.tokens or 0 for item in self._source.items(history) if item.cause is None)
         row = {
@@ -203,7 +204,7 @@ class _Unpacking:
             "renewed_at": _maybe(history.renewed_at),
             "transcribed": int(history.transcribed),
         }
-        self._store.take("conversation", tuple(row), [tuple(row.values())])
+        self._store.tables.take("conversation", tuple(row), [tuple(row.values())])
 
     def _messages(self, messages: list[PastMessage]) -> None:
         columns = ("id", "role", "text", "parts", "meta", "tokens", "digest", "at", "created_at", "event_id", "outside")
@@ -237,12 +238,12 @@ class _Unpacking:
                 for copy in past.copies
             ]
             aliases += [(self._id, name, seq) for name in past.aliases]
-        self._store.take("message", columns, taken)
-        self._store.take("copy", ("message_id", "digest", "text", "parts", "meta", "at", "created_at"), copies)
-        self._store.take("alias", ("conversation_id", "name", "seq"), aliases)
+        self._store.tables.take("message", columns, taken)
+        self._store.tables.take("copy", ("message_id", "digest", "text", "parts", "meta", "at", "created_at"), copies)
+        self._store.tables.take("alias", ("conversation_id", "name", "seq"), aliases)
 
     def _summaries(self, summaries: list[PastSummary]) -> None:
-        taken = self._store.taken([summary.ref for summary in summaries])
+        taken = self._store.tables.taken([summary.ref for summary in summaries])
         ids = self._store.new_ids("summary", len(summaries))
         for summary, id_ in zip(summaries, ids, strict=True):
             self._summary_ids[summary.ref] = id_
@@ -251,19 +252,19 @@ class _Unpacking:
             for summary in summaries
         ]
         columns = ("id", "conversation_id", *told[0])
-        self._store.take(
+        self._store.tables.take(
             "summary", columns, [(id_, self._id, *row.values()) for id_, row in zip(ids, told, strict=True)]
         )
 
     def _links(self, summaries: list[PastSummary]) -> None:
         """What each was made from, and what it said before."""
         leaves = [summary for summary in summaries if summary.depth == 0]
-        self._store.take(
+        self._store.tables.take(
             "summary_message",
             ("message_id", "summary_id"),
             [(self._base + int(ref), self._summary_ids[leaf.ref]) for leaf in leaves for ref in leaf.sources],
         )
-        self._store.take(
+        self._store.tables.take(
             "summary_source",
             ("summary_id", "source_id", "ordinal"),
             [
@@ -280,14 +281,14 @@ class _Unpacking:
             for earlier in summary.earlier:
                 row = {"summary_id": self._summary_ids[summary.ref]} | asdict(earlier)
                 row["created_at"] = _micros(earlier.created_at)
-                self._store.take("revision", tuple(row), [tuple(row.values())])
+                self._store.tables.take("revision", tuple(row), [tuple(row.values())])
 
     def _items(self, items: list[PastItem]) -> None:
         columns = ("conversation_id", "ordinal", "summary_id", "tokens", "depth")
         left = [item for item in items if item.cause is not None]
         shown = [item for item in items if item.cause is None]
-        self._store.take("item", columns, [self._item(item) for item in shown])
-        self._store.take(
+        self._store.tables.take("item", columns, [self._item(item) for item in shown])
+        self._store.tables.take(
             "detached", (*columns, "cause", "at"), [(*self._item(i), i.cause, _maybe(i.left_at)) for i in left]
         )
 
@@ -303,22 +304,22 @@ class _Unpacking:
             self._files.put(name, file.data)
         made = _micros(file.created_at)
         row = FileRow(file.ref, name, file.name, file.mime, file.size or 0, file.lines, file.summary, made)
-        self._store.add_file(self._id, row)
+        self._store.files.add(self._id, row)
 
     def _rest(self) -> None:
         history, store = self._history, self._store
-        store.take(
+        store.tables.take(
             "session",
             ("conversation_id", "session", "first_at", "last_at"),
             [(self._id, each.id, _micros(each.first_at), _micros(each.last_at)) for each in history.sessions],
         )
-        store.take(
+        store.tables.take(
             "transplant",
             ("conversation_id", "first_seq", "last_seq", "place", "at"),
             [(self._id, each.first, each.last, each.place, _micros(each.at)) for each in history.transplants],
         )
         for cursor in history.cursors:
-            store.set_cursor(self._id, cursor.source, cursor.state, _micros(cursor.updated_at))
+            store.state.set_cursor(self._id, cursor.source, cursor.state, _micros(cursor.updated_at))
 
 
 def _summary(summary: PastSummary, public_id: str) -> dict[str, Any]:

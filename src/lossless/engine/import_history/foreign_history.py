@@ -37,9 +37,9 @@ from lossless.store.base import (
     Measure,
     NewSummary,
     PinRow,
-    Store,
 )
 from lossless.store.rows import event_key, micros
+from lossless.store.store import Store
 from lossless.tokens import estimate, message_tokens
 
 BATCH = 500
@@ -109,7 +109,7 @@ def plan(store: Store, source: Source) -> ImportPlan:
             there.add(found)
             state = {"done": True}
         key = key_of(history)
-        free = store.conversation(key) is None and key not in taken
+        free = store.conversations.active(key) is None and key not in taken
         if active := history.active and free and not (state and state["done"]):
             taken.add(key)
         told.append(
@@ -174,7 +174,7 @@ def _unpack(
 
 def _known(store: Store, source: Source) -> dict[str, tuple[int, Any]]:
     """The conversations that came, or began to come, from a source."""
-    known = {name: (number, state) for number, name, state in store.cursors(f"{CAUSE}:{source.identity}")}
+    known = {name: (number, state) for number, name, state in store.state.cursors(f"{CAUSE}:{source.identity}")}
     exact = {state["ref"]: number for number, state in known.values() if "count" not in state}
     return known | {
         _cursor(source, each): (exact[each.ref], {"count": each.messages, "done": True})
@@ -225,7 +225,7 @@ def _move_in(
 
 def _arrived(store: Store, arriving: _Arriving, messages: int) -> ImportedHistory:
     """What came, and the proof of it."""
-    history, row = arriving.history, store.conversation_by_id(arriving.id)
+    history, row = arriving.history, store.conversations.get(arriving.id)
     here = row.messages if row else 0
     problems = [] if here == messages else [f"{messages:,} messages came, {here:,} are here."]
     return ImportedHistory(
@@ -245,12 +245,12 @@ def _begin(store: Store, source: Source, history: History, now: int) -> _Arrivin
     name = _cursor(source, history)
     with store.transaction():
         # Two imports of one source wait for each other here, and then share the conversation.
-        store.set_guard(f"{CAUSE}:{source.identity}", None, now)
+        store.state.set_guard(f"{CAUSE}:{source.identity}", None, now)
         known = _known(store, source).get(name)
         if known:
             return _Arriving(history, known[0], name)
-        fresh = store.start(key_of(history), None, now, active=False, cause=CAUSE)
-        store.set_cursor(fresh.id, name, {"count": 0, "ref": None, "done": False}, now)
+        fresh = store.conversations.start(key_of(history), None, now, active=False, cause=CAUSE)
+        store.state.set_cursor(fresh.id, name, {"count": 0, "ref": None, "done": False}, now)
         return _Arriving(history, fresh.id, name)
 
 
@@ -276,8 +276,8 @@ def _take(
 ) -> None:
     """What is not here yet of a batch, in one transaction with the note of how far it got."""
     with store.transaction():
-        held = store.hold(arriving.id)
-        state = store.cursor(arriving.id, arriving.cursor) or {}
+        held = store.conversations.hold(arriving.id)
+        state = store.state.cursor(arriving.id, arriving.cursor) or {}
         if any(number == state["count"] and past.ref != state["ref"] for number, past in batch):
             raise _changed(arriving)
         fresh = [(number, past) for number, past in batch if number > state["count"]]
@@ -286,14 +286,14 @@ def _take(
         if held.next_seq != fresh[0][0]:
             raise StoreBusy(f"Somebody writes into {held.key} while it is imported.", hint="Try again when it is over.")
         ingest(store, files, intake, _named(store, arriving, [past for _, past in fresh]))
-        store.redate(arriving.id, [(number, micros(past.created_at), past.outside) for number, past in fresh])
+        store.imported.redate(arriving.id, [(number, micros(past.created_at), past.outside) for number, past in fresh])
         aliases = {event_key(alias): number for number, past in fresh for alias in past.aliases}
-        store.add_aliases(arriving.id, {name: seq for name, seq in aliases.items() if name})
+        store.messages.add_aliases(arriving.id, {name: seq for name, seq in aliases.items() if name})
         pinned = [number for number, past in fresh if past.pinned]
         _pin(store, arriving.id, pinned if trust_pins else [], intake.now())
         arriving.changed["pins"] += 0 if trust_pins else len(pinned)
         last, past = fresh[-1]
-        store.set_cursor(arriving.id, arriving.cursor, {**state, "count": last, "ref": past.ref}, intake.now())
+        store.state.set_cursor(arriving.id, arriving.cursor, {**state, "count": last, "ref": past.ref}, intake.now())
 
 
 def _changed(arriving: _Arriving) -> InvalidInput:
@@ -306,7 +306,7 @@ def _changed(arriving: _Arriving) -> InvalidInput:
 def _named(store: Store, arriving: _Arriving, batch: Sequence[PastMessage]) -> Iterator[Any]:
     """The messages of a batch, no two of a conversation under one event id: none of them may pass for another's copy."""
     keys = [key for past in batch if (key := event_key(past.message.event_id))]
-    seen = set(store.known_events(arriving.id, keys))
+    seen = set(store.messages.known_events(arriving.id, keys))
     for past in batch:
         key = event_key(past.message.event_id)
         if key in seen:
@@ -318,10 +318,10 @@ def _named(store: Store, arriving: _Arriving, batch: Sequence[PastMessage]) -> I
 
 
 def _pin(store: Store, conversation_id: int, seqs: Sequence[int], now: int) -> None:
-    for row in store.messages_at(conversation_id, seqs) if seqs else ():
+    for row in store.messages.at(conversation_id, seqs) if seqs else ():
         name = f"pin_{sha256(row.text.encode()).hexdigest()[:8]}"
         tokens = message_tokens(as_pin(name, row.text))
-        store.add_pin(conversation_id, PinRow(name, conversation_id * SPAN + row.seq, row.text, tokens, now))
+        store.manifests.add_pin(conversation_id, PinRow(name, conversation_id * SPAN + row.seq, row.text, tokens, now))
 
 
 def _bring(store: Store, files: Files, conversation_id: int, file: PastFile) -> None:
@@ -346,7 +346,7 @@ def _bring(store: Store, files: Files, conversation_id: int, file: PastFile) -> 
         store.hold_files(alone=False)
         if data is not None and not files.exists(digest):
             files.put(digest, data)
-        store.add_file(conversation_id, row)
+        store.files.add(conversation_id, row)
 
 
 def _lines(data: bytes) -> int | None:
@@ -360,15 +360,15 @@ def _lines(data: bytes) -> int | None:
 
 def _settle(store: Store, source: Source, arriving: _Arriving, now: int) -> int:
     """Summaries, view and name, in one transaction; how many summaries."""
-    measures = store.measures(arriving.id)
+    measures = store.imported.measures(arriving.id)
     told = _tell(source.summaries(arriving.history), arriving, measures)
     nodes = {name: each.node for name, each in told.items()}
     shown, left = _entries(source, arriving, nodes)
     places = layout(nodes, shown, list(left), (each.seq for each in measures if each.is_shown))
     arriving.changed += places.changed
     with store.transaction():
-        held = store.hold(arriving.id)
-        state = store.cursor(arriving.id, arriving.cursor) or {}
+        held = store.conversations.hold(arriving.id)
+        state = store.state.cursor(arriving.id, arriving.cursor) or {}
         if state["done"]:
             return len(told)
         if state["count"] != len(arriving.seqs):
@@ -376,7 +376,9 @@ def _settle(store: Store, source: Source, arriving: _Arriving, now: int) -> int:
         ids: dict[str, int] = {}
         for name, each in told.items():
             row = _summary_row(store, source, arriving, each)
-            ids[name] = store.add_summary(arriving.id, row, each.node.seqs, [ids[ref] for ref in each.node.sources])
+            ids[name] = store.imported.add_summary(
+                arriving.id, row, each.node.seqs, [ids[ref] for ref in each.node.sources]
+            )
 
         def item(place: Place) -> ItemRow:
             if isinstance(place.entry, str):
@@ -387,10 +389,10 @@ def _settle(store: Store, source: Source, arriving: _Arriving, now: int) -> int:
 
         aside = [(item(place), left.get(place.entry) or CAUSE) for place in places.aside]
         arriving.changed["aside"] += sum(cause == CAUSE for _, cause in aside)
-        store.lay_out(arriving.id, [item(place) for place in places.context], aside, now)
-        store.seal(arriving.id)
-        store.settle_in(_settled(held, arriving.history))
-        store.set_cursor(arriving.id, arriving.cursor, {**state, "done": True}, now)
+        store.imported.lay_out(arriving.id, [item(place) for place in places.context], aside, now)
+        store.integrity.seal(arriving.id)
+        store.imported.settle_in(_settled(held, arriving.history))
+        store.state.set_cursor(arriving.id, arriving.cursor, {**state, "done": True}, now)
     arriving.changed = +arriving.changed
     return len(told)
 
@@ -455,7 +457,7 @@ def _entries(source: Source, arriving: _Arriving, nodes: dict[str, Node]) -> tup
 def _summary_row(store: Store, source: Source, arriving: _Arriving, told: _Told) -> NewSummary:
     past = told.past
     name = past.ref
-    if not _SUMMARY_ID.fullmatch(name) or store.is_named(name):
+    if not _SUMMARY_ID.fullmatch(name) or store.imported.is_named(name):
         name = f"sum_{_hash(source.identity, past.ref, arriving.id)}"
         arriving.changed["renamed"] += 1
     return NewSummary(
@@ -484,4 +486,4 @@ def _relate(store: Store, source: Source) -> None:
         before, parent = ids.get(history.continues_ref or ""), ids.get(history.parent_ref or "")
         if history.ref in ids and (before or parent):
             with store.transaction():
-                store.relate(ids[history.ref], continues=before, parent=parent)
+                store.tables.relate(ids[history.ref], continues=before, parent=parent)

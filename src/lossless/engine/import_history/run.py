@@ -26,8 +26,8 @@ from lossless.engine.sync.read_marks import PREFIX, Mark, is_unchanged, mark_of,
 from lossless.errors import InvalidInput, LosslessError, NotOurDatabase, StoreCorrupt, StoreError, StoreReadOnly
 from lossless.imports.base import Source
 from lossless.model import Bootstrapped, ImportedSource, ImportReport
-from lossless.store.base import Store
 from lossless.store.header import beginning
+from lossless.store.store import Store
 from lossless.transcripts.base import Header
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -59,9 +59,11 @@ class Known(Struct):
 
 def known(store: Store, key: str | None = None) -> Known:
     """All marks there are, or those under one key. Of a file that was read into two conversations the newer one counts."""
-    rows = {row.id: row for row in store.conversations()}
+    rows = {row.id: row for row in store.conversations.of_owner()}
     marks = [
-        (rows[number], source, mark_of(state)) for number, source, state in store.cursors(PREFIX) if number in rows
+        (rows[number], source, mark_of(state))
+        for number, source, state in store.state.cursors(PREFIX)
+        if number in rows
     ]
     told = Known()
     for row, source, mark in sorted(marks, key=lambda each: each[2].read_at):
@@ -203,13 +205,13 @@ def transcript(
 def _adopt(store: Store, known: Known, header: Header, key: str, conversation_id: int | None) -> None:
     """Hang sub-agents' conversations from the one they belong to, whichever came first."""
     above = header.parent_key
-    if above and conversation_id is not None and store.conversation(above) is None:
+    if above and conversation_id is not None and store.conversations.active(above) is None:
         known.orphans.setdefault(above, []).append(conversation_id)
-    parent = store.conversation(key) if key in known.orphans else None
+    parent = store.conversations.active(key) if key in known.orphans else None
     if parent is not None:
         with store.transaction():
             for orphan in known.orphans.pop(key):
-                store.set_parent(orphan, parent.id)
+                store.conversations.set_parent(orphan, parent.id)
 
 
 def _told(path: Path, header: Header, key: str, done: Bootstrapped, status: Status) -> ImportedSource:

@@ -9,7 +9,8 @@ from msgspec import Struct, field
 from lossless.engine.ingest.two_sources import PROGRESS, Progress, Said, Stream, provider_key, told_before
 from lossless.engine.shared.transplanted_ranges import is_copied, own_after
 from lossless.store import rows
-from lossless.store.base import ConversationRow, MessageRow, Store
+from lossless.store.base import ConversationRow, MessageRow
+from lossless.store.store import Store
 
 _BEHIND = 1_000
 """How far back the words of the other side are looked for."""
@@ -40,7 +41,7 @@ def look_back(
     followed: bool = False,
 ) -> Told:
     """What of a delivery was told before, given the messages that it names by ids which are known (`seqs`)."""
-    told = Told(Progress.load(store.cursor(conversation.id, PROGRESS)))
+    told = Told(Progress.load(store.state.cursor(conversation.id, PROGRESS)))
     if conversation.next_seq > 1:
         _other_side(store, conversation, stream, incoming, seqs, told, followed)
         _itself(store, conversation, stream, incoming, told)
@@ -63,9 +64,9 @@ def _other_side(
     before = progress.reached(stream)
     progress.tell(stream, max(seqs, default=0))
     frontier = progress.reached(stream)
-    copied = store.transplants(conversation.id)
+    copied = store.imported.transplants(conversation.id)
     after = max(frontier, own_after(copied, conversation, _BEHIND))
-    behind = store.messages(conversation.id, after=after) if incoming else []
+    behind = store.messages.read(conversation.id, after=after) if incoming else []
     others = [row for row in behind if not ((complete and progress.is_own(row.seq)) or is_copied(copied, row.seq))]
     unsure = progress.timeless and not complete
     stored = [Said(row.digest, None if unsure else row.at, provider_key(rows.message_of(row))) for row in others]
@@ -92,7 +93,7 @@ def _itself(store: Store, conversation: ConversationRow, stream: Stream, incomin
     }
     if not any(said.at is not None and said.at <= told.progress.newest for said in again.values()):
         return
-    behind = store.messages(conversation.id, after=max(0, conversation.next_seq - 1 - _AGAIN))
+    behind = store.messages.read(conversation.id, after=max(0, conversation.next_seq - 1 - _AGAIN))
     stored = {(row.digest, row.at): row for row in behind}
     told.rows |= {at: row for at, said in again.items() if (row := stored.get((said.digest, said.at)))}
 

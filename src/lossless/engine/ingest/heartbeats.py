@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from lossless.model import Message, ToolCall
-from lossless.store.base import Store
 from lossless.store.rows import message_of
+from lossless.store.store import Store
 from lossless.transcripts.base import Entry
 
 IDLE = "poll"
@@ -99,17 +99,17 @@ def with_beats(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 def prune(store: Store, conversation_id: int, now: int) -> int:
     """Remove the words of stored idle turns, except what a summary was made from; return how many messages lost theirs."""
-    done = store.cursor(conversation_id, _PRUNED) or 0
-    found = store.messages(conversation_id, after=done)
+    done = store.state.cursor(conversation_id, _PRUNED) or 0
+    found = store.messages.read(conversation_id, after=done)
     if not found:
         return 0
     kept = [row for row in found if row.outside in (None, IDLE)]
     seqs = [kept[at].seq for at in sorted(beats([message_of(row) for row in kept]))]
     with store.transaction():
-        buried = store.bury(conversation_id, seqs, "heartbeat", now) if seqs else []
+        buried = store.context.bury(conversation_id, seqs, "heartbeat", now) if seqs else []
         # A turn may go on: the next look begins where the last one did.
         last = next((row.seq - 1 for row in reversed(kept) if row.role == "user"), done)
-        store.set_cursor(conversation_id, _PRUNED, last, now)
+        store.state.set_cursor(conversation_id, _PRUNED, last, now)
     return len(buried)
 
 

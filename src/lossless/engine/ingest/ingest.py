@@ -27,7 +27,8 @@ from lossless.events import Event, Hook
 from lossless.model import INSTRUCTIONS, Ingested, Message, Text, ToolCall, instant
 from lossless.patterns import is_scheduled
 from lossless.store import jsontext, rows
-from lossless.store.base import BURIED, ConversationRow, FileRow, KnownEvent, MessageRow, NewMessage, Store
+from lossless.store.base import BURIED, ConversationRow, FileRow, KnownEvent, MessageRow, NewMessage
+from lossless.store.store import Store
 from lossless.tokens import estimate_bytes, message_tokens
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ def _repair(
 
     Nothing is read or hashed while sizes are right: a host may send its whole history with every turn.
     """
-    wrong = {row.sha256 for row in store.files(conversation.id) if files.size(row.sha256) != row.bytes}
+    wrong = {row.sha256 for row in store.files.of_conversation(conversation.id) if files.size(row.sha256) != row.bytes}
     if not wrong:
         return
     found = [payload for each in heavy for payload in payloads.leave(each.message, intake.threshold, tools, _unread)[1]]
@@ -313,7 +314,7 @@ def _repair(
         with store.transaction():
             store.hold_files(alone=False)
             for payload in lost:
-                if store.file_is_used(payload.sha256):  # not forgotten meanwhile
+                if store.files.is_used(payload.sha256):  # not forgotten meanwhile
                     files.put(payload.sha256, payload.data)
     except StoreError as error:  # the messages are stored; only their files could not be written
         message = f"{len(lost)} payload(s) of {intake.key} are missing or damaged, and cannot be repaired: {error}"
@@ -330,16 +331,16 @@ def _unread(text: str, name: str | None, mime: str | None) -> str:
 
 def _conversation(store: Store, intake: Intake) -> ConversationRow | None:
     if intake.conversation_id is not None:
-        return store.conversation_by_id(intake.conversation_id)
+        return store.conversations.get(intake.conversation_id)
     if intake.session is not None and is_scheduled(intake.key):
-        return store.member(intake.key, intake.session)
-    return store.conversation(intake.key)
+        return store.conversations.with_session(intake.key, intake.session)
+    return store.conversations.active(intake.key)
 
 
 def _held(store: Store, intake: Intake, now: int) -> ConversationRow:
     if intake.conversation_id is None:
-        return store.lock_conversation(intake.key, intake.session, now)
-    return store.hold(intake.conversation_id)
+        return store.conversations.lock(intake.key, intake.session, now)
+    return store.conversations.hold(intake.conversation_id)
 
 
 def _once(explore: Explore, store: Store, conversation: ConversationRow | None) -> Explore:
@@ -349,7 +350,7 @@ def _once(explore: Explore, store: Store, conversation: ConversationRow | None) 
     def remembered(text: str, name: str | None, mime: str | None) -> str:
         file_id = payloads.file_id(sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
         if file_id not in told:
-            known = store.file(conversation.id, file_id) if conversation else None
+            known = store.files.get(conversation.id, file_id) if conversation else None
             told[file_id] = known.summary if known else explore(text, name, mime)
         return told[file_id]
 
@@ -358,7 +359,9 @@ def _once(explore: Explore, store: Store, conversation: ConversationRow | None) 
 
 def _tools(store: Store, conversation: ConversationRow | None, arrivals: list[_Arrival]) -> dict[str, str]:
     """Which tool each recent call was for: most formats name it in the call and not in the result."""
-    recent = store.messages(conversation.id, after=max(0, conversation.next_seq - 1 - _RECENT)) if conversation else []
+    recent = (
+        store.messages.read(conversation.id, after=max(0, conversation.next_seq - 1 - _RECENT)) if conversation else []
+    )
     messages = [rows.message_of(row) for row in recent if row.parts]
     messages += [arrival.message for arrival in arrivals]
     return {part.call_id: part.name for m in messages for part in m.parts if isinstance(part, ToolCall)}
@@ -388,9 +391,10 @@ def _write(
         ):
             replace_system(store, conversation)
         if fresh:
-            store.append(conversation, fresh, now)
+            store.messages.append(conversation, fresh, now)
         copies = sum(
-            store.keep_copy(conversation.id, seq, _ready(arrival, decision)) for seq, arrival in decision.copies
+            store.messages.keep_copy(conversation.id, seq, _ready(arrival, decision))
+            for seq, arrival in decision.copies
         )
         arriving = [*decision.new, *(arrival for _, arrival in decision.copies)]
         for payload in [payload for arrival in arriving if arrival.payloads for payload in arrival.payloads]:
@@ -399,7 +403,7 @@ def _write(
             _go_on(store, conversation, intake, decision, fresh, now)
         if decision.cursor is not None:
             decision.cursor["seq"] = conversation.next_seq - 1 + len(fresh)
-            store.set_cursor(conversation.id, _source(intake.session), decision.cursor, now)
+            store.state.set_cursor(conversation.id, _source(intake.session), decision.cursor, now)
         first, redacted = conversation.next_seq, sum(arrival.redacted for arrival in arriving)
         stored = tuple(range(first, first + len(fresh)))
         late = len(decision.late)
@@ -411,7 +415,7 @@ def _go_on(
 ) -> None:
     """Note how far this side has told, and the second names it gave."""
     if decision.aliases:
-        store.add_aliases(conversation.id, decision.aliases)
+        store.messages.add_aliases(conversation.id, decision.aliases)
     progress = decision.told.progress
     if fresh:
         first = conversation.next_seq
@@ -419,7 +423,7 @@ def _go_on(
         progress.newest = max([progress.newest, *(row.at for row in fresh if row.at is not None)])
         progress.timeless = progress.timeless or bool(intake.timeless)
     if progress.has_moved:
-        store.set_cursor(conversation.id, PROGRESS, progress.dump(), now)
+        store.state.set_cursor(conversation.id, PROGRESS, progress.dump(), now)
 
 
 def _ready(arrival: _Arrival, decision: _Decision) -> NewMessage:
@@ -440,7 +444,7 @@ def _add_file(store: Store, files: Files, conversation_id: int, payload: Payload
         files.put(payload.sha256, payload.data)
     name, mime = (None if value is None else jsontext.cleaned(value) for value in (payload.name, payload.mime))
     row = FileRow(payload.id, payload.sha256, name, mime, len(payload.data), payload.lines, payload.summary, now)
-    store.add_file(conversation_id, row)
+    store.files.add(conversation_id, row)
 
 
 def sweep(store: Store, files: Files, created: Sequence[Payload]) -> None:
@@ -451,7 +455,7 @@ def sweep(store: Store, files: Files, created: Sequence[Payload]) -> None:
     with suppress(StoreError, OSError), store.transaction():
         store.hold_files(alone=True)
         for payload in created:
-            if not store.file_is_used(payload.sha256):
+            if not store.files.is_used(payload.sha256):
                 files.remove(payload.sha256)
 
 
@@ -464,7 +468,7 @@ def _decide(
     twice = (conversation.transcribed or intake.stream == "transcript") and not whole
     events: dict[str, KnownEvent] = {}
     if keys and conversation.next_seq > 1:
-        events = store.known_events(conversation.id, keys, aliases=twice or conversation.transcribed)
+        events = store.messages.known_events(conversation.id, keys, aliases=twice or conversation.transcribed)
     claimed: dict[int, MessageRow | None] = {}
     if twice:
         claimed = _told_before(store, conversation, intake, arrivals, events, decision)
@@ -562,7 +566,7 @@ def _settle(
         decision.copies.append((seq, arrival))
         return True
     name = f"{arrival.event_key}#{arrival.digest.hex()}"
-    if name in batch or store.known_events(conversation.id, [name]):
+    if name in batch or store.messages.known_events(conversation.id, [name]):
         return True
     batch[name] = (conversation.next_seq + len(decision.new), arrival)
     decision.renamed[id(arrival)] = name
@@ -630,13 +634,13 @@ def _kept_its_list(
         return digests[: len(last)] == last or continues(last, digests)
     if len(digests) < conversation.next_seq - 1:
         return False
-    return continues([each[:WITNESS] for each in store.digests(conversation.id)], digests)
+    return continues([each[:WITNESS] for each in store.messages.digests(conversation.id)], digests)
 
 
 def _stored_since(store: Store, conversation: ConversationRow, seq: int, named: set[int]) -> list[bytes]:
     if seq >= conversation.next_seq - 1:
         return []
-    found = enumerate(store.digests(conversation.id, after=seq), seq + 1)
+    found = enumerate(store.messages.digests(conversation.id, after=seq), seq + 1)
     return [stored[:WITNESS] for at, stored in found if at not in named]
 
 
@@ -646,7 +650,7 @@ def _source(session: str | None) -> str:
 
 def _last_list(store: Store, conversation: ConversationRow, session: str | None) -> dict[str, Any]:
     """Return the cursor that remembers the last list a session delivered."""
-    return store.cursor(conversation.id, _source(session)) or {"sent": "", "seq": 0}
+    return store.state.cursor(conversation.id, _source(session)) or {"sent": "", "seq": 0}
 
 
 def _delivered(cursor: dict[str, Any]) -> list[bytes]:

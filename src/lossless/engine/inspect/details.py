@@ -28,8 +28,9 @@ from lossless.model import (
     ShownMessage,
     StoredMessage,
 )
-from lossless.store.base import SPAN, ConversationRow, CopyRow, FileRow, ItemRow, MessageRow, Store
+from lossless.store.base import SPAN, ConversationRow, CopyRow, FileRow, ItemRow, MessageRow
 from lossless.store.rows import decode, message_of, moment
+from lossless.store.store import Store
 
 MOST = 500
 _FIRST, _MORE = 512, 8
@@ -38,13 +39,13 @@ _MOST_REFERENCES = 100
 
 def conversation(store: Store, row: ConversationRow, limits: Limits, now: int) -> ShownConversation:
     """Everything about a conversation but its words."""
-    figures = store.figures([row.id])[row.id]
-    tail, debt = fresh_tail(store, row.id, limits), store.debt(row.id)
-    files, file_bytes = store.file_totals(row.id)
-    parent = None if row.parent is None else store.conversation_by_id(row.parent)
+    figures = store.lists.figures([row.id])[row.id]
+    tail, debt = fresh_tail(store, row.id, limits), store.debts.get(row.id)
+    files, file_bytes = store.lists.file_totals(row.id)
+    parent = None if row.parent is None else store.conversations.get(row.parent)
     return ShownConversation(
-        listed(row, figures, store.openings([row.id], PREFIX)[row.id]),
-        tuple(store.sessions(row.id)),
+        listed(row, figures, store.lists.openings([row.id], PREFIX)[row.id]),
+        tuple(store.conversations.sessions(row.id)),
         moment_of(row.renewed_at),
         ContextFigures(
             figures.items - figures.summaries_shown,
@@ -54,22 +55,22 @@ def conversation(store: Store, row: ConversationRow, limits: Limits, now: int) -
             len(tail),
             sum(item.tokens for item in tail),
         ),
-        tuple(DepthFigures(*each) for each in store.depths(row.id)),
-        store.departed(row.id),
+        tuple(DepthFigures(*each) for each in store.lists.depths(row.id)),
+        store.lists.departed(row.id),
         None if debt is None else debt_of(debt, row.context_tokens, now),
         _followed(store, row.id),
         files,
         file_bytes,
-        tuple(Pin(pin.id, pin.text, pin.tokens, pin.message_id) for pin in store.key_pins(row.key)),
-        tuple(_relative(each) for each in store.members(row.key) if each.id != row.id),
+        tuple(Pin(pin.id, pin.text, pin.tokens, pin.message_id) for pin in store.manifests.key_pins(row.key)),
+        tuple(_relative(each) for each in store.conversations.under_key(row.key) if each.id != row.id),
         row.continues,
         None if parent is None else _relative(parent),
-        tuple(map(_relative, store.sub_agents(row.id))),
+        tuple(map(_relative, store.lists.sub_agents(row.id))),
     )
 
 
 def _followed(store: Store, conversation_id: int) -> tuple[Followed, ...]:
-    marks = [mark_of(state) for _, _, state in store.cursors(PREFIX, conversation_id)]
+    marks = [mark_of(state) for _, _, state in store.state.cursors(PREFIX, conversation_id)]
     return tuple(
         Followed(
             mark.path,
@@ -97,12 +98,12 @@ def fresh_tail(store: Store, conversation_id: int, limits: Limits) -> list[ItemR
 def _newest(store: Store, conversation_id: int, least: int) -> list[ItemRow]:
     """The newest items: so many messages at least and a whole user's turn, if there are."""
     count = max(_FIRST, 2 * least)
-    items = store.newest_items(conversation_id, count)
+    items = store.context.newest(conversation_id, count)
     while len(items) == count and (
         sum(item.is_message for item in items) < least or not any(item.is_user for item in items)
     ):
         count *= _MORE
-        items = store.newest_items(conversation_id, count)
+        items = store.context.newest(conversation_id, count)
     return items
 
 
@@ -126,7 +127,7 @@ def tail(store: Store, row: ConversationRow, limits: Limits, count: int | None) 
         items = fresh_tail(store, row.id, limits)
     else:
         items = newest(_newest(store, row.id, count), count, limits.tail_tokens)
-    rows = store.messages_at(row.id, [item.ordinal for item in items]) if items else []
+    rows = store.messages.at(row.id, [item.ordinal for item in items]) if items else []
     return MessageTail(
         row.id,
         row.key,
@@ -146,7 +147,7 @@ def located(store: Store, id: str | int, row: ConversationRow | None) -> tuple[C
         raise InvalidInput(f"{found.id} is a {found.kind}.", hint="Give the id of a message: msg#...")
     home, seq = divmod(found.number, SPAN)
     if home:
-        holder = store.conversation_by_id(home)
+        holder = store.conversations.get(home)
         row = holder if row is None or (holder and holder.key == row.key) else None
     elif row is None:
         raise InvalidInput(f"{seq} is a place in a conversation.", hint="Say in which, or give an id: msg#...")
@@ -177,14 +178,14 @@ def message(reader: Reader, id: str | int, conversation: ConversationRow | None,
         stored,
         places(store, row.id, [found])[seq],
         file_ids([found.text]),
-        tuple(store.aliases(row.id, seq)),
-        tuple(_copy(found, each) for each in store.other_texts(row.id, seq)),
+        tuple(store.lists.aliases(row.id, seq)),
+        tuple(_copy(found, each) for each in store.lists.other_texts(row.id, seq)),
         lost,
     )
 
 
 def _row(store: Store, row: ConversationRow, seq: int) -> MessageRow:
-    found = store.messages_at(row.id, [seq])
+    found = store.messages.at(row.id, [seq])
     if not found:
         raise NotFound("message", message_id(row.id * SPAN + seq), hint="It is lost: `lcm doctor` tells more.")
     return found[0]
@@ -200,7 +201,7 @@ def around(store: Store, id: str | int, conversation: ConversationRow | None, *,
         raise InvalidInput(f"{before} before and {after} after is out of range.", hint=f"Give 0 to {MOST} of each.")
     row, seq = located(store, id, conversation)
     first = max(1, seq - before)
-    rows = store.messages(row.id, after=first - 1, limit=seq - first + 1 + after)
+    rows = store.messages.read(row.id, after=first - 1, limit=seq - first + 1 + after)
     found = tuple(told(store, row.id, rows, content=True))
     return Neighbours(message_id(row.id * SPAN + seq), row.id, row.key, found)
 
@@ -210,9 +211,9 @@ def holders(store: Store, id: str, conversation: ConversationRow | None) -> list
     reference = parse(id)
     if reference.kind != "file":
         raise InvalidInput(f"{reference.id} is a {reference.kind}.", hint="Give the id of a file: file_...")
-    found = store.files_named(reference.id)
+    found = store.lists.files_named(reference.id)
     if conversation is not None:
-        family = {row.id for row in store.members(conversation.key)}
+        family = {row.id for row in store.conversations.under_key(conversation.key)}
         found = [each for each in found if each[0] in family]
     if not found:
         raise NotFound("file", reference.id, hint="`lcm files list` shows those of a conversation.")
@@ -223,7 +224,7 @@ def file(store: Store, files: Files, id: str, conversation: ConversationRow | No
     """What is known of a file, who has it, and which messages refer to it."""
     found = holders(store, id, conversation)
     row = found[0][1]
-    rows = [each for holder, _ in found if (each := store.conversation_by_id(holder))]
+    rows = [each for holder, _ in found if (each := store.conversations.get(holder))]
     said = store.search(f'"{row.id}"', conversation_ids=[each.id for each in rows], limit=_MOST_REFERENCES + 1)
     ids = sorted(each.conversation_id * SPAN + each.seq for each in said[:_MOST_REFERENCES])
     return ShownFile(

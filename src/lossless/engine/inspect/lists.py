@@ -18,8 +18,18 @@ from lossless.engine.sync.read_marks import PREFIX, mark_of
 from lossless.errors import InvalidInput, InvalidTimeFilter
 from lossless.ids import message_id
 from lossless.model import ListedConversation, ListedMessage, Listing, StoredFile, Whereabouts
-from lossless.store.base import BURIED, SPAN, ConversationRow, Figures, FileRow, MessageRow, OpeningRow, PlaceRow, Store
+from lossless.store.base import (
+    BURIED,
+    SPAN,
+    ConversationRow,
+    Figures,
+    FileRow,
+    MessageRow,
+    OpeningRow,
+    PlaceRow,
+)
 from lossless.store.rows import message_of, micros, moment
+from lossless.store.store import Store
 from lossless.times import read_time
 
 MOST = 500
@@ -75,7 +85,7 @@ def conversations(store: Store, *, active: bool | None, limit: int, cursor: str 
     """Conversations, the newest activity first."""
     _refuse(limit)
     below = cursors.key_of(cursor, "conversations", [active], tuple[Number, Number]) if cursor is not None else None
-    rows = store.conversation_page(active=active, below=below, limit=limit + 1)
+    rows = store.lists.conversation_page(active=active, below=below, limit=limit + 1)
     page = rows[:limit]
     last = (page[-1].updated_at, page[-1].id) if len(rows) > limit else None
     return Listing(list_rows(store, page), cursors.after("conversations", [active], last) if last else None)
@@ -86,7 +96,7 @@ def list_rows(store: Store, rows: Sequence[ConversationRow]) -> list[ListedConve
     if not rows:
         return []
     ids = [row.id for row in rows]
-    figures, openings = store.figures(ids), store.openings(ids, PREFIX)
+    figures, openings = store.lists.figures(ids), store.lists.openings(ids, PREFIX)
     return [listed(row, figures[row.id], openings.get(row.id, OpeningRow())) for row in rows]
 
 
@@ -139,7 +149,7 @@ def messages(
         beyond, since = None, wanted.since(now)
     else:
         beyond, since = cursors.key_of(cursor, "messages", asked, tuple[Number, Number | None])
-    rows = store.message_page(
+    rows = store.lists.message_page(
         row.id,
         beyond=beyond,
         newest_first=not wanted.oldest_first,
@@ -184,7 +194,7 @@ def preview(text: str) -> str:
 def places(store: Store, conversation_id: int, rows: Sequence[MessageRow]) -> dict[int, Whereabouts]:
     """Where these messages are, by seq."""
     found: defaultdict[int, list[PlaceRow]] = defaultdict(list)
-    for place in store.stand(conversation_id, [row.seq for row in rows]) if rows else ():
+    for place in store.lists.stand(conversation_id, [row.seq for row in rows]) if rows else ():
         found[place.seq].append(place)
     return {row.seq: whereabouts(row.outside, found[row.seq]) for row in rows}
 
@@ -206,7 +216,7 @@ def files(store: Store, row: ConversationRow, *, limit: int, cursor: str | None)
     """The files of a conversation, the newest first."""
     _refuse(limit)
     below = cursors.key_of(cursor, "files", [row.id], tuple[Number, str]) if cursor is not None else None
-    rows = store.file_page(row.id, below=below, limit=limit + 1)
+    rows = store.lists.file_page(row.id, below=below, limit=limit + 1)
     page = rows[:limit]
     more = cursors.after("files", [row.id], (page[-1].created_at, page[-1].id)) if len(rows) > limit else None
     return Listing(map(stored_file, page), more)

@@ -24,8 +24,9 @@ from lossless.model import (
     Step,
     Turns,
 )
-from lossless.store.base import SPAN, ConversationRow, Glance, Store, WrittenRow
+from lossless.store.base import SPAN, ConversationRow, Glance, WrittenRow
 from lossless.store.rows import micros, moment
+from lossless.store.store import Store
 from lossless.summarizers.prices import cost
 
 MOST_COUNTED = 10_000
@@ -40,9 +41,9 @@ def stats(store: Store, rows: Sequence[ConversationRow], *, whole: bool, since: 
     only = None if whole else rows[0].id
     late = [row for row in rows if row.updated_at >= start]
     step, ids = spread([(row.id, 1, row.messages) for row in late])
-    seen = store.glances(ids)
+    seen = store.figures.glances(ids)
     days, days_step = _days(store, late, seen, step, start, now)
-    models = tuple(map(_model, store.written(only, start)))
+    models = tuple(map(_model, store.figures.written(only, start)))
     prices = [each.cost for each in models if each.cost is not None]
     return Stats(
         since,
@@ -93,7 +94,7 @@ def _days(
     start = max(since, micros(datetime(first.year, first.month, first.day, tzinfo=UTC)))
     if step > 1:
         step, ids = spread(_recent(rows, seen, step, start))
-        seen = store.glances(ids)
+        seen = store.figures.glances(ids)
     counts = Counter(moment(each.at).date() for each in seen if each.at >= start)
     days = [first + timedelta(days=number) for number in range(_DAYS)]
     return tuple(DayFigures(day, step * counts[day]) for day in days), step
@@ -113,7 +114,7 @@ def _recent(rows: Sequence[ConversationRow], seen: Sequence[Glance], step: int, 
 def _turns(store: Store, rows: Sequence[ConversationRow], seen: Sequence[Glance], step: int, start: int) -> Turns:
     """What the newest conversations showed, and how long their histories were when they did."""
     newest = [row.id for row in sorted(rows, key=lambda row: -row.updated_at)[:_NEWEST]]
-    shown = store.turns(newest, start)
+    shown = store.figures.turns(newest, start)
     lengths = {number: _lengths(number, seen, step) for number in {each[0] for each in shown}}
     whole = sum(max(tokens, lengths[number](at)) for number, at, tokens in shown)
     told = sum(tokens for _, _, tokens in shown)

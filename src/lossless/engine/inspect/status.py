@@ -32,8 +32,9 @@ from lossless.model import (
     SummaryHealth,
     Uncovered,
 )
-from lossless.store.base import SPAN, ConversationRow, DebtRow, DepthRow, Store
+from lossless.store.base import SPAN, ConversationRow, DebtRow, DepthRow
 from lossless.store.rows import moment
+from lossless.store.store import Store
 from lossless.version import __version__
 
 LEAST_ROOM = 64_000_000
@@ -58,7 +59,7 @@ class StatusRequest(Struct, frozen=True):
 
 def status(runtime: Runtime, request: StatusRequest) -> Status:
     """How a database stands, and if one is named, a conversation in it."""
-    store, rows, named = runtime.store, runtime.store.conversations(), request.conversation
+    store, rows, named = runtime.store, runtime.store.conversations.of_owner(), request.conversation
     came, debts = _last_ingest(store, rows), _debts(runtime, request, None)
     followed, told_at = following(store, None, request.now, request.is_closed)
     facts = Status(
@@ -73,7 +74,7 @@ def status(runtime: Runtime, request: StatusRequest) -> Status:
         last_ingest_at=came,
         first_at=moment(min(row.created_at for row in rows)) if came else None,
         active=sum(row.active for row in rows),
-        files=(kept := store.files_kept())[0],
+        files=(kept := store.figures.files_kept())[0],
         files_bytes=kept[1],
         holdings=holdings(store, rows),
         following=followed,
@@ -86,7 +87,7 @@ def status(runtime: Runtime, request: StatusRequest) -> Status:
         conversation=None if named is None else _conversation(runtime, request, named),
         full=tuple(_full(runtime, rows)),
         has_model=request.has_model,
-        uncovered=tuple(Uncovered(row.key, row.tokens, row.window_tokens) for row in store.uncovered(_SHOWN)),
+        uncovered=tuple(Uncovered(row.key, row.tokens, row.window_tokens) for row in store.manifests.uncovered(_SHOWN)),
     )
     return judged(facts, debts, _moment(request.now), told_at)
 
@@ -101,8 +102,8 @@ def _last_ingest(store: Store, rows: Sequence[ConversationRow]) -> datetime | No
     for row in [row for row in rows if row.messages][:_MOST]:
         if row.updated_at <= newest:
             break
-        own = own_after(store.transplants(row.id), row, 1) + 1
-        newest = max([newest, *(each.created_at for each in store.glances([row.id * SPAN + own]))])
+        own = own_after(store.imported.transplants(row.id), row, 1) + 1
+        newest = max([newest, *(each.created_at for each in store.figures.glances([row.id * SPAN + own]))])
     return moment(newest) if newest else None
 
 
@@ -110,9 +111,9 @@ def holdings(
     store: Store, rows: Sequence[ConversationRow], conversation_id: int | None = None, since: int = 0
 ) -> Holdings:
     """What these conversations hold: all of the owner's, or one."""
-    heap = store.heap(conversation_id)
-    depths = store.depth_rows(conversation_id, since=since, tries=MOST_TRIES)
-    every = store.depth_rows(conversation_id, since=0, tries=MOST_TRIES) if since else depths
+    heap = store.figures.heap(conversation_id)
+    depths = store.figures.depth_rows(conversation_id, since=since, tries=MOST_TRIES)
+    every = store.figures.depth_rows(conversation_id, since=0, tries=MOST_TRIES) if since else depths
     sources = sum(each.source_tokens for each in every if each.depth == 0)
     tokens, shown = heap.message_tokens + heap.detached_tokens + sources, sum(row.context_tokens for row in rows)
     return Holdings(
@@ -160,7 +161,7 @@ def _full(runtime: Runtime, rows: Sequence[ConversationRow]) -> Iterator[FullCon
     """Find the active conversations whose contexts are too large for the window their host named last."""
     active = [row for row in rows if row.active and row.context_tokens]
     found = _budgets(runtime, active)
-    stops = {key: convert(state, Stop) for key, state in runtime.store.guards("stop:").items()}
+    stops = {key: convert(state, Stop) for key, state in runtime.store.figures.guards("stop:").items()}
     for row in active:
         budget, assumed = found[row.id]
         exhausted = stops.get(row.key, Stop()).seq == row.next_seq
@@ -170,7 +171,7 @@ def _full(runtime: Runtime, rows: Sequence[ConversationRow]) -> Iterator[FullCon
 
 def _debts(runtime: Runtime, request: StatusRequest, conversation_id: int | None) -> list[Debt]:
     now, most = int(request.now * 1_000_000), runtime.settings.max_assembly_token_budget
-    return [debt_of(row, tokens, now, most) for row, tokens in runtime.store.debts(conversation_id)]
+    return [debt_of(row, tokens, now, most) for row, tokens in runtime.store.figures.debts(conversation_id)]
 
 
 def debt_of(row: DebtRow, tokens: int, now: int, most: int | None = None) -> Debt:
@@ -192,11 +193,11 @@ def debt_of(row: DebtRow, tokens: int, now: int, most: int | None = None) -> Deb
 def _calls(runtime: Runtime, request: StatusRequest) -> Calls:
     settings, now = runtime.settings, request.now
     seconds = settings.summary_call_window_ms / 1000
-    spent = {key: convert(state, Spend) for key, state in runtime.store.guards("spend:").items()}
+    spent = {key: convert(state, Spend) for key, state in runtime.store.figures.guards("spend:").items()}
     calls = sum(len(each.recent(now, settings)) for each in spent.values())
     held = {key: each.until for key, each in spent.items() if each.is_held(now, settings)}
     holds = [Hold("spend", key, until=_moment(until)) for key, until in held.items()]
-    for model, state in runtime.store.guards("breaker:").items():
+    for model, state in runtime.store.figures.guards("breaker:").items():
         breaker = convert(state, Breaker)
         is_open = breaker.is_open(now, settings)
         if breaker.failures or is_open:

@@ -10,7 +10,8 @@ from typing import cast
 from lossless.ids import message_id
 from lossless.model import Nearest
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, Named, Store
+from lossless.store.base import SPAN, ConversationRow, Named
+from lossless.store.store import Store
 
 _PREFIXES = {"summary": "sum_", "file": "file_", "operation": "op_"}
 _MESSAGE = re.compile(r"(?:msg#)?([0-9]{1,18})", re.ASCII)
@@ -43,7 +44,7 @@ def _whatever(store: Store, digits: str) -> Nearest:
 
 
 def _conversations(store: Store, named: str) -> Nearest:
-    keys = list(dict.fromkeys(row.key for row in store.conversations()))[:_MOST_KEYS]
+    keys = list(dict.fromkeys(row.key for row in store.conversations.of_owner()))[:_MOST_KEYS]
     folded = {key.casefold(): key for key in reversed(keys)}
     close = [folded[each] for each in get_close_matches(named.casefold(), folded, _MOST)]
     holding = [key for key in keys if named.casefold() in key.casefold()]
@@ -53,7 +54,7 @@ def _conversations(store: Store, named: str) -> Nearest:
 def _ids(store: Store, what: Named, named: str) -> tuple[str, ...]:
     prefix = _PREFIXES[what]
     wanted = prefix + named.lower().removeprefix(prefix)
-    beside = list(dict.fromkeys(store.around(what, wanted)))
+    beside = list(dict.fromkeys(store.details.around(what, wanted)))
     if wanted in beside:
         return (wanted,)
     going_on = [each for each in beside if each.startswith(wanted) and len(wanted) >= len(prefix) + _ENOUGH]
@@ -74,7 +75,7 @@ def _messages(store: Store, named: str) -> Nearest:
     if number is None:
         return Nearest()
     conversation, seq = divmod(int(number[1]), SPAN)
-    rows = store.conversations()
+    rows = store.conversations.of_owner()
     having = [row for row in rows if not conversation and 0 < seq < row.next_seq][:_MOST]
     names = tuple(message_id(row.id * SPAN + seq) for row in having) or _whatever(store, number[1]).names
     # The conversation that the number says; where it says none, the newest.

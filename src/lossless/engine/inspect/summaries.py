@@ -15,8 +15,9 @@ from lossless.errors import InvalidInput, NotFound
 from lossless.ids import message_id
 from lossless.model import Comparison, ListedSummary, Listing, Revision, ShownSummary, SummarySource
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, PlacedSummary, RevisionRow, SourceMessage, Store, SummaryRow
+from lossless.store.base import SPAN, ConversationRow, PlacedSummary, RevisionRow, SourceMessage, SummaryRow
 from lossless.store.rows import moment
+from lossless.store.store import Store
 
 Kind = Literal["leaf", "condensed"]
 _DEEPEST = 1_000_000
@@ -47,7 +48,7 @@ def page(
         *below, since = cursors.key_of(cursor, "summaries", asked, tuple[Number, Number, Number | None])
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST}.")
-    found = store.summary_page(
+    found = store.details.summary_page(
         row.id,
         depths=depths,
         since=since,
@@ -57,7 +58,7 @@ def page(
         length=_WHOLE if content else READ,
     )
     rows = found[:limit]
-    counted = store.messages_below(row.id, [each.id for each in rows if each.descendants <= _COUNTED])
+    counted = store.details.messages_below(row.id, [each.id for each in rows if each.descendants <= _COUNTED])
     told = (listed(row.id, each, messages=counted.get(each.id), content=content) for each in rows)
     more = len(found) > limit
     return Listing(told, cursors.after("summaries", asked, (*_place_of(rows[-1]), since)) if more else None)
@@ -126,8 +127,8 @@ def _flags(row: PlacedSummary) -> list[str]:
 
 def named(store: Store, id: str) -> tuple[ConversationRow, SummaryRow]:
     """A summary and the conversation it belongs to."""
-    found = store.summary_named(id) if jsontext.is_clean(id) else None
-    row = store.conversation_by_id(found[0]) if found else None
+    found = store.summaries.named(id) if jsontext.is_clean(id) else None
+    row = store.conversations.get(found[0]) if found else None
     if found is None or row is None:
         raise NotFound("summary", id, hint="`grep` and `lcm summaries list` tell ids of summaries.")
     return row, found[1]
@@ -135,19 +136,19 @@ def named(store: Store, id: str) -> tuple[ConversationRow, SummaryRow]:
 
 def show(store: Store, row: ConversationRow, summary: SummaryRow) -> ShownSummary:
     """A summary with all of its text, what it was made from and what was made from it."""
-    own = store.placed(row.id, [summary.id], _WHOLE)[summary.id]
-    links, sources = store.level_below(row.id, [summary.id], READ)
-    below = store.messages_below(row.id, [summary.id]).get(summary.id, 0)
+    own = store.details.placed(row.id, [summary.id], _WHOLE)[summary.id]
+    links, sources = store.details.level_below(row.id, [summary.id], READ)
+    below = store.details.messages_below(row.id, [summary.id]).get(summary.id, 0)
     return ShownSummary(
         row.key,
         listed(row.id, own, messages=below, content=True),
-        tuple(listed(row.id, each) for each in store.level_above(row.id, summary.id, READ)),
+        tuple(listed(row.id, each) for each in store.details.level_above(row.id, summary.id, READ)),
         tuple(listed(row.id, sources[source]) for _, source in links if source in sources),
-        tuple(_source(row.id, each) for each in store.source_messages(row.id, summary.id, READ)),
+        tuple(_source(row.id, each) for each in store.details.source_messages(row.id, summary.id, READ)),
         tuple(jsontext.stored(summary.file_ids)),
         summary.prompt_version,
         summary.origin,
-        len(store.earlier(row.id, summary.id)) + 1,
+        len(store.details.earlier(row.id, summary.id)) + 1,
     )
 
 
@@ -158,8 +159,8 @@ def _source(conversation_id: int, row: SourceMessage) -> SummarySource:
 
 def revisions(store: Store, row: ConversationRow, summary: SummaryRow) -> tuple[Revision, ...]:
     """The texts that a summary has had, the present one first."""
-    rows: list[SummaryRow | RevisionRow] = [summary, *store.earlier(row.id, summary.id)]
-    made_by = store.revised_in(summary.id, [each.revision for each in rows])
+    rows: list[SummaryRow | RevisionRow] = [summary, *store.details.earlier(row.id, summary.id)]
+    made_by = store.details.revised_in(summary.id, [each.revision for each in rows])
     return tuple(
         Revision(
             each.revision,

@@ -11,8 +11,9 @@ from lossless.engine.inspect.summaries import listed
 from lossless.errors import InvalidInput
 from lossless.ids import message_id
 from lossless.model import MessageRun, Tree, TreeEntry
-from lossless.store.base import SPAN, Aside, ConversationRow, PlacedSummary, Run, Store
+from lossless.store.base import SPAN, Aside, ConversationRow, PlacedSummary, Run
 from lossless.store.rows import moment
+from lossless.store.store import Store
 
 LINES = 100
 MOST = 10_000
@@ -43,10 +44,10 @@ def tree(
         raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST:,}.")
     if depth is not None and depth < 0:
         raise InvalidInput(f"depth={depth} is not a number of levels.", hint="Give 0, for the context alone, or more.")
-    runs = store.runs(row.id) if root is None else [Run(root, 0, 0, 1, 0)]
-    aside = store.aside(row.id) if everything and root is None else []
+    runs = store.details.runs(row.id) if root is None else [Run(root, 0, 0, 1, 0)]
+    aside = store.details.aside(row.id) if everything and root is None else []
     tops = [each.summary_id for each in (*runs, *aside) if each.summary_id is not None]
-    grown = Grown(store.placed(row.id, tops, READ))
+    grown = Grown(store.details.placed(row.id, tops, READ))
     told, beside = runs[-limit:], aside[-limit:]
     opened = [each.summary_id for each in (*beside, *told) if each.summary_id is not None]
     _grow(store, row.id, grown, opened, limit - len(told) - len(beside), depth)
@@ -63,7 +64,7 @@ def _grow(store: Store, conversation_id: int, grown: Grown, level: Sequence[int]
         chosen = _fitting([grown.known[each] for each in level if each in grown.known], room)
         if not chosen:
             return
-        links, found = store.level_below(conversation_id, chosen, READ)
+        links, found = store.details.level_below(conversation_id, chosen, READ)
         level = [source for _, source in links if source in found and source not in grown.known]
         grown.known.update(found)
         for each in chosen:
@@ -118,7 +119,7 @@ def _messages(conversation_id: int, run: Run, times: dict[int, int]) -> MessageR
 
 def _times(store: Store, conversation_id: int, runs: Sequence[Run]) -> dict[int, int]:
     ends = [seq for run in runs if run.summary_id is None for seq in (run.first, run.last)]
-    return store.message_times(conversation_id, ends) if ends else {}
+    return store.details.message_times(conversation_id, ends) if ends else {}
 
 
 def _sums(runs: Sequence[Run], grown: Grown) -> tuple[int, int, int, int]:

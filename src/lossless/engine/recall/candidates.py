@@ -95,13 +95,13 @@ def _excerpts(reader: Reader, places: Sequence[tuple[int, int]]) -> list[Excerpt
     found = {
         (conversation, excerpt.seq): excerpt
         for conversation, seqs in wanted.items()
-        for excerpt in _leafed(reader, conversation, reader.store.messages_at(conversation, seqs))
+        for excerpt in _leafed(reader, conversation, reader.store.messages.at(conversation, seqs))
     }
     return [found[place] for place in places if place in found]
 
 
 def _leafed(reader: Reader, conversation: int, rows: Sequence[MessageRow]) -> list[Excerpt]:
-    leaves = reader.store.leaves_over(conversation, [row.seq for row in rows])
+    leaves = reader.store.summaries.leaves_over(conversation, [row.seq for row in rows])
     return [of_message(conversation, row, above=leaves.get(row.seq)) for row in rows]
 
 
@@ -110,7 +110,7 @@ def _summaries(reader: Reader, query: str) -> list[Candidate]:
     return [
         Candidate(of_summary(match.conversation_id, row), row_id=row.id)
         for match in matches
-        for row in reader.store.summaries(match.conversation_id, [match.summary_id])
+        for row in reader.store.summaries.read(match.conversation_id, [match.summary_id])
     ]
 
 
@@ -163,9 +163,9 @@ def _below(reader: Reader, candidate: Candidate) -> Iterator[Excerpt]:
 def _hits_below(reader: Reader, candidate: Candidate, question: str) -> list[Excerpt]:
     """What a search finds among the messages that a summary stands for."""
     conversation = candidate.excerpt.conversation
-    links = reader.store.links_below(conversation, candidate.row_id)
+    links = reader.store.summaries.links_below(conversation, candidate.row_id)
     ids = {candidate.row_id, *(source for _, source in links)}
-    leaves = {branch.public_id for branch in reader.store.branches(conversation, sorted(ids)).values()}
+    leaves = {branch.public_id for branch in reader.store.summaries.branches(conversation, sorted(ids)).values()}
     matches = reader.store.search(question, conversation_ids=[conversation], limit=4 * _MOST_HITS)
     found = _excerpts(reader, [(conversation, match.seq) for match in matches])
     return [excerpt for excerpt in found if excerpt.above in leaves]

@@ -224,9 +224,9 @@ def in_memory(words: str) -> Body:
 
 def _summary(reader: Reader, named: Reference, wanted: Wanted, cap: int) -> Description:
     conversation, row = reader.summary(named)
-    seqs, _ = reader.store.sources(conversation, row.id)
+    seqs, _ = reader.store.summaries.sources(conversation, row.id)
     branches = _branches(reader, conversation, row.id)
-    consumers = tuple(reader.store.consumers(conversation, row.id))
+    consumers = tuple(reader.store.summaries.consumers(conversation, row.id))
     sources = tuple(branch.id for branch in branches if branch.steps == 1)
     files = tuple(jsontext.stored(row.file_ids))
     root = branches[0]
@@ -266,9 +266,9 @@ def _summary(reader: Reader, named: Reference, wanted: Wanted, cap: int) -> Desc
 def _branches(reader: Reader, conversation: int, root: int) -> list[Branch]:
     """The summary and all below it, by distance and place, each once: its sources, not its consumers."""
     links: defaultdict[int, list[int]] = defaultdict(list)
-    for consumer, source in reader.store.links_below(conversation, root):
+    for consumer, source in reader.store.summaries.links_below(conversation, root):
         links[consumer].append(source)
-    rows = reader.store.branches(conversation, [root, *{each for found in links.values() for each in found}])
+    rows = reader.store.summaries.branches(conversation, [root, *{each for found in links.values() for each in found}])
     waiting, seen, listed = deque([(root, "", 0, "")]), {root}, []
     while waiting:
         at, above, steps, path = waiting.popleft()
@@ -337,7 +337,7 @@ def _message(reader: Reader, named: Reference, wanted: Wanted) -> Description:
     stored = StoredMessage(
         named.number, row.seq, row.tokens, row.digest, moment(row.created_at), message, outside=row.outside
     )
-    leaf = reader.store.leaves_over(conversation, [row.seq]).get(row.seq)
+    leaf = reader.store.summaries.leaves_over(conversation, [row.seq]).get(row.seq)
     files = file_ids([row.text]) if "file_" in row.text else ()
     facts = f"meta conv={conversation} seq={row.seq} role={_plain(row.role)} tok={row.tokens} at={stamp(stored.at)}"
     head = [f"LCM_MESSAGE {named.id}", facts]

@@ -76,16 +76,16 @@ def way_down(walk: Walk, ids: Sequence[str | int], depth: int) -> Iterator[Excer
 def _sources(walk: Walk, conversation: int, row: SummaryRow, depth: int) -> Iterator[Excerpt]:
     """What a summary was made from; each followed by its own sources, as deep as asked for."""
     store = walk.reader.store
-    seqs, ids = store.sources(conversation, row.id)
+    seqs, ids = store.summaries.sources(conversation, row.id)
     if seqs and not walk.messages:
         walk.closed.append(row.public_id)
         return
-    for message in store.messages_at(conversation, seqs):
+    for message in store.messages.at(conversation, seqs):
         excerpt = of_message(conversation, message, above=row.public_id)
         if excerpt.id not in walk.seen:
             walk.seen.add(excerpt.id)
             yield excerpt
-    rows = {each.id: each for each in store.summaries(conversation, ids)} if ids else {}
+    rows = {each.id: each for each in store.summaries.read(conversation, ids)} if ids else {}
     for below in (rows[each] for each in ids if each in rows):
         if below.public_id not in walk.seen:
             walk.seen.add(below.public_id)

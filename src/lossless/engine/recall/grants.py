@@ -18,7 +18,8 @@ from msgspec import Struct
 from lossless.engine.recall.reader import granted
 from lossless.errors import GrantRefused
 from lossless.store import jsontext
-from lossless.store.base import GrantRow, ReadRow, Store
+from lossless.store.base import GrantRow, ReadRow
+from lossless.store.store import Store
 
 SECONDS = 300.0
 MAX_DEPTH = 3
@@ -60,9 +61,9 @@ def issue(
         tuple(sorted(set(conversations))),
     )
     with store.transaction():
-        store.add_grant(row)
-    store.forget_grants(micros - _KEPT_SECONDS * 1_000_000)
-    return store.grant(row.id) or row
+        store.grants.add(row)
+    store.grants.forget_ended(micros - _KEPT_SECONDS * 1_000_000)
+    return store.grants.get(row.id) or row
 
 
 class Delegate:
@@ -74,7 +75,7 @@ class Delegate:
 
     def grant(self) -> GrantRow:
         """The grant, if it still holds."""
-        row = self._store.grant(self.id)
+        row = self._store.grants.get(self.id)
         if row is None:
             raise _refused("no such grant")
         if row.revoked_at is not None:
@@ -113,7 +114,7 @@ class Delegate:
         finally:
             at, total = self._micros(), sum(charge.tokens for charge in used)
             rows = [ReadRow(verb, jsontext.cleaned(charge.what), charge.tokens, at) for charge in used]
-            self._store.spend(self.id, held - min(held, total), rows)
+            self._store.grants.spend(self.id, held - min(held, total), rows)
         return result
 
     def _reserve(self, most: int | None) -> int:
@@ -122,7 +123,7 @@ class Delegate:
             wanted = left if most is None else min(max(1, most), left)
             if wanted < 1:
                 break
-            if self._store.reserve(self.id, wanted, self._micros()):
+            if self._store.grants.reserve(self.id, wanted, self._micros()):
                 return wanted
         raise GrantRefused(
             "The token budget of this grant is exhausted.", hint="Answer from what was read, or ask for a new grant."
@@ -130,10 +131,10 @@ class Delegate:
 
     def ledger(self) -> list[ReadRow]:
         """What was read so far."""
-        return self._store.reads(self.id)
+        return self._store.grants.reads(self.id)
 
     def revoke(self) -> bool:
-        return self._store.revoke(self.id, self._micros())
+        return self._store.grants.revoke(self.id, self._micros())
 
     def _micros(self) -> int:
         return int(self._now() * 1_000_000)

@@ -46,7 +46,7 @@ def grep(
     if cursor is not None:
         positions, seen = cursors.decode(cursor, question)
         started = {**positions}
-    keys = {row.id: row.key for row in reader.store.conversations()}
+    keys = {row.id: row.key for row in reader.store.conversations.of_owner()}
     watch = Watch(now, now() + seconds)
 
     def page(kind: str, start: Position | None) -> Page:
@@ -112,6 +112,6 @@ def _with_leaves(reader: Reader, hits: Sequence[Hit]) -> list[Hit]:
     messages = sorted((hit for hit in hits if hit.seq is not None), key=lambda hit: hit.conversation)
     for conversation, group in groupby(messages, key=lambda hit: hit.conversation):
         ids = {hit.seq: hit.id for hit in group if hit.seq is not None}
-        over = reader.store.leaves_over(conversation, list(ids))
+        over = reader.store.summaries.leaves_over(conversation, list(ids))
         leaves |= {ids[seq]: leaf for seq, leaf in over.items()}
     return [replace(hit, leaf=leaves[hit.id]) if hit.id in leaves else hit for hit in hits]

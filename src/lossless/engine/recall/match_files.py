@@ -133,7 +133,11 @@ def _read(candidate: _Candidate, start: Position | None) -> tuple[int, int]:
 def _candidates(reader: Reader, asked: Asked) -> list[_Candidate]:
     """Text files of the scope, or those of the ids, the newest first, equal ones once."""
     if asked.file_ids is None:
-        rows = [(conversation, row) for conversation in reader.scope for row in reader.store.files(conversation)]
+        rows = [
+            (conversation, row)
+            for conversation in reader.scope
+            for row in reader.store.files.of_conversation(conversation)
+        ]
     else:
         rows = [reader.file(reader.named(id, "file")) for id in asked.file_ids]
     found = {

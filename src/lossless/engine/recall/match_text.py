@@ -30,7 +30,7 @@ def matching(
     """The texts that a pattern matches, the newest first."""
     page, counting = Page([]), None
     for places, is_last in _batches(reader, kind, finder, asked, start):
-        texts = {row.id: row for row in reader.store.texts(kind, [id for _, id in places])}
+        texts = {row.id: row for row in reader.store.texts.read(kind, [id for _, id in places])}
         for at, id in places:
             span = finder.pattern.search(texts[id].text) if id in texts else None
             page.scanned += 1
@@ -58,7 +58,7 @@ def _batches(
     """Places, the newest first, a few at a time, and whether they are the last."""
     below, most = (start[0], start[1]) if start else None, _FIRST_PLACES
     while True:
-        found = reader.store.places(
+        found = reader.store.texts.places(
             kind,
             reader.scope,
             holding=[(need.any_of, need.folded) for need in finder.needs],
@@ -85,7 +85,7 @@ def answering(reader: Reader, kind: TextKind, asked: Asked, keys: Keys, start: P
     # Whatever came in since stands before it or behind it: the last one that was shown tells where to go on.
     first = ordered.index(last) + 1 if last in ordered else shown
     ids = ordered[first : first + asked.limit]
-    texts = {row.id: row for row in reader.store.texts(kind, ids)}
+    texts = {row.id: row for row in reader.store.texts.read(kind, ids)}
     find = words(asked.pattern).search
     hits = [
         _hit(kind, texts[id], keys, snippet(texts[id].text, *(find(texts[id].text) or (0, 0))), scores[id])
@@ -115,7 +115,7 @@ def _scores(reader: Reader, kind: TextKind, asked: Asked, most: int) -> dict[int
 
 
 def _ordered(reader: Reader, kind: TextKind, asked: Asked, scores: Mapping[int, float], now: int) -> list[int]:
-    newest_first = reader.store.places(
+    newest_first = reader.store.texts.places(
         kind, reader.scope, among=list(scores), since=asked.since, before=asked.before, limit=len(scores)
     )
     if asked.sort == "recency":

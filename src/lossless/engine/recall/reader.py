@@ -36,8 +36,9 @@ from lossless.model import (
 )
 from lossless.patterns import is_scheduled
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, Store, SummaryRow
+from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, SummaryRow
 from lossless.store.rows import message_of, moment
+from lossless.store.store import Store
 from lossless.tokens import estimate
 
 _ELSEWHERE = "It may belong to another conversation: allConversations looks in all of them."
@@ -60,7 +61,7 @@ class Reader(Struct, frozen=True):
 
     def summary(self, reference: Reference) -> tuple[int, SummaryRow]:
         """A summary and its conversation."""
-        found = self.store.summary_named(reference.id)
+        found = self.store.summaries.named(reference.id)
         if found is None or found[0] not in self.scope:
             raise self._absent(reference)
         return found
@@ -68,7 +69,7 @@ class Reader(Struct, frozen=True):
     def message(self, reference: Reference) -> tuple[int, MessageRow]:
         """A message and its conversation."""
         conversation, seq = divmod(reference.number, SPAN)
-        rows = self.store.messages_at(conversation, [seq]) if conversation in self.scope else []
+        rows = self.store.messages.at(conversation, [seq]) if conversation in self.scope else []
         if not rows:
             raise self._absent(reference)
         return conversation, rows[0]
@@ -80,7 +81,7 @@ class Reader(Struct, frozen=True):
     def file(self, reference: Reference) -> tuple[int, FileRow]:
         """A file and the first conversation in scope that has it."""
         for conversation in self.scope:
-            if row := self.store.file(conversation, reference.id):
+            if row := self.store.files.get(conversation, reference.id):
                 return conversation, row
         raise self._absent(reference)
 
@@ -93,7 +94,7 @@ class Reader(Struct, frozen=True):
         message, lost = message_of(row), list[str]()
 
         def read(file_id: str) -> bytes:
-            found = self.store.file(conversation, file_id)
+            found = self.store.files.get(conversation, file_id)
             with suppress(FileUnavailable):
                 if found is not None:
                     return self.files.whole(found.sha256)
@@ -109,7 +110,7 @@ def family(store: Store, key: str, session: str | None = None) -> tuple[int, ...
 
     One run of a scheduled job is on its own: that of the session, or the newest.
     """
-    rows = store.family(key)
+    rows = store.conversations.family(key)
     if not is_scheduled(key):
         return tuple(row.id for row in rows)
     run = current(store, key, session) or (rows[0] if rows and session is None else None)
@@ -119,8 +120,8 @@ def family(store: Store, key: str, session: str | None = None) -> tuple[int, ...
 def granted(store: Store, ids: Sequence[int]) -> tuple[int, ...]:
     """Return the conversations that a grant for these covers now: each with all that belong to its key, or to its run."""
     covered = set(ids)
-    for row in filter(None, map(store.conversation_by_id, ids)):
-        rows = store.family(row.key)
+    for row in filter(None, map(store.conversations.get, ids)):
+        rows = store.conversations.family(row.key)
         if is_scheduled(row.key):
             covered |= set(_descendants(row.id, rows))
         else:
@@ -138,7 +139,7 @@ def _descendants(id: int, rows: Sequence[ConversationRow]) -> list[int]:
 
 def everything(store: Store) -> tuple[int, ...]:
     """All conversations of the owner."""
-    return tuple(row.id for row in store.conversations())
+    return tuple(row.id for row in store.conversations.of_owner())
 
 
 def only(store: Store, conversation: int) -> tuple[int, ...]:

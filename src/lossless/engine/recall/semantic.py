@@ -12,7 +12,8 @@ from heapq import nlargest
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import Asked
 from lossless.search.embeddings import Embedder, cosines, embedder, meaning
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
+from lossless.store.store import Store
 
 _WEIGHT = 0.3
 """Of a cosine, where the best match of the words has 1."""
@@ -34,7 +35,7 @@ def fused(reader: Reader, asked: Asked, found: Mapping[int, float]) -> dict[int,
 def _near(reader: Reader, asked: Asked, model: str, question: bytes) -> Iterator[tuple[int, float]]:
     """The messages in scope that are near a question, as far as they have vectors."""
     below = None
-    while page := reader.store.vectors_in(
+    while page := reader.store.texts.vectors_in(
         model, reader.scope, since=asked.since, before=asked.before, below=below, limit=_PAGE
     ):
         cosine = cosines(question, [data for _, data in page])
@@ -43,8 +44,8 @@ def _near(reader: Reader, asked: Asked, model: str, question: bytes) -> Iterator
 
 
 def _nearness(store: Store, model: Embedder, question: bytes, ids: list[int]) -> dict[int, float]:
-    known = store.vectors(model.name, ids)
-    rows = store.texts("message", [id for id in ids if id not in known])
+    known = store.texts.vectors(model.name, ids)
+    rows = store.texts.read("message", [id for id in ids if id not in known])
     known |= zip((row.id for row in rows), model.vectors([row.text for row in rows]), strict=True)
     return dict(zip(known, cosines(question, list(known.values())), strict=True))
 
@@ -59,17 +60,19 @@ class Vectors:
 
     def step(self, idle_before: int) -> bool:
         """A batch of a conversation without an ingest since then; False if none lacks any."""
-        waiting = (row for row in self._store.conversations() if row.updated_at <= idle_before)
+        waiting = (row for row in self._store.conversations.of_owner() if row.updated_at <= idle_before)
         return any(self._batch(row) for row in waiting if self._done.get(row.id, 0) < row.messages)
 
     def _batch(self, conversation: ConversationRow) -> bool:
         model, after = embedder(), self._done.get(conversation.id, 0)
-        rows = self._store.without_vector(conversation.id, model.name, after=after, limit=_BATCH)
+        rows = self._store.texts.without_vector(conversation.id, model.name, after=after, limit=_BATCH)
         if rows:
             made = model.vectors([text for _, text in rows])
             with self._store.transaction():
-                self._store.hold(conversation.id)  # whoever takes words away holds it, too
-                self._store.add_vectors(model.name, [(id, data) for (id, _), data in zip(rows, made, strict=True)])
+                self._store.conversations.hold(conversation.id)  # whoever takes words away holds it, too
+                self._store.texts.add_vectors(
+                    model.name, [(id, data) for (id, _), data in zip(rows, made, strict=True)]
+                )
         if len(rows) < _BATCH:
             self._done[conversation.id] = conversation.messages
         return bool(rows)

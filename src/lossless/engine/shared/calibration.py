@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from msgspec import Struct, convert, field, to_builtins
 
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
+from lossless.store.store import Store
 from lossless.tokens import Calibration
 
 _PREFIX = "tokens:"
@@ -34,7 +35,7 @@ def name(model: str | None, key: str) -> str:
 
 def read(store: Store, name: str, *, hold: bool = False) -> Kept:
     """Return what is known under a name."""
-    state = store.guard(name, hold=hold)
+    state = store.state.guard(name, hold=hold)
     return Kept() if state is None else convert(state, Kept)
 
 
@@ -42,7 +43,7 @@ def observe(store: Store, name: str, estimated: int, reported: int, now: int) ->
     """Remember what a provider counted for a prompt of that estimate."""
     with store.transaction():
         kept = read(store, name, hold=True).observe(estimated, reported)
-        store.set_guard(name, to_builtins(kept), now)
+        store.state.set_guard(name, to_builtins(kept), now)
     return kept
 
 
@@ -56,8 +57,8 @@ class Budget(NamedTuple):
 
 def budgets(store: Store, rows: Sequence[ConversationRow], most: int | None) -> dict[int, Budget]:
     """Return the budgets of conversations by id, corrected as `assemble` corrects them; `most` is a setting's bound."""
-    named = store.windows([row.id for row in rows])
-    factors = {rest: convert(state, Kept).factor for rest, state in store.guards(_PREFIX).items()}
+    named = store.figures.windows([row.id for row in rows])
+    factors = {rest: convert(state, Kept).factor for rest, state in store.figures.guards(_PREFIX).items()}
     found = dict[int, Budget]()
     for row in rows:
         window, model = named.get(row.id, (_ASSUMED, None))

@@ -15,7 +15,7 @@ from msgspec import Struct, convert, field, structs, to_builtins
 from lossless.config import Settings
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError
 from lossless.model import Compaction, SummaryRequest
-from lossless.store.base import Store
+from lossless.store.store import Store
 from lossless.summarizers.base import Reply, Summarizer, counting
 
 DAILY = "calls by hour"
@@ -174,10 +174,10 @@ class Guards:
             self._refuse_if_full(daily, now)
             spend = self._read(self._spend, Spend, hold=True)
             counted = spend if spend.is_held(now, settings) else spend.called(now, settings)
-            self._store.set_guard(self._spend, to_builtins(counted), _micros(now))
+            self._store.state.set_guard(self._spend, to_builtins(counted), _micros(now))
             if not counted.is_held(now, settings):
                 daily = daily.called(now)
-                self._store.set_guard(DAILY, to_builtins(daily, str_keys=True), _micros(now), shared=True)
+                self._store.state.set_guard(DAILY, to_builtins(daily, str_keys=True), _micros(now), shared=True)
         self._counted = counted, daily
         if counted.is_held(now, settings):
             raise _too_many(counted)
@@ -213,7 +213,7 @@ class Guards:
         """Forget what holds calls back, as somebody asks for it now; the daily limit stays."""
         self._counted = None
         for name, state in ((self._spend, Spend()), (self._breaker, Breaker()), (self._stop, Stop())):
-            if self._store.guard(name) is not None:
+            if self._store.state.guard(name) is not None:
                 self._write(name, state)
 
     def _daily(self, *, hold: bool = False) -> Daily:
@@ -230,17 +230,17 @@ class Guards:
             )
 
     def _read(self, name: str, kind: type[S], *, hold: bool = False) -> S:
-        found = self._store.guard(name, hold=hold)
+        found = self._store.state.guard(name, hold=hold)
         return kind() if found is None else convert(found, type=kind)
 
     def _write(self, name: str, state: Struct) -> None:
         with self._store.transaction():
-            self._store.set_guard(name, to_builtins(state), _micros(self._now()))
+            self._store.state.set_guard(name, to_builtins(state), _micros(self._now()))
 
 
 def daily(store: Store, *, hold: bool = False) -> Daily:
     """Read the requests of the last hours, over all owners."""
-    found = store.guard(DAILY, hold=hold, shared=True)
+    found = store.state.guard(DAILY, hold=hold, shared=True)
     return Daily() if found is None else convert(found, type=Daily, strict=False)
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import beside
-from lossless.store.base import Store
+from lossless.store.store import Store
 
 if sys.platform != "win32":
     import fcntl

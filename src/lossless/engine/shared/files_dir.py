@@ -8,7 +8,7 @@ from pathlib import Path
 from lossless import config
 from lossless.config import Settings
 from lossless.engine.shared.file_store import Files
-from lossless.store.base import Store
+from lossless.store.store import Store
 
 SHARED = ".shared"
 """A file of this name says of a directory that several databases keep payloads there."""
@@ -19,7 +19,7 @@ def is_its_own(store: Store, files: Files) -> bool:
     root = files.root.absolute()
     if not files.scratch and root != _named_after(store):
         return False
-    return not (root.is_symlink() or (root / SHARED).exists() or store.namesakes())
+    return not (root.is_symlink() or (root / SHARED).exists() or store.housekeeping.namesakes())
 
 
 def files_dir(store: Store, settings: Settings) -> Path:
@@ -27,7 +27,7 @@ def files_dir(store: Store, settings: Settings) -> Path:
     usual, own = settings.files_dir.absolute(), _named_after(store)
     if settings.large_files_dir or own is None or config.is_file(store.location):
         return usual
-    if own.exists() or not usual.exists() or not store.count("file"):
+    if own.exists() or not usual.exists() or not store.tables.count("file"):
         return own
     # All servers' databases had one directory once, and what was put there must stay readable.
     if not store.read_only:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lossless.errors import NotFound
-from lossless.store.base import Flaw, Store
+from lossless.store.base import Flaw
+from lossless.store.store import Store
 
 _TOLD = {
     "gap": "The numbers of the messages have gaps.",
@@ -22,9 +23,9 @@ _TOLD = {
 
 def broken(store: Store, conversation_id: int) -> list[str]:
     """What of the promise does not hold, as sentences; empty when all of it does."""
-    if store.conversation_by_id(conversation_id) is None:
+    if store.conversations.get(conversation_id) is None:
         raise NotFound("conversation", conversation_id)
-    return [_sentence(flaw) for flaw in store.flaws(conversation_id)]
+    return [_sentence(flaw) for flaw in store.promise.flaws(conversation_id)]
 
 
 def _sentence(flaw: Flaw) -> str:

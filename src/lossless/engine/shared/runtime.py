@@ -10,8 +10,8 @@ from msgspec import Struct
 from lossless.config import Settings
 from lossless.engine.shared.file_store import Files
 from lossless.events import Hook, ignore
-from lossless.store.base import Store
 from lossless.store.rows import moment
+from lossless.store.store import Store
 
 
 class Runtime(Struct, frozen=True):

@@ -9,15 +9,16 @@ from msgspec.structs import replace
 from lossless.engine.shared.promise import broken
 from lossless.errors import ContextMoved, InvalidInput, StoreCorrupt
 from lossless.model import Applied, Plan, Step
-from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow, Store, SummaryRow, Touched
+from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow, SummaryRow, Touched
 from lossless.store.rows import moment
+from lossless.store.store import Store
 
 
 def plan(store: Store, conversation: ConversationRow, summary: SummaryRow, *, purge: bool) -> Plan:
     """What would come in the place of a summary, and what that costs; a purge says what forbids it."""
     item = _item(store, conversation, summary)
     sources = places(store, conversation.id, summary, item) if item else []
-    rows = {row.id: row for row in store.summaries(conversation.id, [each.summary_id or 0 for each in sources])}
+    rows = {row.id: row for row in store.summaries.read(conversation.id, [each.summary_id or 0 for each in sources])}
     steps = tuple(_step(store, conversation.id, rows[each.summary_id or 0]) for each in sources)
     gained = sum(each.tokens for each in sources) - (item.tokens if item else 0)
     before = conversation.context_tokens
@@ -38,15 +39,15 @@ def dissolve(store: Store, conversation: ConversationRow, summary: SummaryRow, *
     told = f"{summary.public_id} {did}: {len(sources):,} sources stand in its place"
     done = {"summary": summary.public_id, "purge": purge}
     with store.transaction():
-        store.hold(conversation.id)
+        store.conversations.hold(conversation.id)
         flaws = broken(store, conversation.id)
-        operation = store.record(conversation.id, "dissolve", now, done, told, "planned")
-        with store.recording(operation, touched):
-            if item and not store.unfold(conversation.id, item, sources, now):
+        operation = store.operations.record(conversation.id, "dissolve", now, done, told, "planned")
+        with store.operations.recording(operation, touched):
+            if item and not store.operations.unfold(conversation.id, item, sources, now):
                 raise ContextMoved(f"{summary.public_id} is no longer in the context.", hint="Nothing was changed.")
             if purge:
-                store.purge(conversation.id, summary.id)
-        store.set_operation(operation, "applied", told)
+                store.operations.purge(conversation.id, summary.id)
+        store.operations.set_operation(operation, "applied", told)
         if broken(store, conversation.id) != flaws:
             raise StoreCorrupt(f"{summary.public_id} cannot be dissolved whole.", hint="Nothing was changed.")
     return Applied(planned, "applied", tuple(replace(step, state="written") for step in planned.steps), operation)
@@ -59,7 +60,7 @@ def _item(store: Store, conversation: ConversationRow, summary: SummaryRow) -> I
             f"{summary.public_id} is a leaf: it was made from messages.",
             hint="Only condensed summaries can be dissolved.",
         )
-    found = next((item for item in store.items(conversation.id) if item.summary_id == summary.id), None)
+    found = next((item for item in store.context.items(conversation.id) if item.summary_id == summary.id), None)
     if found is None and not _beside(store, conversation, summary):
         raise InvalidInput(
             f"{summary.public_id} is not in the context of {conversation.key}.", hint="Dissolve what was made from it."
@@ -68,21 +69,21 @@ def _item(store: Store, conversation: ConversationRow, summary: SummaryRow) -> I
 
 
 def _beside(store: Store, conversation: ConversationRow, summary: SummaryRow) -> list[ItemRow]:
-    left = store.detached(conversation.id)
+    left = store.context.detached(conversation.id)
     return [item for item, cause, _ in left if item.summary_id == summary.id and cause == "dissolved"]
 
 
 def places(store: Store, conversation_id: int, summary: SummaryRow, item: ItemRow) -> list[ItemRow]:
     """Its sources, each at the first ordinal of its own run, which is free again."""
-    seqs, ids = store.sources(conversation_id, summary.id)
+    seqs, ids = store.summaries.sources(conversation_id, summary.id)
     if seqs:
         return [
             ItemRow(row.seq, None, row.tokens, USER_MESSAGE if row.role == "user" else MESSAGE)
-            for row in store.messages_at(conversation_id, seqs)
+            for row in store.messages.at(conversation_id, seqs)
             if row.outside is None
         ]
-    rows = {row.id: row for row in store.summaries(conversation_id, ids)}
-    copied = store.transplants(conversation_id)
+    rows = {row.id: row for row in store.summaries.read(conversation_id, ids)}
+    copied = store.imported.transplants(conversation_id)
 
     def place(summary_id: int) -> int:
         seq = min(_seqs(store, conversation_id, summary_id))
@@ -102,13 +103,13 @@ def _seqs(store: Store, conversation_id: int, summary_id: int) -> Iterator[int]:
     """The seqs of the first messages below a summary."""
     waiting = [summary_id]
     while waiting:
-        seqs, ids = store.sources(conversation_id, waiting.pop())
+        seqs, ids = store.summaries.sources(conversation_id, waiting.pop())
         yield from seqs[:1]
         waiting += ids[:1]
 
 
 def _step(store: Store, conversation_id: int, row: SummaryRow) -> Step:
-    seqs, ids = store.sources(conversation_id, row.id)
+    seqs, ids = store.summaries.sources(conversation_id, row.id)
     first, last = (None if at is None else moment(at) for at in (row.earliest_at, row.latest_at))
     return Step(
         row.public_id, row.depth, len(seqs) + len(ids), row.tokens, 0, 0, first, last, reason="returns", old=row.text
@@ -117,5 +118,5 @@ def _step(store: Store, conversation_id: int, row: SummaryRow) -> Step:
 
 def _referring(store: Store, conversation: ConversationRow, summary: SummaryRow) -> tuple[str, ...]:
     """What refers to a summary, as sentences."""
-    names = store.consumers(conversation.id, summary.id)
+    names = store.summaries.consumers(conversation.id, summary.id)
     return tuple(f"{name} was made from {summary.public_id}." for name in names)

@@ -10,20 +10,21 @@ from lossless.engine.surgery.dissolve import places
 from lossless.errors import ContextMoved, InvalidInput, NotFound, StoreCorrupt
 from lossless.model import Operation
 from lossless.store import jsontext
-from lossless.store.base import OperationRow, Store
+from lossless.store.base import OperationRow
 from lossless.store.rows import moment
+from lossless.store.store import Store
 
 _ARCHIVED = ("reset", "end")
 
 
 def history(store: Store, conversation_ids: Sequence[int] | None, limit: int) -> list[Operation]:
     """The newest first."""
-    keys = {row.id: row.key for row in store.conversations()}
-    return [_told(row, keys) for row in store.operations(conversation_ids, limit)]
+    keys = {row.id: row.key for row in store.conversations.of_owner()}
+    return [_told(row, keys) for row in store.operations.recent(conversation_ids, limit)]
 
 
 def found(store: Store, operation_id: str) -> OperationRow:
-    row = store.operation(operation_id)
+    row = store.operations.get(operation_id)
     if row is None:
         raise NotFound("operation", operation_id, hint="The history lists them: lcm history.")
     return row
@@ -33,20 +34,20 @@ def undo(store: Store, operation_id: str, now: int) -> Operation:
     """Take an operation back, in one transaction, and prove it."""
     row = found(store, operation_id)
     with store.transaction():
-        store.hold(row.conversation_id)
+        store.conversations.hold(row.conversation_id)
         before = broken(store, row.conversation_id)
         _take_back(store, found(store, operation_id), now)
         if flaws := [each for each in broken(store, row.conversation_id) if each not in before]:
-            if later := store.later_operation(row.conversation_id, row):
+            if later := store.operations.later_operation(row.conversation_id, row):
                 raise ContextMoved(f"The context changed since {operation_id}.", hint=f"Undo {later} first.")
             raise StoreCorrupt(f"{operation_id} cannot be undone: {flaws[0]}", hint="Nothing was changed.")
-    keys = {each.id: each.key for each in store.conversations()}
+    keys = {each.id: each.key for each in store.conversations.of_owner()}
     return _told(found(store, operation_id), keys)
 
 
 def _take_back(store: Store, row: OperationRow, now: int) -> None:
     if row.kind not in ("compact", "new", *_ARCHIVED):
-        store.undo(row.id)
+        store.operations.undo(row.id)
         return
     if row.status == "undone":
         raise InvalidInput(f"{row.id} was undone already.")
@@ -55,32 +56,34 @@ def _take_back(store: Store, row: OperationRow, now: int) -> None:
     elif row.kind == "new":
         sessions.undo_renew(store, row.conversation_id, row.at, jsontext.stored(row.plan))
     else:
-        store.bring_back(row.conversation_id, "undone", now)
-    store.set_operation(row.id, "undone", row.summary)
+        store.conversations.reactivate(row.conversation_id, "undone", now)
+    store.operations.set_operation(row.id, "undone", row.summary)
 
 
 def _take_back_compaction(store: Store, row: OperationRow, now: int) -> None:
     """Put the sources of each summary back in its place, the newest summary first, and remove it."""
-    conversation_id, made = row.conversation_id, store.summaries_made(row.id)
-    summaries = {each.id: each for each in store.summaries(conversation_id, made)}
-    items = {item.summary_id: item for item in store.items(conversation_id)}
+    conversation_id, made = row.conversation_id, store.operations.summaries_made(row.id)
+    summaries = {each.id: each for each in store.summaries.read(conversation_id, made)}
+    items = {item.summary_id: item for item in store.context.items(conversation_id)}
     for summary_id in made:
         summary, item = summaries.get(summary_id), items.get(summary_id)
         name = "A summary" if summary is None else summary.public_id
-        if later := store.changed_later(row, "summary", f"[{summary_id}]"):
+        if later := store.operations.changed_later(row, "summary", f"[{summary_id}]"):
             raise ContextMoved(f"{name} changed since {row.id}.", hint=f"Undo {later} first.")
         if summary is None or item is None:
             raise _moved(store, row, f"{name} that {row.id} made is no longer in the context.")
-        if above := store.consumers(conversation_id, summary_id):  # one that was dissolved and may be brought back
+        if above := store.summaries.consumers(
+            conversation_id, summary_id
+        ):  # one that was dissolved and may be brought back
             raise _moved(store, row, f"{above[0]} was made from {name}.")
         sources = places(store, conversation_id, summary, item)
-        store.unfold(conversation_id, item, sources, now)
-        store.purge(conversation_id, summary_id)
+        store.operations.unfold(conversation_id, item, sources, now)
+        store.operations.purge(conversation_id, summary_id)
         items |= {source.summary_id: source for source in sources}
 
 
 def _moved(store: Store, row: OperationRow, why: str) -> ContextMoved:
-    later = store.later_operation(row.conversation_id, row)
+    later = store.operations.later_operation(row.conversation_id, row)
     return ContextMoved(why, hint=f"Undo {later} first." if later else "Nothing was undone.")
 
 

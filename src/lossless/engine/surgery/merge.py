@@ -11,7 +11,8 @@ from lossless.engine.surgery import transplant
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Applied, Plan
 from lossless.patterns import is_scheduled
-from lossless.store.base import ConversationRow, Store, Touched
+from lossless.store.base import ConversationRow, Touched
+from lossless.store.store import Store
 
 
 def plan(store: Store, key: str) -> Plan:
@@ -33,24 +34,24 @@ def merge(store: Store, key: str, now: int) -> Applied:
     done = {"target": target.id, "sources": [split.id for split in splits]}
     with store.transaction():
         for each in sorted([target.id, *(split.id for split in splits)]):
-            store.hold(each)
-        operation = store.record(target.id, "merge", now, done, told, "planned")
-        with store.recording(operation, Touched(target.id, fresh=True)):
+            store.conversations.hold(each)
+        operation = store.operations.record(target.id, "merge", now, done, told, "planned")
+        with store.operations.recording(operation, Touched(target.id, fresh=True)):
             # Each is put before everything: the newest first, so that the oldest comes to stand first.
             for split in reversed(splits):
                 transplant.copy(store, split.id, target.id, now=now)
-        store.set_operation(operation, "applied", told)
+        store.operations.set_operation(operation, "applied", told)
     return Applied(planned, "applied", (), operation)
 
 
 def _splits(store: Store, key: str) -> tuple[ConversationRow, list[ConversationRow]]:
     """The active conversation under a key, and those that a rollover cut off before it, oldest first."""
-    target = store.conversation(key)
+    target = store.conversations.active(key)
     if target is None:
         raise NotFound("conversation", key, hint="Only an active one can take in what came before it.")
     if is_scheduled(key):
         raise InvalidInput(f"Each run of {key} is a conversation of its own.", hint="They are never merged.")
-    earlier = [row for row in store.family(key) if row.key == key and not row.active and row.next_seq > 1]
+    earlier = [row for row in store.conversations.family(key) if row.key == key and not row.active and row.next_seq > 1]
     return target, sorted((row for row in earlier if _is_split(row)), key=lambda row: (row.created_at, row.id))
 
 
@@ -63,7 +64,7 @@ def _objections(store: Store, target: ConversationRow, splits: list[Conversation
     found: list[str] = []
     for row in splits:
         name = f"Conversation {row.id}"
-        bare = sum(item.is_message for item in store.items(row.id))
+        bare = sum(item.is_message for item in store.context.items(row.id))
         if row.archived_at is None:
             found.append(f"{name} does not say when it was archived.")
         if row.created_at >= target.created_at:

@@ -23,7 +23,8 @@ from lossless.engine.surgery.flaws import flaw
 from lossless.errors import LosslessError, StoreCorrupt
 from lossless.events import Hook, ignore
 from lossless.model import Applied, Plan, Step
-from lossless.store.base import ConversationRow, NewSummary, Store, SummaryRow, TextAt, Touched
+from lossless.store.base import ConversationRow, NewSummary, SummaryRow, TextAt, Touched
+from lossless.store.store import Store
 from lossless.tokens import estimate
 
 AT_ONCE = 4
@@ -54,8 +55,10 @@ class Making(Struct):
 
     def stages(self) -> Iterator[list[Step]]:
         """The steps that are left, depth by depth; none any more once there is a problem."""
-        made = self.store.revised_by(self.operation) if self.operation else set()
-        names = {row.public_id for row in self.store.summaries(self.conversation.id, sorted(made))} if made else set()
+        made = self.store.operations.revised_by(self.operation) if self.operation else set()
+        names = (
+            {row.public_id for row in self.store.summaries.read(self.conversation.id, sorted(made))} if made else set()
+        )
         for stage in select.stages(step for step in self.plan.steps if step.id not in names):
             if not self.problem:
                 yield stage
@@ -71,10 +74,10 @@ class Making(Struct):
         if self.problem:
             return step
         for _ in range(_MOST_TRIES):
-            found = self.store.summary_named(step.id)
+            found = self.store.summaries.named(step.id)
             if found is None or found[0] != self.conversation.id:
                 return self._ended(step, "kept", note="It is gone.")
-            row, sources = found[1], self.store.source_revisions(self.conversation.id, found[1].id)
+            row, sources = found[1], self.store.operations.source_revisions(self.conversation.id, found[1].id)
             told = self._told(row)
             draft = yield from without_fallback(drafted(told, self.settings, self.templates))
             new = as_row(told, draft, self.templates, self.now())
@@ -111,25 +114,27 @@ class Making(Struct):
         """The new text in the place of the old; False if it or anything in its prompt changed meanwhile."""
         conversation_id, operation = self.conversation.id, self.operation or ""
         with self.store.transaction():
-            with self.store.recording(operation, Touched(conversation_id, (row.id,))):
-                same = self.store.source_revisions(conversation_id, row.id) == sources
-                if not (same and self.store.has_texts(told.revisions)):
+            with self.store.operations.recording(operation, Touched(conversation_id, (row.id,))):
+                same = self.store.operations.source_revisions(conversation_id, row.id) == sources
+                if not (same and self.store.context.has_texts(told.revisions)):
                     return False
-                if not self.store.revise(conversation_id, row, new):
+                if not self.store.summaries.revise(conversation_id, row, new):
                     return False
             # With each text, since nobody knows which is the last.
-            self.store.set_operation(operation, "partly", self._sentence(len(self.store.revised_by(operation))))
+            self.store.operations.set_operation(
+                operation, "partly", self._sentence(len(self.store.operations.revised_by(operation)))
+            )
         return True
 
     def _told(self, row: SummaryRow) -> Told:
         store, conversation_id = self.store, self.conversation.id
-        seqs, ids = store.sources(conversation_id, row.id)
+        seqs, ids = store.summaries.sources(conversation_id, row.id)
         if row.depth == 0:
-            before = self._fresh(store.before(conversation_id, row.id, 0))
-            told = of_messages(conversation_id, store.messages_at(conversation_id, seqs), before, self.settings)
+            before = self._fresh(store.summaries.before(conversation_id, row.id, 0))
+            told = of_messages(conversation_id, store.messages.at(conversation_id, seqs), before, self.settings)
         else:
-            found = {each.id: each for each in self._fresh(store.summaries(conversation_id, ids))}
-            before = self._fresh(store.before(conversation_id, ids[0], 0)) if row.depth == 1 else []
+            found = {each.id: each for each in self._fresh(store.summaries.read(conversation_id, ids))}
+            before = self._fresh(store.summaries.before(conversation_id, ids[0], 0)) if row.depth == 1 else []
             told = of_summaries([found[each] for each in ids], before, self.settings)
         if self.timestamps:
             return told
@@ -148,7 +153,7 @@ class Making(Struct):
         plan = {"options": options, "steps": names}
         at = int(self.now() * 1_000_000)
         with self.store.transaction():
-            self.operation = self.store.record(
+            self.operation = self.store.operations.record(
                 self.conversation.id, self.plan.kind, at, plan, self._sentence(0), "planned"
             )
 
@@ -157,10 +162,10 @@ class Making(Struct):
         steps = tuple(self.done.get(step.id, step) for step in self.plan.steps)
         if self.operation is None:
             return Applied(self.plan, "drafted", steps, None, self.problem)
-        written = len(self.store.revised_by(self.operation))
+        written = len(self.store.operations.revised_by(self.operation))
         status = "partly" if self.problem else "applied"
         with self.store.transaction():
-            self.store.set_operation(self.operation, status, self._sentence(written))
+            self.store.operations.set_operation(self.operation, status, self._sentence(written))
         if news := [flaw for flaw in broken(self.store, self.conversation.id) if flaw not in self.flaws]:
             raise StoreCorrupt(f"{self.operation} broke the promise: {news[0]}", hint=f"`lcm undo {self.operation}`.")
         return Applied(self.plan, "partly" if self.problem else "applied", steps, self.operation, self.problem)

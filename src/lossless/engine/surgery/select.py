@@ -13,8 +13,9 @@ from lossless.engine.compaction.prompts import Templates
 from lossless.engine.surgery.flaws import flaw
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Step
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
 from lossless.store.rows import moment
+from lossless.store.store import Store
 from lossless.tokens import estimate
 
 _COLUMNS = (
@@ -84,14 +85,14 @@ class Lineage(Struct):
 
     @classmethod
     def read(cls, store: Store, conversation_id: int) -> Lineage:
-        rows = store.part("summary", conversation_id, _COLUMNS)
+        rows = store.tables.part("summary", conversation_id, _COLUMNS)
         known = {row[0]: _Known(*(*row[:8], flaw(row[11], *row[8:11]))) for row in rows}
         sources: dict[int, list[int]] = {}
         consumers: dict[int, list[int]] = {}
-        for each, source in store.part("summary_source", conversation_id, ("summary_id", "source_id")):
+        for each, source in store.tables.part("summary_source", conversation_id, ("summary_id", "source_id")):
             sources.setdefault(each, []).append(source)
             consumers.setdefault(source, []).append(each)
-        gone = {item.summary_id for item, cause, _ in store.detached(conversation_id) if cause == "dissolved"}
+        gone = {item.summary_id for item, cause, _ in store.context.detached(conversation_id) if cause == "dissolved"}
         return cls(known, sources, consumers, {each for each in gone if each is not None})
 
     def chosen(self, selection: Selection) -> dict[int, str]:
@@ -134,7 +135,7 @@ def steps(
     order = sorted((lineage.known[each] for each in chosen), key=_order)
     said = Counter(
         each
-        for (each,) in (store.part("summary_message", conversation.id, ("summary_id",)) if order else ())
+        for (each,) in (store.tables.part("summary_message", conversation.id, ("summary_id",)) if order else ())
         if each in chosen
     )
     around = {depth: _around(depth, settings, templates) for depth in {each.depth for each in order}}

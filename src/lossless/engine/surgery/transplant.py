@@ -24,7 +24,16 @@ from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import InvalidInput, NotFound, StoreCorrupt
 from lossless.model import Transplant
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, ItemRow, MessageRow, NewMessage, Store, Touched, TransplantRow
+from lossless.store.base import (
+    SPAN,
+    ConversationRow,
+    ItemRow,
+    MessageRow,
+    NewMessage,
+    Touched,
+    TransplantRow,
+)
+from lossless.store.store import Store
 
 BATCH = 500
 _SAME = ("text", "earliest_at", "latest_at")
@@ -73,10 +82,10 @@ def transplant(store: Store, source: int, target: int, *, now: int, dedupe: bool
             return replace(copying.told, applied=True)
         into, copied = copying.target, copying.told
         text = f"{copied.summaries:,} summaries and {copied.messages:,} messages copied from {copied.source}"
-        operation = store.record(into.id, "transplant", now, {"source": copying.source.id}, text, "planned")
-        with store.recording(operation, Touched(into.id, fresh=True)):
+        operation = store.operations.record(into.id, "transplant", now, {"source": copying.source.id}, text, "planned")
+        with store.operations.recording(operation, Touched(into.id, fresh=True)):
             done = _proved(store, copying, now)
-        store.set_operation(operation, "applied", text)
+        store.operations.set_operation(operation, "applied", text)
         return done
 
 
@@ -90,7 +99,7 @@ def _held(store: Store, source: int, target: int, dedupe: bool) -> _Copying:
     """Hold both conversations, and collect what is copied; refuse what stands there already."""
     whence, where = _found(store, source).id, _found(store, target).id
     # In one order, so that two transplants that cross never wait for each other.
-    held = {each: store.hold(each) for each in sorted((whence, where))}
+    held = {each: store.conversations.hold(each) for each in sorted((whence, where))}
     copying = _collected(store, held[whence], held[where], dedupe)
     if copying.told.duplicates and not dedupe:
         raise InvalidInput(
@@ -112,7 +121,7 @@ def _proved(store: Store, copying: _Copying, now: int) -> Transplant:
 
 def _found(store: Store, id: int) -> ConversationRow:
     """Return a conversation by its id."""
-    row = store.conversation_by_id(id)
+    row = store.conversations.get(id)
     if row is None:
         raise NotFound("conversation", id)
     return row
@@ -121,12 +130,12 @@ def _found(store: Store, id: int) -> ConversationRow:
 def _collected(store: Store, source: ConversationRow, target: ConversationRow, dedupe: bool) -> _Copying:
     if source.id == target.id:
         raise InvalidInput(f"{source.key} would be copied into itself.", hint="Name two conversations.")
-    items = store.items(source.id)
-    below = _grouped(store.part("summary_source", source.id, ("summary_id", "source_id")))
+    items = store.context.items(source.id)
+    below = _grouped(store.tables.part("summary_source", source.id, ("summary_id", "source_id")))
     order = ("summary_id", "message_id")
-    leaves = _grouped((leaf, at % SPAN) for leaf, at in store.part("summary_message", source.id, order, order))
+    leaves = _grouped((leaf, at % SPAN) for leaf, at in store.tables.part("summary_message", source.id, order, order))
     wanted = [item for item in items if not item.is_message]
-    there = {_digest(*told) for told in store.part("summary", target.id, _SAME)}
+    there = {_digest(*told) for told in store.tables.part("summary", target.id, _SAME)}
     names = {each[0]: each[1:] for each in _summaries(store, source.id, there)}
     known = {each for each, (_, _, is_there) in names.items() if is_there}
 
@@ -157,7 +166,9 @@ def _collected(store: Store, source: ConversationRow, target: ConversationRow, d
 
 def _summaries(store: Store, conversation_id: int, there: set[bytes]) -> Iterator[tuple[int, str, int, bool]]:
     """Id, public id and depth of each summary, and whether it stands in the target already."""
-    for identity, name, depth, *told in store.part("summary", conversation_id, ("id", "public_id", "depth", *_SAME)):
+    for identity, name, depth, *told in store.tables.part(
+        "summary", conversation_id, ("id", "public_id", "depth", *_SAME)
+    ):
         yield identity, name, depth, _digest(*told) in there
 
 
@@ -196,25 +207,25 @@ def _copy(store: Store, copying: _Copying, now: int) -> tuple[str, ...]:
     mentioned = _messages(store, copying, seqs)
     ids, names = _copies(store, copying, mentioned)
     base = target.id * SPAN
-    store.take(
+    store.tables.take(
         "summary_message",
         ("message_id", "summary_id"),
         [(base + seqs[seq], ids[leaf]) for leaf in ids for seq in copying.leaves.get(leaf, ())],
     )
-    store.take(
+    store.tables.take(
         "summary_source",
         ("summary_id", "source_id", "ordinal"),
         [(ids[each], ids[low], at) for each in ids for at, low in enumerate(copying.below.get(each, ()))],
     )
     _revisions(store, source.id, ids)
     _files(store, copying, mentioned)
-    taken = [item.ordinal for item in store.items(target.id)]
-    taken += [item.ordinal for item, _, _ in store.detached(target.id)]
+    taken = [item.ordinal for item in store.context.items(target.id)]
+    taken += [item.ordinal for item, _, _ in store.context.detached(target.id)]
     place = min([1, *taken]) - len(old)
     places = {seq: place + at for at, seq in enumerate(old)}
     shown = [(item, item.summary_id) for item in copying.items if item.summary_id is not None]
     items = [ItemRow(places[copying.first(item)], ids[each], item.tokens, item.depth) for item, each in shown]
-    store.graft(target.id, TransplantRow(first, first + len(old) - 1, place), items, now)
+    store.imported.graft(target.id, TransplantRow(first, first + len(old) - 1, place), items, now)
     return tuple(names[each] for _, each in shown)
 
 
@@ -223,14 +234,14 @@ def _messages(store: Store, copying: _Copying, seqs: dict[int, int]) -> set[str]
     mentioned: set[str] = set()
     columns = ("id", *NewMessage.__struct_fields__)
     for batch in _batches(seqs):
-        rows = store.messages_at(copying.source.id, batch)
+        rows = store.messages.at(copying.source.id, batch)
         if len(rows) < len(batch):
             raise StoreCorrupt(
                 f"Messages below the summaries of {copying.source.key} are gone.", hint="Nothing was changed."
             )
         mentioned.update(file_ids(words for row in rows for words in (row.text, row.parts or "")))
         told = sorted((copying.target.id * SPAN + seqs[row.seq], _as_copy(row)) for row in rows)
-        store.take("message", columns, [(identity, *values) for identity, values in told])
+        store.tables.take("message", columns, [(identity, *values) for identity, values in told])
     return mentioned
 
 
@@ -248,33 +259,33 @@ def _copies(store: Store, copying: _Copying, mentioned: set[str]) -> tuple[dict[
     old = sorted(copying.summaries())
     ids = dict(zip(old, store.new_ids("summary", len(old)), strict=True))
     names = {each: f"sum_{os.urandom(8).hex()}" for each in old}
-    columns = store.shape("summary").columns
-    rows = (dict(zip(columns, row, strict=True)) for row in store.part("summary", copying.source.id, columns))
+    columns = store.tables.shape("summary").columns
+    rows = (dict(zip(columns, row, strict=True)) for row in store.tables.part("summary", copying.source.id, columns))
     for batch in _batches(row for row in rows if row["id"] in ids):
         told = []
         for row in batch:
             mentioned.update(jsontext.loads(row["file_ids"]))
             new = {"id": ids[row["id"]], "public_id": names[row["id"]], "origin": row["public_id"]}
             told.append(tuple((row | new | {"conversation_id": copying.target.id}).values()))
-        store.take("summary", columns, told)
+        store.tables.take("summary", columns, told)
     return ids, names
 
 
 def _revisions(store: Store, conversation_id: int, ids: dict[int, int]) -> None:
     """What they said before they were made anew."""
-    columns = store.shape("revision").columns
+    columns = store.tables.shape("revision").columns
     at = columns.index("summary_id")
-    rows = store.part("revision", conversation_id, columns)
+    rows = store.tables.part("revision", conversation_id, columns)
     for batch in _batches(row for row in rows if row[at] in ids):
-        store.take("revision", columns, [(*row[:at], ids[row[at]], *row[at + 1 :]) for row in batch])
+        store.tables.take("revision", columns, [(*row[:at], ids[row[at]], *row[at + 1 :]) for row in batch])
 
 
 def _files(store: Store, copying: _Copying, mentioned: set[str]) -> None:
     """What is known of the files they mention; the bytes are the same ones."""
     store.hold_files(alone=False)
-    for row in store.files(copying.source.id):
+    for row in store.files.of_conversation(copying.source.id):
         if row.id in mentioned:
-            store.add_file(copying.target.id, row)
+            store.files.add(copying.target.id, row)
 
 
 def _batches(values: Iterable[T]) -> Iterator[list[T]]:

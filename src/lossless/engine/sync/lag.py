@@ -20,8 +20,8 @@ from msgspec import Struct
 from lossless.engine.sync.read_marks import PREFIX, Mark, goes_on, mark_of
 from lossless.model import Following, Lagging, instant
 from lossless.store import jsontext
-from lossless.store.base import Store
 from lossless.store.rows import moment
+from lossless.store.store import Store
 
 LATE = 60.0
 """Seconds for which a file may hold what was not read."""
@@ -40,7 +40,7 @@ def following(
     With it comes when one that was read to its end was written to last. What is written for a key that is closed is not to
     be read; a file that is read for several keys is as late as the latest of them.
     """
-    total, newest = store.newest_cursors(PREFIX, conversation_id, _MOST)
+    total, newest = store.figures.newest_cursors(PREFIX, conversation_id, _MOST)
     marks: dict[tuple[str, str], Any] = {}
     for key, source, state in newest:
         if not is_closed(key):
@@ -65,14 +65,14 @@ def following(
 
 def unread(store: Store, now: float) -> list[tuple[str, Lagging]]:
     """The transcripts, of all owners, that hold what was not read, and whose they are."""
-    names = store.shape("conversation").columns
+    names = store.tables.shape("conversation").columns
     id_, owner, key = (names.index(name) for name in ("id", "owner", "key"))
-    with closing(store.rows(store.shape("conversation"))) as rows:
+    with closing(store.tables.rows(store.tables.shape("conversation"))) as rows:
         whose = {row[id_]: (row[owner], row[key]) for row in rows}
-    names = store.shape("cursor").columns
+    names = store.tables.shape("cursor").columns
     of, source, state, at = (names.index(name) for name in ("conversation_id", "source", "state", "updated_at"))
     newest: dict[tuple[str, str, str], tuple[int, Mark]] = {}
-    with closing(store.rows(store.shape("cursor"))) as rows:
+    with closing(store.tables.rows(store.tables.shape("cursor"))) as rows:
         for row in rows:
             if row[source].startswith(PREFIX) and row[of] in whose:
                 place = (*whose[row[of]], row[source])

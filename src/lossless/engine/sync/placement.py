@@ -23,7 +23,8 @@ from lossless.engine.sync.continuation import Home, Situation, Told, home
 from lossless.engine.sync.read_marks import PREFIX, Mark, mark_of
 from lossless.model import Message
 from lossless.store import rows
-from lossless.store.base import ConversationRow, KnownEvent, MessageRow, Store
+from lossless.store.base import ConversationRow, KnownEvent, MessageRow
+from lossless.store.store import Store
 from lossless.transcripts.base import Branch, Entry, Header, Reader, Tally
 
 LOOK = 500
@@ -109,7 +110,7 @@ def _is_same(entry: Entry, event: KnownEvent, intake: Intake) -> bool:
 def known(store: Store, intake: Intake, conversation_id: int, entries: Sequence[Entry]) -> dict[str, KnownEvent]:
     """What is stored of some entries, by their ids in the transcript."""
     names = {entry.id: rows.event_key(intake.entry_id(entry.id)) for entry in entries}
-    events = store.known_events(conversation_id, [name for name in names.values() if name], aliases=True)
+    events = store.messages.known_events(conversation_id, [name for name in names.values() if name], aliases=True)
     return {entry_id: events[name] for entry_id, name in names.items() if name in events}
 
 
@@ -156,13 +157,13 @@ def place(store: Store, intake: Intake, file: Transcript, row: ConversationRow, 
     """
     if mark is not None and not mark.offset:
         return "same", "it was expected here"
-    copied = store.transplants(row.id)
-    behind = store.messages(row.id, after=own_after(copied, row, LOOK))
+    copied = store.imported.transplants(row.id)
+    behind = store.messages.read(row.id, after=own_after(copied, row, LOOK))
     stored = [each for each in behind if not is_copied(copied, each.seq)]
     said = file.messages()
     first = list(islice(said, LOOK))
     last = deque(said, LOOK)
-    marks = [mark_of(state) for *_, state in store.cursors(PREFIX, row.id)]
+    marks = [mark_of(state) for *_, state in store.state.cursors(PREFIX, row.id)]
     read = [Path(each.path) for each in marks if each.offset]
     read_at = max((each.read_at for each in marks), default=0)
     newest = [each.message for each in [*first, *last][-1:]]
@@ -197,12 +198,12 @@ def _is_elsewhere(store: Store, intake: Intake, header: Header, first: Sequence[
         and (not channel or row.key.rpartition(":")[0] != channel)  # threads of one channel may share their beginning
         and known(store, intake, row.id, first[:16])
         and not _is_fork_of(store, row, header.session)
-        for row in store.conversations()
+        for row in store.conversations.of_owner()
     )
 
 
 def _is_fork_of(store: Store, row: ConversationRow, session: str) -> bool:
-    return any(mark_of(state).fork_of == session for *_, state in store.cursors(PREFIX, row.id))
+    return any(mark_of(state).fork_of == session for *_, state in store.state.cursors(PREFIX, row.id))
 
 
 def _told(message: Message, intake: Intake) -> Told:

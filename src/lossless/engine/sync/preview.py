@@ -15,7 +15,7 @@ from lossless.engine.sync.placement import LOOK, Transcript
 from lossless.engine.sync.read import bound, sidechain, widen
 from lossless.engine.sync.read_marks import PATIENCE, Mark, goes_on, marked
 from lossless.model import Bootstrapped
-from lossless.store.base import Store
+from lossless.store.store import Store
 from lossless.transcripts.base import Branch, Entry, Tally
 
 
@@ -36,7 +36,9 @@ def foresee(store: Store, intake: Intake, file: Transcript, stat: os.stat_result
     found = marked(store, intake.key, file.path)
     mark = found[1] if found and goes_on(found[1], file.path, stat.st_size) else Mark()
     branch = None if mark.offset else file.branch()
-    is_fork = not mark.offset and file.header.parent_session is not None and store.conversation(intake.key) is None
+    is_fork = (
+        not mark.offset and file.header.parent_session is not None and store.conversations.active(intake.key) is None
+    )
     bounded = bound(file, branch, budget) if is_fork else mark.bounded
     tally, count = Tally(), _Count()
     given = file.reader.entries(file.path, file.header, tally, offset=mark.offset, number=mark.number)
@@ -99,5 +101,8 @@ def _known(store: Store, intake: Intake, said: Sequence[Entry], thread: str | No
     key = intake.key if thread is None else sidechain(intake.key, intake.entry_id(thread))
     mine = [each for each in said if each.thread == thread]
     return {
-        name for row in store.members(key) if row.next_seq > 1 for name in placement.known(store, intake, row.id, mine)
+        name
+        for row in store.conversations.under_key(key)
+        if row.next_seq > 1
+        for name in placement.known(store, intake, row.id, mine)
     }

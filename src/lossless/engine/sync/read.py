@@ -40,8 +40,9 @@ from lossless.events import Event
 from lossless.model import Bootstrapped, Ingested, Message, ToolCall, ToolResult
 from lossless.patterns import is_scheduled
 from lossless.store import rows
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
 from lossless.store.header import refuse_database
+from lossless.store.store import Store
 from lossless.tokens import message_tokens
 from lossless.transcripts.base import Branch, Entry, Header, Tally
 
@@ -155,10 +156,10 @@ class _Overtaken(Exception):
 
 def _resume(store: Store, conversation_id: int | None, now: int) -> None:
     """A host that goes on with an earlier session goes on with its conversation."""
-    row = None if conversation_id is None else store.conversation_by_id(conversation_id)
+    row = None if conversation_id is None else store.conversations.get(conversation_id)
     if row is not None and not row.active and row.archive_cause == "rollover":
         with store.transaction():
-            store.bring_back(row.id, "rollover", now)
+            store.conversations.reactivate(row.id, "rollover", now)
 
 
 def _bootstrap(
@@ -211,9 +212,9 @@ def _expected(store: Store, intake: Intake, path: Path) -> None:
         return
     with store.transaction():
         now = intake.now()
-        row = store.lock_conversation(intake.key, intake.session, now)
-        store.set_transcribed(row.id)
-        store.set_cursor(row.id, source_of(path), to_builtins(Mark(path=str(path), read_at=now)), now)
+        row = store.conversations.lock(intake.key, intake.session, now)
+        store.conversations.set_transcribed(row.id)
+        store.state.set_cursor(row.id, source_of(path), to_builtins(Mark(path=str(path), read_at=now)), now)
 
 
 def _looked_at(job: _Job, found: tuple[ConversationRow, Mark] | None) -> None:
@@ -226,13 +227,13 @@ def _looked_at(job: _Job, found: tuple[ConversationRow, Mark] | None) -> None:
     before = found[1] if found else structs.replace(job.mark, read_at=job.intake.now())
     mark = structs.replace(before, size=job.mark.size, time=job.mark.time, waits=job.mark.waits)
     with job.store.transaction():
-        row = job.store.hold(found[0].id) if found else _held(job)
+        row = job.store.conversations.hold(found[0].id) if found else _held(job)
         now_marked = marked(job.store, job.intake.key, job.file.path)
         if (now_marked and now_marked[1]) != (found and found[1]):
             return  # somebody else has read it meanwhile
         if not row.transcribed:
-            job.store.set_transcribed(row.id)
-        job.store.set_cursor(row.id, job.source, to_builtins(mark), mark.read_at)
+            job.store.conversations.set_transcribed(row.id)
+        job.store.state.set_cursor(row.id, job.source, to_builtins(mark), mark.read_at)
 
 
 def _appended(job: _Job, row: ConversationRow) -> Bootstrapped:
@@ -249,7 +250,7 @@ def _successor(job: _Job, row: ConversationRow) -> ConversationRow:
     """Where the rest of a transcript goes: to the conversation it was read into, or to what a reset put in its place."""
     if row.active or row.archive_cause not in _GOES_ON:
         return row
-    return job.store.conversation(row.key) or row
+    return job.store.conversations.active(row.key) or row
 
 
 def _read_into_earlier(job: _Job, earlier: ConversationRow, *, sure: bool = False) -> bool:
@@ -269,7 +270,7 @@ def _read_into_earlier(job: _Job, earlier: ConversationRow, *, sure: bool = Fals
 
 def _earlier(job: _Job, row: ConversationRow | None) -> ConversationRow | None:
     """Return the conversation that a reset archived for this one."""
-    found = job.store.conversation_by_id(row.continues) if row is not None and row.continues is not None else None
+    found = job.store.conversations.get(row.continues) if row is not None and row.continues is not None else None
     return found if found is not None and found.archive_cause in _GOES_ON else None
 
 
@@ -289,7 +290,7 @@ def _read_whole(job: _Job, found: tuple[ConversationRow, Mark] | None) -> Bootst
     )
     # Entries that are named after their place say nothing about a file that was written anew.
     is_anew = before is not None and before.offset > 0 and not header.named
-    members = [] if is_anew else job.store.members(job.intake.key)
+    members = [] if is_anew else job.store.conversations.under_key(job.intake.key)
     anchored = placement.anchor(job.store, job.intake, job.file, members)
     if anchored is not None:
         return _read_on(job, anchored, is_same=before is not None and before.offset > 0)
@@ -331,8 +332,8 @@ def _present(job: _Job) -> ConversationRow | None:
     """The conversation that a message of this session would go to, if there is one."""
     key, session = job.intake.key, job.intake.session
     if session is not None and is_scheduled(key):
-        return job.store.member(key, session)
-    return job.store.conversation(key)
+        return job.store.conversations.with_session(key, session)
+    return job.store.conversations.active(key)
 
 
 def _settle(job: _Job, row: ConversationRow, mark: Mark | None) -> str:
@@ -343,11 +344,11 @@ def _settle(job: _Job, row: ConversationRow, mark: Mark | None) -> str:
         return "bootstrapped"
     is_next = home == "epoch"
     with job.store.transaction():
-        held = job.store.hold(row.id)
+        held = job.store.conversations.hold(row.id)
         now_marked = marked(job.store, job.intake.key, job.file.path)
         if held.active != row.active or (now_marked and now_marked[1]) != mark:
             raise _Overtaken
-        job.target = job.store.start(
+        job.target = job.store.conversations.start(
             job.intake.key,
             job.intake.session,
             job.intake.now(),
@@ -445,7 +446,7 @@ def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: boo
         with job.store.transaction():
             along(_held(job))
     job.anchor, job.mark = None, after
-    job.target = job.target or job.store.conversation_by_id(marked[-1])
+    job.target = job.target or job.store.conversations.get(marked[-1])
     job.add(done, len(reasons), sum(entry.is_idle for entry in said))
     job.progressed(after.offset, job.stat.st_size)
 
@@ -453,24 +454,24 @@ def _store(job: _Job, batch: Sequence[Entry], *, ended: bool = False, waits: boo
 def _mark(job: _Job, row: ConversationRow, mark: Mark) -> None:
     now = job.intake.now()
     if not row.transcribed:
-        job.store.set_transcribed(row.id)
+        job.store.conversations.set_transcribed(row.id)
     if job.anchor is not None:
-        progress = Progress.load(job.store.cursor(row.id, PROGRESS))
+        progress = Progress.load(job.store.state.cursor(row.id, PROGRESS))
         progress.rewind(job.anchor.seq, list(job.anchor.own))
-        job.store.set_cursor(row.id, PROGRESS, progress.dump(), now)
+        job.store.state.set_cursor(row.id, PROGRESS, progress.dump(), now)
     if (
         row.parent is None
         and job.file.header.parent_key
-        and (parent := job.store.conversation(job.file.header.parent_key))
+        and (parent := job.store.conversations.active(job.file.header.parent_key))
     ):
-        job.store.set_parent(row.id, parent.id)
-    job.store.set_cursor(row.id, job.source, to_builtins(mark), now)
+        job.store.conversations.set_parent(row.id, parent.id)
+    job.store.state.set_cursor(row.id, job.source, to_builtins(mark), now)
 
 
 def _held(job: _Job) -> ConversationRow:
     if job.target is not None:
-        return job.store.hold(job.target.id)
-    return job.store.lock_conversation(job.intake.key, job.intake.session, job.intake.now())
+        return job.store.conversations.hold(job.target.id)
+    return job.store.conversations.lock(job.intake.key, job.intake.session, job.intake.now())
 
 
 def _after(job: _Job, batch: Sequence[Entry], ended: bool, waits: bool) -> Mark:
@@ -541,18 +542,18 @@ def _follow(job: _Job) -> None:
         for entry_id, event in placement.known(store, job.intake, target.id, batch).items():
             (on if branch is None or entry_id in branch else off).append(event.seq)
     with store.transaction():
-        store.hold(target.id)
+        store.conversations.hold(target.id)
         leaving = set(off) - set(on)
-        items = [item for item in store.items(target.id) if item.is_message and item.ordinal in leaving]
-        store.detach(target.id, items, "branch", job.intake.now())
-        gone = {item.ordinal for item, cause, _ in store.detached(target.id) if cause == "branch"}
+        items = [item for item in store.context.items(target.id) if item.is_message and item.ordinal in leaving]
+        store.context.detach(target.id, items, "branch", job.intake.now())
+        gone = {item.ordinal for item, cause, _ in store.context.detached(target.id) if cause == "branch"}
         # What a summary reaches past, or a /new has left behind, cannot come back in its place.
-        behind = max(store.covered_until(target.id), begun_after(store, target))
+        behind = max(store.context.covered_until(target.id), begun_after(store, target))
         back = {seq for seq in on if seq > behind}
-        store.attach(target.id, sorted(gone & back))
-        store.reveal(target.id, sorted(back), "branch")
+        store.context.attach(target.id, sorted(gone & back))
+        store.context.reveal(target.id, sorted(back), "branch")
         job.mark = structs.replace(job.mark, branched=False)
-        store.set_cursor(target.id, job.source, to_builtins(job.mark), job.intake.now())
+        store.state.set_cursor(target.id, job.source, to_builtins(job.mark), job.intake.now())
     job.branched = False
 
 
@@ -591,7 +592,7 @@ def _store_threads(job: _Job, batch: Sequence[Entry]) -> None:
             job.files,
             intake,
             messages,
-            along=lambda row, parent=parent: job.store.set_parent(row.id, parent),  # type: ignore[misc]  # a default binds it
+            along=lambda row, parent=parent: job.store.conversations.set_parent(row.id, parent),  # type: ignore[misc]  # a default binds it
         )
         job.add(done, 0, 0)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import Struct, convert
 
-from lossless.store.base import ConversationRow, Store
+from lossless.store.base import ConversationRow
+from lossless.store.store import Store
 from lossless.transcripts.base import Header
 
 PREFIX = "transcript:"
@@ -99,8 +100,8 @@ def mark_of(state: Any) -> Mark:
 
 def marked(store: Store, key: str, path: Path) -> tuple[ConversationRow, Mark] | None:
     """The newest conversation under the key that this file was read into, and how far."""
-    for row in store.members(key):
-        state = store.cursor(row.id, source_of(path))
+    for row in store.conversations.under_key(key):
+        state = store.state.cursor(row.id, source_of(path))
         if state is not None:
             return row, mark_of(state)
     return None
@@ -108,7 +109,7 @@ def marked(store: Store, key: str, path: Path) -> tuple[ConversationRow, Mark] |
 
 def newest_path(store: Store, row: ConversationRow) -> Path | None:
     """The transcript that was read last into a conversation."""
-    last = store.newest_cursor(row.id, PREFIX)
+    last = store.state.newest_cursor(row.id, PREFIX)
     return Path(mark_of(last[1]).path) if last else None
 
 

@@ -13,7 +13,7 @@ from lossless.search.recall import Limits
 from lossless.search.scoring import Line, Places
 from lossless.search.words import segment
 from lossless.store.sql import search
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 
 _CHUNK = 100_000
 _CHUNK_PLACES = 20_000
@@ -28,7 +28,7 @@ _Lexemes = dict[str, list[int]]
 class TSVectorIndex:
     """The messages of a scope, within limits (see `lossless.search.recall.Index`)."""
 
-    def __init__(self, store: SQLStore, scope: search.Scope, limits: Limits) -> None:
+    def __init__(self, store: Store, scope: search.Scope, limits: Limits) -> None:
         self.total = scope.total
         self._store = store
         self._values: dict[str, Any] = {

@@ -17,11 +17,11 @@ import psycopg
 from lossless.config import redact_url
 from lossless.errors import InvalidInput, StoreBusy
 from lossless.store import migrate
-from lossless.store.base import Store
 from lossless.store.postgres import dump
 from lossless.store.postgres.store import CONNECT_SECONDS, START_UP_LOCK, Connection, PostgresStore, place, translate
 from lossless.store.sql import backups
 from lossless.store.sql.tables import TABLES
+from lossless.store.store import Store
 
 _OURS = "lossless"
 _BEGINNING = "lossless_restoring_"

@@ -29,8 +29,8 @@ from lossless.store.postgres import dump as pgtools
 from lossless.store.postgres.search import TSVectorIndex, chunks, parameters, queries
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
-from lossless.store.sql.core import LAST, OWNED
-from lossless.store.sql.store import Row, SQLStore, opened_before_fork
+from lossless.store.sql.columns import LAST, OWNED, Row
+from lossless.store.store import Store, opened_before_fork
 
 CONNECT_SECONDS = 5
 # What the pool would print while it retries in the background, we raise with the way out.
@@ -48,7 +48,7 @@ _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 Connection = psycopg.Connection[Row]
 
 
-class PostgresStore(SQLStore):
+class PostgresStore(Store):
     """One PostgreSQL database, for one owner; any number of machines may share it."""
 
     for_update = " FOR UPDATE"
@@ -608,7 +608,7 @@ class PostgresStore(SQLStore):
         with self.transaction():
             for each in self.kept_copies():
                 self.script(f"DROP SCHEMA {each} CASCADE")
-        for each in self.backups():
+        for each in self.backups.paths():
             backups.remove(each)
 
     # the whole
@@ -629,7 +629,7 @@ class PostgresStore(SQLStore):
             )[0][0]
         )
 
-    def integrity(self) -> list[str]:
+    def damage(self) -> list[str]:
         # Pages and indexes are the server's own to check (pg_amcheck); what we can say is that it answers.
         self.all("SELECT 1")
         return []

@@ -1,4 +1,4 @@
-"""Files that are kept beside a database: how they are called, which there are, how they go."""
+"""Backups beside a database, and the mark that all its copies share."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import glob
 import os
 import re
 import shutil
-from abc import abstractmethod
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from lossless.errors import InvalidInput
 from lossless.store import jsontext
-from lossless.store.base import Dump
-from lossless.store.sql.core import Core
+from lossless.store.sql.section import Section
 
 ELSEWHERE = "Backups and exports that were put elsewhere are not known here, and may still hold it."
+
 _MARK = "SELECT state FROM guard WHERE name = 'database'"
+
 _TIME = r"\d{8}T\d{6}Z"
+
 _NAME = re.compile(
     rf"(?:(?:backup-{_TIME}|[a-z0-9][a-z0-9-]*-latest)(?:\.\d+-[0-9a-f]{{8}}\.part)?"
     rf"|replaced-{_TIME}(?:-files|\.db(?:-wal|-shm|-journal)?)"
@@ -27,28 +28,19 @@ _NAME = re.compile(
 """What follows the name of the database: backups, whole or half written, what was replaced, and what a restore unpacked."""
 
 
-class Backed(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Backups(Section):
+    """Backups beside a database, and the mark that all its copies share."""
 
-    read_only: bool
-
-    @abstractmethod
-    def version(self) -> int: ...
-
-    @abstractmethod
-    def place(self) -> Path | None: ...
-
-    @abstractmethod
-    def dump(self, path: Path) -> Dump: ...
-
-    def backups(self) -> list[str]:
-        place = self.place()
+    def paths(self) -> list[str]:
+        """The backups that lie beside it under our names, and what a restore has put aside there."""
+        place = self.store.place()
         return found(place) if place else []
 
     def mark(self, now: int) -> str:
+        """A random text of all owners' that no other database has but its copies; none before somebody asks who may write."""
         rows = self.all(_MARK)
-        if not rows and not self.read_only:
-            with self.transaction():
+        if not rows and not self.store.read_only:
+            with self.store.transaction():
                 self.run(
                     "INSERT INTO guard (name, state, updated_at) VALUES ('database', :state, :now) ON CONFLICT DO NOTHING",
                     state=jsontext.dumps(os.urandom(16).hex()),

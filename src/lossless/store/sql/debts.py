@@ -1,4 +1,4 @@
-"""What is owed to conversations: one debt each, claimed by one worker at a time."""
+"""Pending compactions: recorded, claimed by a worker, settled."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from msgspec.structs import replace
 
 from lossless.errors import LONGEST_PAUSE
 from lossless.store.base import DebtRow
-from lossless.store.sql.core import NO_LIMIT, UNSETTLED, Core, Row
+from lossless.store.sql.columns import (
+    NO_LIMIT,
+    UNSETTLED,
+    Row,
+)
+from lossless.store.sql.section import Section
 
 _DEBT_COLUMNS = ", ".join(f"d.{column}" for column in DebtRow.__struct_fields__).replace("d.key", "c.key")
+
 # No time of ours lies further ahead than the longest pause: it is from a clock that was wrong, and does not count.
 _FREE = (
     "(d.next_at <= :now OR d.next_at > :far)"
     " AND (d.lease_until IS NULL OR d.lease_until <= :now OR d.lease_until > :far)"
 )
+
 _IDLE = "(c.updated_at <= :idle OR c.updated_at > :far)"
 
 
@@ -27,10 +34,11 @@ _FULL = (
 )
 
 
-class Owing(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Debts(Section):
+    """Pending compactions: recorded, claimed by a worker, settled."""
 
-    def owe(self, conversation_id: int, window: int, overhead: int, model: str | None, now: int) -> None:
+    def record(self, conversation_id: int, window: int, overhead: int, model: str | None, now: int) -> None:
+        """In a transaction: compaction is owed for a window. There is one debt per conversation, the newest wins."""
         self.run(
             "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, model, requested_at)"
             " VALUES (:conversation, 1, :window, :overhead, :model, :now) ON CONFLICT (conversation_id) DO UPDATE SET"
@@ -46,7 +54,7 @@ class Owing(Core):
             now=now,
         )
 
-    def debt(self, conversation_id: int) -> DebtRow | None:
+    def get(self, conversation_id: int) -> DebtRow | None:
         rows = self.all(
             f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
             " WHERE d.conversation_id = :conversation AND c.owner = :owner",
@@ -55,7 +63,8 @@ class Owing(Core):
         )
         return _debt(rows[0]) if rows else None
 
-    def is_owed(self) -> bool:
+    def any_pending(self) -> bool:
+        """Whether any debt of this owner is pending."""
         rows = self.all(
             "SELECT 1 FROM debt d JOIN conversation c ON c.id = d.conversation_id"
             " WHERE c.owner = :owner AND c.active = 1 AND d.pending = 1 LIMIT 1",
@@ -66,15 +75,17 @@ class Owing(Core):
     def claim(
         self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int, budget: int | None = None
     ) -> DebtRow | None:
+        """The oldest debt that may be worked on, held by this worker until its lease ends: of a conversation without an
+        ingest since `idle_before`. With `tries`, summaries to be made anew that failed less often count as debts too."""
         most = NO_LIMIT if budget is None else budget
         found = self._payable(now, idle_before, most)
         unsettled = [] if found or not tries else self._with_unsettled(now, idle_before, tries)
         if not (found or unsettled):
             return None  # seen without holding anything: looking for work must not keep writers waiting
-        with self.transaction():
+        with self.store.transaction():
             for conversation_id in unsettled:
-                self._owe_anew(conversation_id, now)
-            found = self._payable(now, idle_before, most, self.skip_locked)
+                self._reopen(conversation_id, now)
+            found = self._payable(now, idle_before, most, self.store.skip_locked)
             if not found:
                 return None
             self.run(
@@ -85,7 +96,7 @@ class Owing(Core):
             )
         return replace(found[0], worker=worker, lease_until=lease_until)
 
-    def _owe_anew(self, conversation_id: int, now: int) -> None:
+    def _reopen(self, conversation_id: int, now: int) -> None:
         """Summaries are to be made anew, unless compaction is owed by now, which comes first."""
         self.run(
             "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, requested_at)"
@@ -126,7 +137,8 @@ class Owing(Core):
         return [row[0] for row in rows]
 
     def renew(self, debt: DebtRow, lease_until: int) -> bool:
-        with self.transaction():
+        """Hold a debt for longer; False if it is no longer this worker's."""
+        with self.store.transaction():
             held = self.run(
                 "UPDATE debt SET lease_until = :until WHERE conversation_id = :conversation AND worker = :worker",
                 until=lease_until,
@@ -138,7 +150,8 @@ class Owing(Core):
     def settle(
         self, debt: DebtRow, *, pending: bool, attempts: int, next_at: int, stop: str, failure: str | None
     ) -> None:
-        with self.transaction():
+        """Give a debt back. If it was owed anew meanwhile it stays pending."""
+        with self.store.transaction():
             self.run(
                 "UPDATE debt SET worker = NULL, lease_until = NULL, attempts = :attempts, stop = :stop,"
                 # What was owed anew meanwhile does not wait for what was paid.

@@ -1,4 +1,4 @@
-"""Summaries as somebody looks at them: page by page, level by level, text by text; and ids that are almost right."""
+"""Summaries and messages in detail, for whoever looks at them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 
 from lossless.store import jsontext
 from lossless.store.base import SPAN, Aside, Named, PlacedSummary, RevisionRow, Run, SourceMessage, SummaryRow
-from lossless.store.sql.core import OWNED, Core, Row
+from lossless.store.sql.columns import (
+    OWNED,
+    Row,
+)
+from lossless.store.sql.section import Section
 
 _TIME = "coalesce(s.latest_at, s.created_at)"
+
 _COLUMNS = ", ".join(
     [
         *("substr(s.text, 1, :length)" if name == "text" else f"s.{name}" for name in SummaryRow.__struct_fields__),
@@ -21,13 +26,15 @@ _COLUMNS = ", ".join(
         "(SELECT d.cause FROM detached d WHERE d.summary_id = s.id)",
     ]
 )
+
 _REVISION = ", ".join(f"r.{name}" for name in RevisionRow.__struct_fields__)
+
 _NEAR = 50
 """How many rows, of whichever owner, are looked at on either side of an id."""
 
 
-class Inspected(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Details(Section):
+    """Summaries and messages in detail, for whoever looks at them."""
 
     def summary_page(
         self,
@@ -40,6 +47,7 @@ class Inspected(Core):
         limit: int,
         length: int,
     ) -> list[PlacedSummary]:
+        """Summaries, of depths from one to another if so, the newest first: by the time of their newest source, then by id; those after `below`."""
         conditions = [
             # The plus keeps SQLite from sorting a whole depth.
             ("+s.depth BETWEEN :least AND :most", depths is not None),
@@ -75,6 +83,7 @@ class Inspected(Core):
     def level_below(
         self, conversation_id: int, ids: Sequence[int], length: int
     ) -> tuple[list[tuple[int, int]], dict[int, PlacedSummary]]:
+        """The summaries that these were made from: pairs of ids, sources in their order, and the sources by id."""
         rows = self.all(
             "SELECT l.summary_id, l.source_id FROM summary_source l"  # noqa: S608 - constants
             f" WHERE l.summary_id IN ({self.each_of('ids', 'bigint')}) AND {OWNED} ORDER BY l.summary_id, l.ordinal",
@@ -86,6 +95,7 @@ class Inspected(Core):
         return links, self.placed(conversation_id, [source for _, source in links], length)
 
     def level_above(self, conversation_id: int, summary_id: int, length: int) -> list[PlacedSummary]:
+        """The summaries that were made from this one, by depth and id."""
         return self._placed(
             "summary_source up JOIN summary s ON s.id = up.summary_id WHERE up.source_id = :id"
             f" AND s.conversation_id = :conversation AND {OWNED} ORDER BY s.depth, s.public_id",
@@ -105,6 +115,7 @@ class Inspected(Core):
         return [_placed(row) for row in rows]
 
     def source_messages(self, conversation_id: int, summary_id: int, length: int) -> list[SourceMessage]:
+        """The messages that a leaf was made from, in order."""
         base = conversation_id * SPAN
         rows = self.all(
             "SELECT m.id - :base, m.role, m.tokens, coalesce(m.at, m.created_at), substr(m.text, 1, :length)"  # noqa: S608 - constants
@@ -120,6 +131,7 @@ class Inspected(Core):
         return [SourceMessage(*row) for row in rows]
 
     def messages_below(self, conversation_id: int, ids: Sequence[int]) -> dict[int, int]:
+        """How many messages lie below each of these summaries."""
         rows = self.all(
             "WITH RECURSIVE below (root, id) AS (SELECT s.id, s.id FROM summary s"  # noqa: S608 - constants
             f" WHERE s.id IN ({self.each_of('ids', 'bigint')}) AND +s.conversation_id = :conversation AND {OWNED}"
@@ -132,6 +144,7 @@ class Inspected(Core):
         return {row[0]: row[1] for row in rows}
 
     def runs(self, conversation_id: int) -> list[Run]:
+        """The view in order, messages that stand together as one."""
         # Messages that stand together have as many summaries before them.
         rows = self.all(
             "SELECT i.summary_id, min(i.ordinal), max(i.ordinal), count(*), CAST(sum(i.tokens) AS BIGINT) FROM ("  # noqa: S608 - constants
@@ -144,6 +157,7 @@ class Inspected(Core):
         return [Run(*row) for row in rows]
 
     def aside(self, conversation_id: int) -> list[Aside]:
+        """What left the view, in order: summaries one by one, messages by cause."""
         rows = self.all(
             "SELECT d.summary_id, min(d.ordinal), max(d.ordinal), count(*), CAST(sum(d.tokens) AS BIGINT), d.cause, max(d.at)"  # noqa: S608 - constants
             f" FROM detached d WHERE d.conversation_id = :conversation AND {OWNED} GROUP BY d.cause, d.summary_id"
@@ -154,6 +168,7 @@ class Inspected(Core):
         return [Aside(*row) for row in rows]
 
     def message_times(self, conversation_id: int, seqs: Sequence[int]) -> dict[int, int]:
+        """When these messages were said."""
         base = conversation_id * SPAN
         rows = self.all(
             "SELECT m.id, coalesce(m.at, m.created_at) FROM message m"  # noqa: S608 - constants
@@ -165,6 +180,7 @@ class Inspected(Core):
         return {row[0] - base: row[1] for row in rows}
 
     def earlier(self, conversation_id: int, summary_id: int) -> list[RevisionRow]:
+        """The earlier texts of a summary, the newest first."""
         rows = self.all(
             f"SELECT {_REVISION} FROM revision r JOIN summary s ON s.id = r.summary_id WHERE r.summary_id = :id"  # noqa: S608 - constants
             f" AND s.conversation_id = :conversation AND {OWNED} ORDER BY r.revision DESC",
@@ -175,6 +191,7 @@ class Inspected(Core):
         return [RevisionRow(*row) for row in rows]
 
     def revised_in(self, summary_id: int, revisions: Sequence[int]) -> dict[int, str]:
+        """The operations that gave a summary these texts, by revision; not those that were undone."""
         # An operation that gives a summary another text has put the one before it away.
         keys = {jsontext.dumps([summary_id, revision - 1]): revision for revision in revisions}
         rows = self.all(
@@ -187,6 +204,7 @@ class Inspected(Core):
         return {keys[key]: operation for key, operation in rows}
 
     def around(self, what: Named, id: str) -> list[str]:
+        """The ids of this owner's that come just before and after one that is not there."""
         if what == "file":
             return [found for side in ("max", "min") if (found := self._file_beside(side, id)) is not None]
         return [

@@ -1,19 +1,17 @@
-"""What is taken away for good: messages from under their summaries, summaries' texts, files' rows; and the search for what is left."""
+"""Words that are forgotten for good, and every trace of them."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from itertools import chain
-from typing import Any
 
 from lossless.store import jsontext
-from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, Rows, SummaryRow, Unscrubbed
-from lossless.store.sql.core import Core
+from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, SummaryRow
+from lossless.store.sql.section import Section
 
 # Every column that may hold words of a message, and how its row is called: a condition on an alias `c` tells whose it is.
 _WORDS = (
@@ -34,40 +32,20 @@ _WORDS = (
     ("change t JOIN operation o ON o.id = t.operation_id JOIN conversation c ON c.id = o.conversation_id", "o.id", ("before",)),
     ("conversation t JOIN conversation c ON c.id = t.id", "'the title of ' || c.key", ("key", "title")),
 )  # fmt: skip
+
 _MOST = 5
+
 _ID = re.compile(r"(?:(?:sum|file)_[0-9a-f]{16}|msg#[0-9]+|[0-9]+)")
 
 
-class Erased(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
-
-    @abstractmethod
-    def erasing(self) -> AbstractContextManager[None]: ...
-
-    @abstractmethod
-    def scrub(self) -> Unscrubbed: ...
-
-    @abstractmethod
-    def give_back(self) -> bool: ...
-
-    @abstractmethod
-    def remains(self, needles: Sequence[str]) -> list[str] | None: ...
-
-    @abstractmethod
-    def kept_copies(self) -> list[str]: ...
-
-    @abstractmethod
-    def drop_copies(self) -> None: ...
-
-    beyond: tuple[str, ...]
-
-    @abstractmethod
-    def stream(self, sql: str, **parameters: Any) -> Rows: ...
+class Erase(Section):
+    """Words that are forgotten for good, and every trace of them."""
 
     def random_key(self, name: str, now: int) -> str:
-        key = self._guard_name(name)
+        """A random text of this owner's, made when it is first asked for, and the same ever after."""
+        key = self.store.state._guard_name(name)
         if not (rows := self.all("SELECT state FROM guard WHERE name = :name", name=key)):
-            with self.transaction():
+            with self.store.transaction():
                 self.run(
                     "INSERT INTO guard (name, state, updated_at) VALUES (:name, :state, :now) ON CONFLICT DO NOTHING",
                     name=key,
@@ -78,6 +56,7 @@ class Erased(Core):
         return str(jsontext.loads(rows[0][0]))
 
     def copied_on(self) -> list[tuple[int, bytes]]:
+        """The ids and digests of messages that were copied from other conversations of this owner, and are not forgotten."""
         rows = self.all(
             f"SELECT m.id, m.digest FROM transplant t JOIN message m ON m.id >= t.conversation_id * {SPAN} + t.first_seq"  # noqa: S608 - constants
             f" AND m.id <= t.conversation_id * {SPAN} + t.last_seq JOIN conversation c ON c.id = t.conversation_id"
@@ -87,6 +66,7 @@ class Erased(Core):
         return [(row[0], bytes(row[1])) for row in rows]
 
     def beside(self, conversation_id: int, seqs: Sequence[int]) -> tuple[int, int]:
+        """How many vectors, and how many other texts under their event ids, these messages have."""
         ids = self.listing([conversation_id * SPAN + seq for seq in seqs])
         counts = [
             self.all(f"SELECT count(*) FROM {table} WHERE message_id IN ({self.each_of('ids', 'bigint')})", ids=ids)  # noqa: S608 - our names
@@ -95,6 +75,7 @@ class Erased(Core):
         return counts[0][0][0], counts[1][0][0]
 
     def unlink(self, conversation_id: int, summary_id: int, seqs: Sequence[int]) -> None:
+        """In a transaction: a summary was not made from these messages any more."""
         self.run(
             f"DELETE FROM summary_message WHERE summary_id = :summary AND message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
             summary=summary_id,
@@ -102,6 +83,7 @@ class Erased(Core):
         )
 
     def reword(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> None:
+        """In a transaction: another text for a summary, and no trace of those before; the context follows."""
         columns = [name for name in NewSummary.__struct_fields__ if name not in ("public_id", "depth")]
         self.run("DELETE FROM revision WHERE summary_id = :id", id=old.id)
         self.run(
@@ -112,7 +94,7 @@ class Erased(Core):
         )
         self._reseal(conversation_id, [old.id])
         self._weigh(conversation_id, old.id, new.tokens)
-        self.index_summary(old.id, new.text)
+        self.store.index_summary(old.id, new.text)
 
     def _reseal(self, conversation_id: int, ids: Sequence[int]) -> None:
         """Update the witnesses of summaries that lost sources, and of all that were made from them.
@@ -133,7 +115,7 @@ class Erased(Core):
             self.run("DELETE FROM summary_source WHERE summary_id = :id", id=summary_id)
             links = [(summary_id, item.summary_id, at) for at, item in enumerate(below)]
             self.insert("summary_source", ("summary_id", "source_id", "ordinal"), links)
-        seal = self._seal(conversation_id, below) if below else None
+        seal = self.store.context.seal_of(conversation_id, below) if below else None
         self.run("UPDATE summary SET source_hash = :seal WHERE id = :id", seal=seal, id=summary_id)
 
     def _made_from(self, ids: Sequence[int]) -> list[int]:
@@ -164,7 +146,8 @@ class Erased(Core):
         )
 
     def drop_summary(self, conversation_id: int, summary_id: int) -> None:
-        self.keep_ids("summary")
+        """In a transaction: a summary of which nothing is left, gone from wherever it stands."""
+        self.store.tables.keep_ids("summary")
         self._weigh(conversation_id, summary_id, 0)
         above = self._made_from([summary_id])
         for table, column in (
@@ -176,11 +159,8 @@ class Erased(Core):
             ("summary", "id"),
         ):
             self.run(f"DELETE FROM {table} WHERE {column} = :id", id=summary_id)  # noqa: S608 - our names
-        self._unindex("summary", summary_id)
+        self.store.operations.unindex_row("summary", summary_id)
         self._reseal(conversation_id, above)
-
-    @abstractmethod
-    def _unindex(self, table: str, identity: int) -> None: ...
 
     def clear(self, conversation_id: int, seqs: Sequence[int], *, title: bool) -> None:
         """A digest goes where the event id alone still tells the message; nobody can try texts against it then."""
@@ -203,6 +183,7 @@ class Erased(Core):
             self.run("UPDATE conversation SET title = NULL WHERE id = :id", id=conversation_id)
 
     def remove_files(self, conversation_id: int, ids: Sequence[str]) -> None:
+        """In a transaction: remove rows of files, and their ids from summaries; the bytes are the files directory's."""
         self.run(
             f"DELETE FROM file WHERE conversation_id = :conversation AND id IN ({self.each_of('ids', 'text')})",  # noqa: S608 - our names
             conversation=conversation_id,
@@ -238,13 +219,14 @@ class Erased(Core):
             )
 
     def holding(self, needles: Sequence[str]) -> dict[str, Kept]:
+        """Which of these words rows still hold, as text or as JSON writes it, and where."""
         forms = {each: sorted({each, jsontext.dumps_plain(each)[1:-1], json.dumps(each)[1:-1]}) for each in needles}
         given = {f"n{at}": form for at, form in enumerate(dict.fromkeys(chain.from_iterable(forms.values())))}
         names: dict[str, list[str]] = {}
         counts: dict[str, int] = {}
         for source, name, columns in _WORDS if needles else ():
             words = " || ' ' || ".join(f"coalesce(t.{column}, '')" for column in columns)
-            found = " OR ".join(self.finds.format("words", f":{each}") for each in given)
+            found = " OR ".join(self.store.finds.format("words", f":{each}") for each in given)
             rows = self.stream(
                 f"SELECT name, owner, words FROM (SELECT {name} AS name, c.owner AS owner, {words} AS words FROM {source}) q"  # noqa: S608 - constants
                 f" WHERE {found}",

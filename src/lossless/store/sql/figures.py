@@ -1,4 +1,4 @@
-"""Figures: sums over small tables and by index, so that no message is read to tell how much there is."""
+"""Counts and sums for status, statistics and limits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Any
 
 from lossless.store import jsontext
 from lossless.store.base import DebtRow, DepthRow, Glance, Heap, WrittenRow
-from lossless.store.sql.core import Core, Row
+from lossless.store.sql.columns import (
+    Row,
+)
+from lossless.store.sql.section import Section
 
 _DEBT_COLUMNS = ", ".join(f"d.{column}" for column in DebtRow.__struct_fields__).replace("d.key", "c.key")
+
 # What was read to write a summary: messages, or the summaries it was made from.
 _READ = (
     "CASE s.depth WHEN 0 THEN s.source_tokens ELSE (SELECT coalesce(sum(q.tokens), 0) FROM summary_source l"
@@ -17,10 +21,11 @@ _READ = (
 )
 
 
-class Counted(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Figures(Section):
+    """Counts and sums for status, statistics and limits."""
 
     def heap(self, conversation_id: int | None) -> Heap:
+        """Of one conversation, or of all."""
         items, messages = self._sums("count(*), sum(CASE WHEN i.depth < 0 THEN i.tokens ELSE 0 END)", conversation_id)
         (sources,) = self._sums("sum(s.source_tokens)", conversation_id, " JOIN summary s ON s.id = i.summary_id")
         rows = self.all(
@@ -43,6 +48,7 @@ class Counted(Core):
         )
 
     def windows(self, conversation_ids: Sequence[int]) -> dict[int, tuple[int, str | None]]:
+        """Return the window that the host of each conversation named last, and its model; those that named none are missing."""
         among = f"c.id IN ({self.each_of('ids', 'bigint')}) AND c.owner = :owner"
         given = {"ids": self.listing(conversation_ids), "owner": self.owner}
         shown = self.all(
@@ -60,6 +66,7 @@ class Counted(Core):
         return {identity: (window, model) for identity, _, window, model in found}
 
     def depth_rows(self, conversation_id: int | None, *, since: int, tries: int) -> list[DepthRow]:
+        """By depth, the summaries made since then; tried so often in vain, one is in vain."""
         flaws = (
             "s.level = 'extractive'",
             "s.level = 'cut'",
@@ -78,6 +85,7 @@ class Counted(Core):
         return [DepthRow(*map(int, row)) for row in rows]
 
     def files_kept(self) -> tuple[int, int]:
+        """How many payloads this owner has out of line, and their bytes, each once."""
         rows = self.all(
             "SELECT count(*), sum(t.bytes) FROM (SELECT max(f.bytes) AS bytes FROM conversation c"
             " JOIN file f ON f.conversation_id = c.id WHERE c.owner = :owner GROUP BY f.sha256) t",
@@ -86,6 +94,7 @@ class Counted(Core):
         return rows[0][0], int(rows[0][1] or 0)
 
     def debts(self, conversation_id: int | None) -> list[tuple[DebtRow, int]]:
+        """Debts of active conversations that are pending, failed or too small for the context, whose tokens are told too."""
         rows = self.all(
             f"SELECT c.context_tokens, {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id{_own(conversation_id)}"  # noqa: S608 - constants
             " AND c.active = 1 AND (d.pending = 1 OR d.failure IS NOT NULL"
@@ -95,7 +104,8 @@ class Counted(Core):
         return [(_debt(row[1:]), row[0]) for row in rows]
 
     def guards(self, prefix: str) -> dict[str, Any]:
-        begins = self._guard_name(prefix)
+        """The guards whose names begin so, by the rest of their names."""
+        begins = self.store.state._guard_name(prefix)
         rows = self.all(
             "SELECT name, state FROM guard WHERE substr(name, 1, :size) = :begins ORDER BY name",
             size=len(begins),
@@ -106,6 +116,7 @@ class Counted(Core):
     def newest_cursors(
         self, prefix: str, conversation_id: int | None, limit: int
     ) -> tuple[int, list[tuple[str, str, Any]]]:
+        """How many sources begin so, and of the newest cursors the key of the conversation, the source and the state."""
         among = f"FROM cursor k JOIN conversation c ON c.id = k.conversation_id{_own(conversation_id)} AND substr(k.source, 1, :size) = :prefix"
         given = {**self._of(conversation_id), "size": len(prefix), "prefix": prefix}
         total = self.all(f"SELECT count(DISTINCT k.source) {among}", **given)
@@ -117,6 +128,7 @@ class Counted(Core):
         return total[0][0], [(key, source, jsontext.loads(state)) for key, source, state in rows]
 
     def glances(self, ids: Sequence[int]) -> list[Glance]:
+        """These messages, by id."""
         rows = self.all(
             "SELECT m.id, m.role, m.tokens, coalesce(m.at, m.created_at), m.created_at FROM message m"  # noqa: S608 - our names
             f" JOIN conversation c ON c.id = m.conversation_id WHERE c.owner = :owner"
@@ -127,6 +139,7 @@ class Counted(Core):
         return [Glance(*row) for row in rows]
 
     def written(self, conversation_id: int | None, since: int) -> list[WrittenRow]:
+        """What each model wrote since then. Copies of summaries are nobody's work."""
         summaries = "FROM conversation c JOIN summary s ON s.conversation_id = c.id"
         own = f"{_own(conversation_id)} AND s.origin IS NULL"
         rows = self.all(
@@ -140,6 +153,7 @@ class Counted(Core):
         return [WrittenRow(model, texts, int(read), int(tokens)) for model, texts, read, tokens in rows]
 
     def turns(self, conversation_ids: Sequence[int], since: int) -> list[tuple[int, int, int]]:
+        """Conversation, time and tokens of each assembly since then, in no order."""
         rows = self.all(
             "SELECT m.conversation_id, m.at, m.tokens FROM manifest m JOIN conversation c ON c.id = m.conversation_id"  # noqa: S608 - our names
             f" WHERE c.owner = :owner AND m.at >= :since AND m.conversation_id IN ({self.each_of('ids', 'bigint')})",

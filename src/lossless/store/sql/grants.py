@@ -1,4 +1,4 @@
-"""Grants: who may read what, how much of it, and what was read."""
+"""Grants: what a reader may expand, how much of it, and what was read."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from msgspec.structs import astuple
 
 from lossless.store.base import GrantRow, ReadRow
-from lossless.store.sql.core import Core
+from lossless.store.sql.section import Section
 
 _GRANT_COLUMNS = ", ".join(column for column in GrantRow.__struct_fields__ if column != "conversation_ids")
 
 
-class Granted(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Grants(Section):
+    """Grants: what a reader may expand, how much of it, and what was read."""
 
-    def add_grant(self, row: GrantRow) -> None:
+    def add(self, row: GrantRow) -> None:
+        """In a transaction. Conversations of another owner are no part of it."""
         *values, conversation_ids = astuple(row)
         columns = (*GrantRow.__struct_fields__[:-1], "owner")
         self.insert("recall_grant", columns, [(*values, self.owner)])
@@ -27,7 +28,7 @@ class Granted(Core):
             ids=self.listing(conversation_ids),
         )
 
-    def grant(self, grant_id: str) -> GrantRow | None:
+    def get(self, grant_id: str) -> GrantRow | None:
         rows = self.all(
             f"SELECT {_GRANT_COLUMNS} FROM recall_grant WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
             id=grant_id,
@@ -41,7 +42,8 @@ class Granted(Core):
         return GrantRow(*(*rows[0], tuple(each[0] for each in allowed)))
 
     def reserve(self, grant_id: str, tokens: int, now: int) -> bool:
-        with self.transaction():
+        """Hold so many tokens of a grant, in one statement; False if it is spent, over or revoked."""
+        with self.store.transaction():
             held = self.run(
                 "UPDATE recall_grant SET used_tokens = used_tokens + :tokens WHERE id = :id AND owner = :owner"
                 " AND used_tokens + :tokens <= max_tokens AND revoked_at IS NULL AND expires_at > :now",
@@ -53,7 +55,8 @@ class Granted(Core):
         return held > 0
 
     def spend(self, grant_id: str, unused: int, reads: Sequence[ReadRow]) -> None:
-        with self.transaction():
+        """Give back what a reservation did not need, and write down what was read."""
+        with self.store.transaction():
             self.run(
                 "UPDATE recall_grant SET used_tokens = used_tokens - :unused WHERE id = :id AND owner = :owner",
                 unused=unused,
@@ -73,7 +76,8 @@ class Granted(Core):
         return [ReadRow(*row) for row in rows]
 
     def revoke(self, grant_id: str, now: int) -> bool:
-        with self.transaction():
+        """End a grant; False if there is no such grant."""
+        with self.store.transaction():
             known = self.run(
                 "UPDATE recall_grant SET revoked_at = coalesce(revoked_at, :now) WHERE id = :id AND owner = :owner",
                 now=now,
@@ -82,8 +86,9 @@ class Granted(Core):
             )
         return known > 0
 
-    def forget_grants(self, ended_before: int) -> int:
-        with self.transaction():
+    def forget_ended(self, ended_before: int) -> int:
+        """Remove grants that were over by then, and their ledgers; how many."""
+        with self.store.transaction():
             return self.run(
                 "DELETE FROM recall_grant WHERE owner = :owner AND coalesce(revoked_at, expires_at) < :before",
                 owner=self.owner,

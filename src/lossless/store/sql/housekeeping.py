@@ -1,4 +1,4 @@
-"""What nobody needs any more: rows that are over, copies that were kept, room that is not used, conversations that fell silent."""
+"""Rows and copies that nobody needs any more."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from lossless.store.base import SPAN, ConversationRow, KeptCopy, OverRows
-from lossless.store.sql.core import CONVERSATION_COLUMNS, Core, conversation_row
-from lossless.store.sql.erase import Erased
+from lossless.store.sql.columns import (
+    CONVERSATION_COLUMNS,
+    conversation_row,
+)
+from lossless.store.sql.section import Section
 
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
+
 _NEWEST = (
     f"coalesce((SELECT coalesce(m.at, m.created_at) FROM message m WHERE m.id = c.id * {SPAN} + c.next_seq - 1),"  # noqa: S608 - constants
     " c.created_at)"
 )
+
 # The last message is looked at first: it is one row. What a transplant copied has later ids and earlier times, so the others count too.
 _SILENT = (
     f"{_NEWEST} < :before AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id > c.id * {SPAN}"  # noqa: S608 - constants
     f" AND m.id < (c.id + 1) * {SPAN} AND coalesce(m.at, m.created_at) >= :before)"
 )
+
 _MINE = "conversation_id IN (SELECT c.id FROM conversation c WHERE c.owner = :owner{})"
+
 _OVER = {
     "grants": (
         "recall_grant",
@@ -37,9 +44,13 @@ _OVER = {
         f"worker IS NOT NULL AND lease_until < :now - {_HOUR} AND {_MINE.format('')}",
     ),
 }
+
 _STAMP = re.compile(r"_(\d{8})_(\d{6})_\d+(?:_0)?\Z")
+
 _VERSION = re.compile(r"_v(\d+)\Z")
+
 _OWN = "t.conversation_id = c.id"
+
 _TALLIED = (
     ("count(*)", "copy", f"t.message_id > c.id * {SPAN} AND t.message_id < (c.id + 1) * {SPAN}"),
     ("count(*)", "alias", _OWN),
@@ -54,18 +65,18 @@ _TALLIED = (
 """What may come to a conversation without a trace in its row, and how it is noticed."""
 
 
-class Swept(Erased, Core):
-    """See `lossless.store.base.Store` for what each method promises."""
-
-    dialect: str
+class Housekeeping(Section):
+    """Rows and copies that nobody needs any more."""
 
     @property
     def _is_file(self) -> bool:
-        return self.dialect == "sqlite" and self.location != ":memory:"
+        return self.store.dialect == "sqlite" and self.store.location != ":memory:"
 
-    # conversations
+    def idle_since(self, before: int, *, active: bool) -> list[tuple[ConversationRow, int]]:
+        """Conversations in which nothing was said since a time, with the time of the last message, or of their beginning.
 
-    def silent(self, before: int, *, active: bool) -> list[tuple[ConversationRow, int]]:
+        The oldest come first. Without `active` only archived ones are meant.
+        """
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS}, {_NEWEST} AS newest FROM conversation c"  # noqa: S608 - constants
             f" WHERE c.owner = :owner AND c.active <= :active AND {_SILENT} ORDER BY newest, c.id",
@@ -76,15 +87,17 @@ class Swept(Erased, Core):
         return [(conversation_row(row[:-1]), row[-1]) for row in rows]
 
     def hold_all(self, ids: Sequence[int]) -> list[ConversationRow]:
+        """In a transaction: those of these conversations that are there, held against other writers."""
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation c WHERE c.owner = :owner"  # noqa: S608 - constants
-            f" AND c.id IN ({self.each_of('ids', 'bigint')}) ORDER BY c.id{self.for_update}",
+            f" AND c.id IN ({self.each_of('ids', 'bigint')}) ORDER BY c.id{self.store.for_update}",
             owner=self.owner,
             ids=self.listing(ids),
         )
         return [conversation_row(row) for row in rows]
 
     def tallies(self, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        """What belongs to each of these conversations and leaves no trace in its row: another answer, and something came."""
         counted = ", ".join(f"(SELECT {what} FROM {table} t WHERE {which})" for what, table, which in _TALLIED)  # noqa: S608 - constants
         rows = self.all(
             f"SELECT c.id, {counted} FROM conversation c WHERE c.owner = :owner"  # noqa: S608 - constants
@@ -95,15 +108,15 @@ class Swept(Erased, Core):
         return {row[0]: row[1:] for row in rows}
 
     def referring(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Which conversation hangs from one of these: pairs, the one that refers first."""
         rows = self.all(
             f"SELECT c.id, c.parent_id FROM conversation c WHERE c.parent_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
             ids=self.listing(ids),
         )
         return [(row[0], row[1]) for row in rows]
 
-    # rows and files
-
-    def over(self, now: int) -> OverRows:
+    def expired(self, now: int) -> OverRows:
+        """What `clear_over` would remove."""
         return OverRows(
             **{
                 name: self.all(f"SELECT count(*) FROM {table} WHERE {which}", owner=self.owner, now=now)[0][0]  # noqa: S608 - constants
@@ -111,8 +124,9 @@ class Swept(Erased, Core):
             }
         )
 
-    def clear_over(self, now: int) -> OverRows:
-        with self.transaction():
+    def clear_expired(self, now: int) -> OverRows:
+        """Remove rows that are over by now: no message, no summary, nothing that is owed."""
+        with self.store.transaction():
             gone = {
                 name: self.run(f"{what.format(table)} WHERE {which}", owner=self.owner, now=now)
                 for name, (table, what, which) in _OVER.items()
@@ -120,6 +134,7 @@ class Swept(Erased, Core):
         return OverRows(**gone)
 
     def used_files(self, names: Sequence[str]) -> set[str]:
+        """Those of these contents (SHA-256) that a row of any owner refers to."""
         rows = self.all(
             f"SELECT DISTINCT sha256 FROM file WHERE sha256 IN ({self.each_of('names', 'text')})",  # noqa: S608 - our names
             names=self.listing(names),
@@ -127,12 +142,14 @@ class Swept(Erased, Core):
         return {row[0] for row in rows}
 
     def namesakes(self) -> list[str]:
+        """Other databases in the same directory that would keep their payloads under the same name."""
         return []  # a server has one database of a name
 
-    # copies that were kept
-
     def copies_kept(self) -> list[KeptCopy]:
-        return [self._kept_file(name) if self._is_file else self._kept_schema(name) for name in self.kept_copies()]
+        """The copies that `kept_copies` names."""
+        return [
+            self._kept_file(name) if self._is_file else self._kept_schema(name) for name in self.store.kept_copies()
+        ]
 
     def _kept_file(self, path: str) -> KeptCopy:
         found = os.stat(path)
@@ -157,22 +174,22 @@ class Swept(Erased, Core):
         return None if at is None else int(at.timestamp() * 1_000_000)
 
     def drop_copy(self, name: str) -> None:
-        if name not in self.kept_copies():
+        """Remove one of the copies that were kept."""
+        if name not in self.store.kept_copies():
             return
         if self._is_file:
             with suppress(FileNotFoundError):
                 os.unlink(name)
         else:
-            with self.transaction():
+            with self.store.transaction():
                 self.run(f"DROP SCHEMA {name} CASCADE")
 
-    # room
-
     def spare(self) -> int:
-        if self.dialect != "sqlite":
+        """Bytes that the database takes on disk and does not need, as far as they are ours to give back."""
+        if self.store.dialect != "sqlite":
             return 0
         pages, free, page = (
             int(self.all(f"PRAGMA {name}")[0][0]) for name in ("page_count", "freelist_count", "page_size")
         )
         # What waits in the log of writes takes its place in the file when the log is emptied.
-        return max(0, self.size() - (pages - free) * page)
+        return max(0, self.store.size() - (pages - free) * page)

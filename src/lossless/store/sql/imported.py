@@ -1,4 +1,4 @@
-"""What comes from another house: rows that keep their ids and times, and the view as it was there."""
+"""Conversations that come from elsewhere, with their summaries and places."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from msgspec.structs import astuple
 
 from lossless.store.base import SPAN, ConversationRow, ItemRow, Measure, NewSummary, TransplantRow
-from lossless.store.sql.core import OWNED, Core
+from lossless.store.sql.columns import (
+    OWNED,
+)
+from lossless.store.sql.section import Section
 
 _ITEM = ("conversation_id", *ItemRow.__struct_fields__)
 
 
-class Moved(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Imported(Section):
+    """Conversations that come from elsewhere, with their summaries and places."""
 
     def redate(self, conversation_id: int, rows: Sequence[tuple[int, int, str | None]]) -> None:
+        """In a transaction: when messages in a row were stored elsewhere, and why they are kept out of the context, if so."""
         base = conversation_id * SPAN
         # One statement for all: a server is asked once, not once for each.
         times = " ".join(f"WHEN {base + seq:d} THEN {created_at:d}" for seq, created_at, _ in rows)
@@ -29,6 +33,7 @@ class Moved(Core):
                 self.run("UPDATE message SET outside = :outside WHERE id = :id", id=base + seq, outside=outside)
 
     def measures(self, conversation_id: int) -> list[Measure]:
+        """Every message by seq, without its words."""
         rows = self.all(
             "SELECT m.id, m.tokens, coalesce(m.at, m.created_at), m.role, m.outside FROM message m"
             " WHERE m.id > :base AND m.id < :end ORDER BY m.id",
@@ -38,23 +43,26 @@ class Moved(Core):
         return [Measure(row[0] % SPAN, row[1], row[2], row[3] == "user", row[4] is None) for row in rows]
 
     def is_named(self, public_id: str) -> bool:
+        """Whether any summary, of any owner, has this id."""
         # Not asked for one owner: the ids of summaries are one space.
         return bool(self.all("SELECT 1 FROM summary WHERE public_id = :id", id=public_id))
 
     def add_summary(
         self, conversation_id: int, summary: NewSummary, seqs: Sequence[int], sources: Sequence[int]
     ) -> int:
-        summary_id = self._insert_summary(conversation_id, summary)
+        """In a transaction: a summary that was made elsewhere, with what it was made from, not in the view yet; its id."""
+        summary_id = self.store.context.insert_summary(conversation_id, summary)
         base = conversation_id * SPAN
         self.insert("summary_message", ("message_id", "summary_id"), [(base + seq, summary_id) for seq in seqs])
         links = [(summary_id, source, at) for at, source in enumerate(sources)]
         self.insert("summary_source", ("summary_id", "source_id", "ordinal"), links)
-        self.index_summary(summary_id, summary.text)
+        self.store.index_summary(summary_id, summary.text)
         return summary_id
 
     def lay_out(
         self, conversation_id: int, items: Sequence[ItemRow], aside: Sequence[tuple[ItemRow, str]], now: int
     ) -> None:
+        """In a transaction: the whole view anew, and what is listed beside it with its cause."""
         for table in ("item", "detached"):
             self.run(f"DELETE FROM {table} WHERE conversation_id = :id", id=conversation_id)  # noqa: S608 - our names
         self.insert("item", _ITEM, [(conversation_id, *_values(item)) for item in items])
@@ -70,6 +78,7 @@ class Moved(Core):
         )
 
     def transplants(self, conversation_id: int) -> list[TransplantRow]:
+        """What was copied here from other conversations, by seq."""
         rows = self.all(
             "SELECT t.first_seq, t.last_seq, t.place FROM transplant t WHERE t.conversation_id = :conversation"  # noqa: S608 - constants
             f" AND {OWNED} ORDER BY t.first_seq",
@@ -79,6 +88,7 @@ class Moved(Core):
         return [TransplantRow(*row) for row in rows]
 
     def graft(self, conversation_id: int, copied: TransplantRow, items: Sequence[ItemRow], now: int) -> None:
+        """In a transaction, for messages and summaries that are there: their seqs are taken, these items come into the view."""
         columns = ("conversation_id", *TransplantRow.__struct_fields__, "at")
         self.insert("transplant", columns, [(conversation_id, *astuple(copied), now)])
         self.insert("item", _ITEM, [(conversation_id, *_values(item)) for item in items])
@@ -93,7 +103,11 @@ class Moved(Core):
         )
 
     def settle_in(self, row: ConversationRow) -> bool:
-        active = row.active and self.conversation(row.key) is None
+        """In a transaction: title, times and archive of a conversation as this row says; active only if its key is free.
+
+        Whether it is active now.
+        """
+        active = row.active and self.store.conversations.active(row.key) is None
         self.run(
             "UPDATE conversation SET active = :active, archived_at = :archived_at, archive_cause = :cause, title = :title,"
             " session = :session, created_at = :created_at, updated_at = :updated_at WHERE id = :id AND owner = :owner",

@@ -7,14 +7,15 @@ should say. `_MENDABLE` is all that may ever be changed so: derived from the mes
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lossless.store import migrate, seals
 from lossless.store.base import SPAN, FaultRow, LeafRow, LedgerRow, NodeRow, Rows, Step
-from lossless.store.sql.core import Row
-from lossless.store.sql.tables import Tables
+from lossless.store.sql.columns import (
+    Row,
+)
+from lossless.store.sql.section import Section
 
 _MINE = "mine AS MATERIALIZED (SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id IN ({each}))"
 
@@ -30,7 +31,9 @@ class _Question(NamedTuple):
 
 
 _ITEM = ("conversation_id", "ordinal")
+
 _DETACHED = ("conversation_id", "ordinal", "summary_id")
+
 _QUESTIONS = {
     "numbers": _Question(
         "SELECT c.id, 'next ' || c.next_seq || ', ' || coalesce(f.many, 0) || ' there', CASE WHEN f.last >= c.next_seq THEN c.id END,"
@@ -130,6 +133,7 @@ _QUESTIONS = {
         ("id",),
     ),
 }
+
 _MENDABLE = {
     "item": None,
     "detached": None,
@@ -162,8 +166,8 @@ _MENDABLE = {
 }
 """What may be mended: whole tables, or these columns of one."""
 
-
 _SUMMARIES = "(SELECT y.id FROM summary y WHERE y.conversation_id = :conversation)"
+
 _BELONGS = {
     "message": "t.id > :first AND t.id < :last",
     "copy": "t.message_id > :first AND t.message_id < :last",
@@ -176,44 +180,8 @@ _BELONGS = {
 """Which rows go with a conversation, where they do not name it themselves."""
 
 
-class Checked(Tables):
-    """See `lossless.store.base.Store` for what each method promises."""
-
-    dialect: str
-    indexed: dict[str, str]
-    """The ids that the search index holds, of messages and of summaries."""
-
-    @abstractmethod
-    def version(self) -> int: ...
-
-    @abstractmethod
-    def script(self, sql: str) -> None: ...
-
-    @abstractmethod
-    def present(self) -> set[str]:
-        """The names of all tables, views and indexes, and of columns as `table.column`."""
-
-    @abstractmethod
-    def references(self) -> list[tuple[str, str, str]]:
-        """Table, column, and the table whose `id` it refers to."""
-
-    @abstractmethod
-    def lost_events(self) -> list[tuple[int, int]]: ...
-
-    @abstractmethod
-    def rebuild_events(self) -> None: ...
-
-    @abstractmethod
-    def unindex_conversation(self, conversation_id: int) -> None:
-        """Nothing of a conversation is found any more, and none of its event ids is known."""
-
-    @abstractmethod
-    def slack(self) -> list[str]: ...
-
-    @abstractmethod
-    def keep(self, name: str, steps: Sequence[Step]) -> str: ...
-
-    # asking
+class Integrity(Section):
+    """Checks of everything that is stored, and the repair of what is wrong."""
 
     def _within(self, ids: Sequence[int], now: int = 0) -> dict[str, Any]:
         first, last = min(ids, default=0) * SPAN, (max(ids, default=-1) + 1) * SPAN
@@ -223,19 +191,21 @@ class Checked(Tables):
         return self.all(f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))} {sql}", **self._within(ids, now))
 
     def faults(self, name: str, ids: Sequence[int], now: int) -> list[FaultRow]:
+        """The answers to one of the questions of `store.checked`, by conversation."""
         question = _QUESTIONS[name]
         # Not with ORDER BY: what was found is little, what is looked through much.
         rows = sorted(self._with(ids, question.sql, now), key=lambda row: (row[0] or 0, str(row[1])))
         return [FaultRow(row[0], str(row[1]), _step(question, row[2:])) for row in rows]
 
     def dangling(self) -> list[FaultRow]:
+        """Rows of any owner that refer to one that is not there."""
         found = []
         for table, column, parent in (
-            *self.references(),
+            *self.store.references(),
             ("item", "conversation_id", "conversation"),
             ("message", "conversation_id", "conversation"),
         ):
-            shape = self.shape(table)
+            shape = self.store.tables.shape(table)
             rows = self.all(
                 f"SELECT t.{column}, {', '.join(f't.{name}' for name in shape.key)} FROM {table} t"  # noqa: S608 - our names
                 f" WHERE t.{column} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE p.id = t.{column})"
@@ -247,19 +217,21 @@ class Checked(Tables):
         return found
 
     def absent(self) -> list[FaultRow]:
-        newest, version = migrate.steps(self.dialect), self.version()
+        """Tables, columns, views and indexes that migrations made and that are gone."""
+        newest, version = migrate.steps(self.store.dialect), self.store.version()
         told = [] if version == max(newest) else [f"schema {version}, and {max(newest)} is the newest"]
         wanted = _declared("".join(newest[each].read_text(encoding="utf-8") for each in range(1, version + 1)))
         found = [FaultRow(None, each) for each in told]
-        for name in sorted(wanted.keys() - self.present()):
+        for name in sorted(wanted.keys() - self.store.present()):
             statement = wanted[name]
             step = Step("make", name, {}, {"sql": statement}) if statement else None
             found.append(FaultRow(None, name, step))
         return found
 
     def unsearchable(self) -> list[FaultRow]:
+        """Messages and summaries that the search index lacks, or still holds; by their ids, not by their words."""
         found = []
-        for source, indexed in self.indexed.items():
+        for source, indexed in self.store.indexed.items():
             rows = self.all(
                 f"SELECT id, 'missing' FROM (SELECT id FROM {source} EXCEPT {indexed}) AS f"  # noqa: S608 - our names
                 f" UNION ALL SELECT id, 'left over' FROM ({indexed} EXCEPT SELECT id FROM {source}) AS f"
@@ -270,9 +242,8 @@ class Checked(Tables):
         return found
 
     def forgotten_events(self) -> list[FaultRow]:
-        return [FaultRow(c, f"msg#{c * SPAN + seq}", Step("rebuild", "event")) for c, seq in self.lost_events()]
-
-    # the summaries as a graph
+        """Messages whose event ids would not be recognised."""
+        return [FaultRow(c, f"msg#{c * SPAN + seq}", Step("rebuild", "event")) for c, seq in self.store.lost_events()]
 
     def nodes(self, ids: Sequence[int]) -> list[NodeRow]:
         columns = ", ".join(f"s.{name}" for name in NodeRow.__struct_fields__ if name != "placed")
@@ -285,6 +256,7 @@ class Checked(Tables):
         return [NodeRow(*(*row[:-1], bool(row[-1]))) for row in rows]
 
     def edges(self, ids: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Summary, source and ordinal of each link between summaries, in their order."""
         rows = self._with(
             ids,
             "SELECT l.summary_id, l.source_id, l.ordinal FROM summary_source l JOIN summary s ON s.id = l.summary_id"
@@ -303,6 +275,7 @@ class Checked(Tables):
         return [LeafRow(*row) for row in rows]
 
     def leaves_below(self, conversation_id: int, seqs: Sequence[int]) -> list[tuple[int, int]]:
+        """Leaf and seq of those of these messages that a leaf was made from."""
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT l.summary_id, l.message_id FROM summary_message l WHERE l.message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
@@ -310,9 +283,8 @@ class Checked(Tables):
         )
         return [(row[0], row[1] - base) for row in rows]
 
-    # everything that was said, and everything that was summarised
-
-    def everything_said(self, ids: Sequence[int]) -> Rows:
+    def stream_messages(self, ids: Sequence[int]) -> Rows:
+        """Each message: id, role, text, parts, meta, tokens, at, created_at, its leaf; one row for each leaf it has."""
         return self.stream(
             f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"  # noqa: S608 - our names
             " SELECT m.id, m.role, m.text, m.parts, m.meta, m.tokens, m.at, m.created_at, l.summary_id FROM message m"
@@ -321,7 +293,8 @@ class Checked(Tables):
             **self._within(ids),
         )
 
-    def everything_told(self, ids: Sequence[int]) -> Rows:
+    def stream_summaries(self, ids: Sequence[int]) -> Rows:
+        """Each summary: id, conversation, public id, text, tokens, source tokens, file ids, model, level, stale, faithful."""
         return self.stream(
             f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"  # noqa: S608 - our names
             " SELECT s.id, s.conversation_id, s.public_id, s.text, s.tokens, s.source_tokens, s.file_ids, s.model, s.level, s.stale,"
@@ -331,6 +304,7 @@ class Checked(Tables):
         )
 
     def seal(self, conversation_id: int) -> None:
+        """In a transaction: the witness of what each summary was made from, where there is none yet."""
         sealing = seals.Sealing()
         columns = ", ".join(f"m.{name}" for name in seals.WORDS)
         for leaf, *words in self.stream(
@@ -348,38 +322,39 @@ class Checked(Tables):
                 "UPDATE summary SET source_hash = :seal WHERE id = :id AND source_hash IS NULL", seal=seal, id=summary
             )
 
-    # the proof
-
     def suspects(self, ids: Sequence[int]) -> set[int]:
+        """Of these conversations, those that may break the promise by what they reach: all that `flaws` would tell is among them."""
         return {row[0] for row in self._ways(_SUSPECTS, ids)}
 
     def ledger(self, ids: Sequence[int]) -> list[LedgerRow]:
+        """How the messages of these conversations are kept, in one statement."""
         return [LedgerRow(*row) for row in self._ways(_LEDGER, ids)]
 
     def missing(self, conversation_id: int) -> list[int]:
+        """The seqs of messages that are neither in the context nor below it nor listed beside it nor kept outside."""
         return [row[0] % SPAN for row in self._ways(_MISSING, [conversation_id])]
 
     def spans(self, conversation_id: int) -> list[tuple[int, int | None, int, int]]:
+        """Ordinal and summary of each item of the context, and the places of the first and last message it stands for."""
         rows = self._ways("SELECT ordinal, root, first, last FROM span ORDER BY 1", [conversation_id])
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
     def _ways(self, sql: str, ids: Sequence[int]) -> list[Row]:
         return self.all(_WAYS.format(mine=_MINE.format(each=self.each_of("ids", "bigint"))) + sql, **self._within(ids))
 
-    # mending
-
-    def mend(self, step: Step) -> None:
+    def fix(self, step: Step) -> None:
+        """In a transaction: make a change. Words of messages and texts of summaries cannot be changed so."""
         if step.action == "make":
-            self.script(step.values["sql"])
+            self.store.script(step.values["sql"])
         elif step.action == "rebuild":
-            self.rebuild_search() if step.table == "search" else self.rebuild_events()
+            self.store.rebuild_search() if step.table == "search" else self.store.rebuild_events()
         elif step.action == "recount":
             self._recount(step.key["id"])
         else:
             allowed = _MENDABLE[step.table]
             if allowed is not None and (step.action != "change" or not allowed >= step.values.keys()):
                 raise ValueError(f"{step.table} is not a doctor's to {step.action}")
-            self._put_right(step)
+            self._fix_rows(step)
 
     def _recount(self, conversation_id: int) -> None:
         self.run(
@@ -388,7 +363,7 @@ class Checked(Tables):
             id=conversation_id,
         )
 
-    def _put_right(self, step: Step) -> None:
+    def _fix_rows(self, step: Step) -> None:
         if step.action == "add":
             row = step.key | step.values
             self.insert(step.table, tuple(row), [tuple(row.values())])
@@ -403,15 +378,14 @@ class Checked(Tables):
             changes = ", ".join(f"{name} = :{name}" for name in step.values)
             self.run(f"UPDATE {step.table} SET {changes} WHERE {where}", **given, **step.values)  # noqa: S608 - our names
 
-    # removing whole conversations
-
     def remove_conversation(self, conversation_id: int) -> None:
+        """In a transaction: a conversation with all that belongs to it. Its id is never given again."""
         for table in ("conversation", "summary"):
-            self.keep_ids(table)
+            self.store.tables.keep_ids(table)
         self._keep_pins(conversation_id)
-        self.unindex_conversation(conversation_id)
-        for table in reversed(self.tables()):
-            if table in _BELONGS or "conversation_id" in self.shape(table).columns:
+        self.store.unindex_conversation(conversation_id)
+        for table in reversed(self.store.tables.names()):
+            if table in _BELONGS or "conversation_id" in self.store.tables.shape(table).columns:
                 self.run(
                     f"DELETE FROM {table} AS t WHERE {_BELONGS.get(table, 't.conversation_id = :conversation')}",  # noqa: S608 - our names
                     conversation=conversation_id,
@@ -478,8 +452,13 @@ def _columns(statement: str, kind: str) -> Iterator[str]:
 
 
 _CREATE = re.compile(r"CREATE\s+(?:UNIQUE\s+)?(VIRTUAL TABLE|TABLE|VIEW|INDEX)\s+(?:IF NOT EXISTS\s+)?(\w+)")
+
+
 _DROP = re.compile(r"DROP\s+(?:TABLE|VIEW|INDEX)\s+(?:IF EXISTS\s+)?(\w+)")
+
+
 _ADD = re.compile(r"ALTER TABLE\s+(\w+)\s+ADD COLUMN\s+(\w+)")
+
 
 # As `proven` reaches the messages of one conversation, here for many at once, with the way in which each is reached. It is asked
 # for all of them before any is looked at by itself: a server reads its tables once, and not once for each.
@@ -512,6 +491,8 @@ ordered AS (
   SELECT c, ordinal, first,
          max(last) OVER (PARTITION BY c ORDER BY ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM span)
 """
+
+
 _SUSPECTS = """
 SELECT c FROM (SELECT c, id FROM said WHERE outside IS NULL EXCEPT SELECT c, id FROM told) AS missing
 UNION SELECT c FROM (SELECT c, id FROM told EXCEPT SELECT c, id FROM said) AS strange
@@ -520,6 +501,8 @@ UNION SELECT c FROM ordered WHERE first < ordinal OR before >= ordinal
 UNION SELECT c FROM (SELECT c, ordinal FROM placed WHERE summary_id IS NOT NULL AND cause IS NULL
                      EXCEPT SELECT c, ordinal FROM span) AS hollow
 """
+
+
 _LEDGER = """
 SELECT c, way, why, count(*), CAST(sum(times) AS BIGINT) FROM (
   SELECT c, id, coalesce(min(way), CASE WHEN min(why) IS NULL THEN 'missing' WHEN min(why) IN ('forgotten', 'heartbeat')
@@ -532,4 +515,6 @@ SELECT c, way, why, count(*), CAST(sum(times) AS BIGINT) FROM (
   ) AS every GROUP BY c, id) AS one GROUP BY c, way, why
 UNION ALL SELECT c, 'item', NULL, count(*), count(*) FROM placed WHERE cause IS NULL GROUP BY c
 """
+
+
 _MISSING = "SELECT id FROM said WHERE outside IS NULL EXCEPT SELECT id FROM told ORDER BY 1"

@@ -1,4 +1,4 @@
-"""Conversations, messages and files as somebody looks through them: page by page, and where each of a page stands."""
+"""Pages of conversations, messages and files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from lossless.store.base import (
     OpeningRow,
     PlaceRow,
 )
-from lossless.store.sql.core import (
+from lossless.store.sql.columns import (
     CONVERSATION_COLUMNS,
     FILE_COLUMNS,
     MESSAGE_COLUMNS,
     OWNED,
-    Core,
     Row,
     conversation_row,
     message_row,
 )
+from lossless.store.sql.section import Section
 
 _SAID = "coalesce(m.at, m.created_at)"
 _SEARCHED = 32
@@ -36,12 +36,13 @@ _OPENING = 600
 _FILE = ", ".join(f"f.{column}" for column in FILE_COLUMNS.split(", "))
 
 
-class Listed(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Lists(Section):
+    """Pages of conversations, messages and files."""
 
     def conversation_page(
         self, *, active: bool | None, below: tuple[int, int] | None, limit: int
     ) -> list[ConversationRow]:
+        """Conversations, the newest activity first: those behind a time and an id, the active or the archived ones or all."""
         conditions = [
             ("active = :active", active is not None),
             ("(updated_at, id) < (:at, :id)", below is not None),
@@ -83,6 +84,7 @@ class Listed(Core):
         return {each: _figures(seen.get(each), left.get(each, 0), made_of.get(each)) for each in ids}
 
     def openings(self, ids: Sequence[int], cursor_prefix: str) -> dict[int, OpeningRow]:
+        """Return the first and last time, first user texts and newest cursor of each, in one query."""
         # Single rows by their id, and a few at the start: never a whole conversation.
         time = f"(SELECT {_SAID} FROM message m WHERE m.id = c.id * {SPAN} + "  # noqa: S608 - constants
         text = (
@@ -114,6 +116,7 @@ class Listed(Core):
         }
 
     def depths(self, conversation_id: int) -> list[tuple[int, int, int, int]]:
+        """Of each depth of summaries: how many there are, their tokens, those of the messages below them."""
         rows = self.all(
             "SELECT s.depth, count(*), CAST(sum(s.tokens) AS bigint), CAST(sum(s.source_tokens) AS bigint) FROM summary s"  # noqa: S608 - constants
             f" WHERE s.conversation_id = :conversation AND {OWNED} GROUP BY 1 ORDER BY 1",
@@ -123,6 +126,7 @@ class Listed(Core):
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
     def departed(self, conversation_id: int) -> dict[str, int]:
+        """How many items left the view, by cause."""
         rows = self.all(
             f"SELECT d.cause, count(*) FROM detached d WHERE d.conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
             " GROUP BY 1 ORDER BY 1",
@@ -132,6 +136,7 @@ class Listed(Core):
         return {row[0]: row[1] for row in rows}
 
     def sub_agents(self, conversation_id: int) -> list[ConversationRow]:
+        """The conversations of its sub-agents, not of theirs; active ones first, then the newest."""
         # Joined to nothing, so that SQLite looks for them by their parent and not through all of an owner's.
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE parent_id = :id AND owner || '' = :owner"  # noqa: S608 - constants
@@ -152,6 +157,7 @@ class Listed(Core):
         before: int | None,
         limit: int,
     ) -> list[MessageRow]:
+        """Messages by seq, or the newest first, those beyond a seq; of these roles, if any are given, and these times."""
         base = conversation_id * SPAN
         first, last = base, base + SPAN
         if beyond is not None:
@@ -180,6 +186,7 @@ class Listed(Core):
         return [message_row(row, base) for row in rows]
 
     def stand(self, conversation_id: int, seqs: Sequence[int]) -> list[PlaceRow]:
+        """Where these messages stand, and every summary that tells them, by seq, the deepest summary last."""
         base = conversation_id * SPAN
         known = {"conversation": conversation_id, "owner": self.owner}
         among = f"IN ({self.each_of('seqs', 'bigint')})"
@@ -209,6 +216,7 @@ class Listed(Core):
         ]
 
     def aliases(self, conversation_id: int, seq: int) -> list[str]:
+        """Further event ids of a message."""
         rows = self.all(
             f"SELECT a.name FROM alias a WHERE a.conversation_id = :conversation AND a.seq = :seq AND {OWNED} ORDER BY 1",  # noqa: S608 - constants
             conversation=conversation_id,
@@ -218,6 +226,7 @@ class Listed(Core):
         return [row[0] for row in rows]
 
     def other_texts(self, conversation_id: int, seq: int) -> list[CopyRow]:
+        """What else came under a message's event id, oldest first."""
         rows = self.all(
             "SELECT o.text, o.parts, o.meta, o.at, o.created_at FROM copy o WHERE o.message_id = :message"  # noqa: S608 - constants
             f" AND {OWNED} ORDER BY o.created_at, o.digest",
@@ -228,6 +237,7 @@ class Listed(Core):
         return [CopyRow(*row) for row in rows]
 
     def file_page(self, conversation_id: int, *, below: tuple[int, str] | None, limit: int) -> list[FileRow]:
+        """The payloads of a conversation, the newest first: those behind a time and an id."""
         after = "" if below is None else " AND (f.created_at, f.id) < (:at, :id)"
         rows = self.all(
             f"SELECT {_FILE} FROM file f WHERE f.conversation_id = :conversation AND {OWNED}{after}"  # noqa: S608 - constants
@@ -241,6 +251,7 @@ class Listed(Core):
         return [FileRow(*row) for row in rows]
 
     def file_totals(self, conversation_id: int) -> tuple[int, int]:
+        """How many payloads a conversation has, and their bytes."""
         rows = self.all(
             "SELECT count(*), CAST(coalesce(sum(f.bytes), 0) AS bigint) FROM file f"  # noqa: S608 - constants
             f" WHERE f.conversation_id = :conversation AND {OWNED}",
@@ -250,6 +261,7 @@ class Listed(Core):
         return rows[0][0], rows[0][1]
 
     def files_named(self, file_id: str) -> list[tuple[int, FileRow]]:
+        """The conversations that have a payload, the newest activity first, and their rows of it."""
         rows = self.all(
             f"SELECT f.conversation_id, {_FILE} FROM conversation c JOIN file f ON f.conversation_id = c.id AND f.id = :id"  # noqa: S608 - constants
             " WHERE c.owner = :owner ORDER BY c.updated_at DESC, c.id DESC",

@@ -1,4 +1,4 @@
-"""What a model was shown, turn by turn, and what it is always shown."""
+"""What models were shown, and the pins that are always shown."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from msgspec.structs import asdict, astuple
 
 from lossless.store.base import Manifest, NewManifest, PinRow, UncoveredRow
-from lossless.store.sql.core import NO_LIMIT, OWNED, Core
+from lossless.store.sql.columns import (
+    NO_LIMIT,
+    OWNED,
+)
+from lossless.store.sql.section import Section
 
 _MANIFEST_COLUMNS = ", ".join(f"m.{column}" for column in (*NewManifest.__struct_fields__, "turn"))
 
 
-class Noted(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Manifests(Section):
+    """What models were shown, and the pins that are always shown."""
 
-    def add_manifests(self, conversation_id: int, manifests: Sequence[NewManifest], keep: int) -> None:
+    def add(self, conversation_id: int, manifests: Sequence[NewManifest], keep: int) -> None:
+        """In a transaction: the next assemblies of a conversation; only the last `keep` stay."""
         rows = self.all(
             "SELECT coalesce(max(turn), 0) FROM manifest WHERE conversation_id = :conversation",
             conversation=conversation_id,
@@ -33,7 +38,8 @@ class Noted(Core):
             oldest=last + len(manifests) - keep,
         )
 
-    def manifests(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
+    def read(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
+        """Assemblies up to a time or a turn, the newest first."""
         rows = self.all(
             f"SELECT {_MANIFEST_COLUMNS} FROM manifest m"  # noqa: S608 - constants
             f" WHERE m.conversation_id = :conversation AND m.at <= :until AND m.turn <= :turn AND {OWNED}"
@@ -47,6 +53,7 @@ class Noted(Core):
         return [Manifest(*row[:-1], turn=row[-1]) for row in rows]
 
     def uncovered(self, limit: int) -> list[UncoveredRow]:
+        """Return the active conversations whose newest assembly left out what no summary made since covers, the worst first."""
         rows = self.all(
             "SELECT c.key, m.uncovered, m.window_tokens FROM conversation c JOIN manifest m ON m.conversation_id = c.id"
             " AND m.turn = (SELECT max(n.turn) FROM manifest n WHERE n.conversation_id = c.id)"
@@ -59,6 +66,7 @@ class Noted(Core):
         return [UncoveredRow(*row) for row in rows]
 
     def add_pin(self, conversation_id: int, pin: PinRow) -> None:
+        """In a transaction. The same id again changes nothing."""
         self.run(
             "INSERT INTO pin (conversation_id, id, message_id, text, tokens, created_at) VALUES"
             " (:conversation, :id, :message_id, :text, :tokens, :created_at) ON CONFLICT DO NOTHING",
@@ -67,6 +75,7 @@ class Noted(Core):
         )
 
     def remove_key_pin(self, key: str, pin_id: str) -> bool:
+        """In a transaction: remove a pin from every conversation of the key."""
         gone = self.run(
             "DELETE FROM pin WHERE id = :id AND conversation_id IN"
             " (SELECT id FROM conversation WHERE owner = :owner AND key = :key)",
@@ -77,6 +86,7 @@ class Noted(Core):
         return gone > 0
 
     def pins(self, conversation_id: int) -> list[PinRow]:
+        """Return the pins made in one conversation, oldest first."""
         rows = self.all(
             "SELECT p.id, p.message_id, p.text, p.tokens, p.created_at FROM pin p"  # noqa: S608 - constants
             f" WHERE p.conversation_id = :conversation AND {OWNED} ORDER BY p.created_at, p.id",
@@ -86,6 +96,7 @@ class Noted(Core):
         return [PinRow(*row) for row in rows]
 
     def key_pins(self, key: str) -> list[PinRow]:
+        """Return the pins of every conversation of the key, archived ones included: each once, oldest first."""
         rows = self.all(
             "SELECT p.id, p.message_id, p.text, p.tokens, p.created_at FROM pin p"
             " JOIN conversation c ON c.id = p.conversation_id WHERE c.owner = :owner AND c.key = :key"

@@ -17,33 +17,38 @@ from msgspec.structs import astuple
 from lossless.errors import ContextMoved, InvalidInput, NotFound
 from lossless.store import jsontext
 from lossless.store.base import SPAN, ItemRow, OperationRow, Shape, TextAt, Touched
-from lossless.store.sql.core import OWNED
-from lossless.store.sql.detached import Detached
-from lossless.store.sql.tables import TABLES, Tables
+from lossless.store.sql.columns import (
+    OWNED,
+)
+from lossless.store.sql.section import Section
+from lossless.store.sql.tables import TABLES
 
 _OPERATION = OperationRow.__struct_fields__
+
 _CHANGE = ("operation_id", "number", "table_name", "key", "before", "after")
+
 _KEYS = {"detached": ("conversation_id", "ordinal", "summary_id")}
+
 _WATCHED = {
     "conversation": ("id", "next_seq", "updated_at"),
     "message": ("id", "digest", "tokens", "outside"),  # a copy may go again; it never changes
 }
+
 _DERIVED = {"item": {"tokens"}, "detached": {"tokens"}}
+
 _FLAGS = {"stale", "tries"}
 """Of a summary: whether it is to be made anew is no reason to leave its text as it is."""
 
 Image: TypeAlias = dict[str, Any]
+
 Ref: TypeAlias = tuple[str, str]
 """A row: its table, and its key as JSON."""
 
 
-class Operations(Detached, Tables):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Operations(Section):
+    """Operations on summaries, recorded so that they can be undone."""
 
-    indexed_as: str
-    """The column of a search index that says whose words they are."""
-
-    def operation(self, operation_id: str) -> OperationRow | None:
+    def get(self, operation_id: str) -> OperationRow | None:
         rows = self.all(
             f"SELECT {', '.join(_OPERATION)} FROM operation WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
             id=operation_id,
@@ -52,12 +57,14 @@ class Operations(Detached, Tables):
         return OperationRow(*rows[0]) if rows else None
 
     def record(self, conversation_id: int, kind: str, at: int, plan: Any, summary: str, status: str = "applied") -> str:
+        """In a transaction: add an operation to the history; return its id."""
         operation_id = f"op_{os.urandom(6).hex()}"
         row = OperationRow(operation_id, conversation_id, kind, at, status, jsontext.dumps(plan), summary)
         self.insert("operation", (*_OPERATION, "owner"), [(*astuple(row), self.owner)])
         return operation_id
 
-    def operations(self, conversation_ids: Sequence[int] | None, limit: int) -> list[OperationRow]:
+    def recent(self, conversation_ids: Sequence[int] | None, limit: int) -> list[OperationRow]:
+        """List what was done to some conversations or to all, the newest first."""
         among = "" if conversation_ids is None else f" AND conversation_id IN ({self.each_of('ids', 'bigint')})"
         rows = self.all(
             f"SELECT {', '.join(_OPERATION)} FROM operation WHERE owner = :owner{among}"  # noqa: S608 - constants
@@ -69,6 +76,7 @@ class Operations(Detached, Tables):
         return [OperationRow(*row) for row in rows]
 
     def note_summary(self, operation_id: str, summary_id: int) -> bool:
+        """In a transaction: note that an operation made a summary; False if the operation is gone or undone."""
         # The id is the number: it grows, and so it gives the order in which they were made.
         noted = self.run(
             f"INSERT INTO change ({', '.join(_CHANGE)}) SELECT o.id, :summary, 'summary', :row, NULL, NULL FROM operation o"  # noqa: S608 - constants
@@ -81,10 +89,12 @@ class Operations(Detached, Tables):
         return noted == 1
 
     def summaries_made(self, operation_id: str) -> list[int]:
+        """List the summaries that were noted as made by an operation, the newest first."""
         rows = self.all("SELECT number FROM change WHERE operation_id = :id ORDER BY number DESC", id=operation_id)
         return [row[0] for row in rows]
 
     def later_operation(self, conversation_id: int, operation: OperationRow) -> str | None:
+        """Return the newest operation on a conversation that came after this one and is not undone."""
         rows = self.all(
             "SELECT id FROM operation WHERE owner = :owner AND conversation_id = :conversation AND id <> :id AND at >= :at"
             " AND status <> 'undone' ORDER BY at DESC LIMIT 1",
@@ -96,6 +106,7 @@ class Operations(Detached, Tables):
         return rows[0][0] if rows else None
 
     def set_operation(self, operation_id: str, status: str, summary: str) -> None:
+        """In a transaction: how far it is, unless it was undone."""
         self.run(
             "UPDATE operation SET status = :status, summary = :summary WHERE id = :id AND owner = :owner"
             " AND status <> 'undone'",
@@ -106,6 +117,7 @@ class Operations(Detached, Tables):
         )
 
     def revised_by(self, operation_id: str) -> set[int]:
+        """The ids of the summaries that an operation gave another text."""
         rows = self.all(
             "SELECT key FROM change WHERE operation_id = :id AND table_name = 'revision'",
             id=operation_id,
@@ -113,6 +125,7 @@ class Operations(Detached, Tables):
         return {jsontext.stored(row[0])[0] for row in rows}
 
     def source_revisions(self, conversation_id: int, summary_id: int) -> list[TextAt]:
+        """The ids of the summaries that a summary was made from, in order, and which text each has now."""
         rows = self.all(
             "SELECT s.id, s.revision, s.created_at FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
             f" WHERE l.summary_id = :id AND {OWNED} ORDER BY l.ordinal",
@@ -122,18 +135,18 @@ class Operations(Detached, Tables):
         )
         return [(row[0], row[1], row[2]) for row in rows]
 
-    # what operations do beyond what others do as well
-
     def unfold(self, conversation_id: int, item: ItemRow, sources: Sequence[ItemRow], now: int) -> bool:
+        """In a transaction: a summary leaves the view as `dissolved`, its sources take its place; False if it is gone."""
         columns = ("conversation_id", *ItemRow.__struct_fields__)
-        if not self.detach(conversation_id, [item], "dissolved", now):
+        if not self.store.context.detach(conversation_id, [item], "dissolved", now):
             return False
         self.insert("item", columns, [(conversation_id, *astuple(each)) for each in sources])
         self._count_context(conversation_id)
         return True
 
     def purge(self, conversation_id: int, summary_id: int) -> None:
-        self.keep_ids("summary")
+        """In a transaction: a summary that nothing refers to is removed for good, with its earlier texts."""
+        self.store.tables.keep_ids("summary")
         # What is listed beside the context goes with it; everything else that refers to it forbids it.
         self.run("DELETE FROM detached WHERE summary_id = :id", id=summary_id)
         for table in ("revision", "summary_source", "summary_message"):
@@ -143,15 +156,17 @@ class Operations(Detached, Tables):
             id=summary_id,
             conversation=conversation_id,
         )
-        self._unindex("summary", summary_id)
-
-    # recording
+        self.unindex_row("summary", summary_id)
 
     @contextmanager
     def recording(self, operation_id: str, touched: Touched) -> Iterator[None]:
-        with self.transaction():
-            self.hold(touched.conversation_id)
-            found = self.operation(operation_id)
+        """One transaction in which what changes of these rows is written down, so that `undo` leads back.
+
+        `ContextMoved` if the operation was undone meanwhile.
+        """
+        with self.store.transaction():
+            self.store.conversations.hold(touched.conversation_id)
+            found = self.get(operation_id)
             if found is None or found.status == "undone":
                 raise ContextMoved(f"{operation_id} was undone meanwhile.", hint="Nothing more is done for it.")
             scope = self._scope(touched)
@@ -182,7 +197,7 @@ class Operations(Detached, Tables):
     def _fresh(self, conversation_id: int) -> list[tuple[str, str, dict[str, Any]]]:
         """Whatever is added to a conversation from now on, before everything else or behind it."""
         base, own = conversation_id * SPAN, {"conversation": conversation_id}
-        next_seq = self.hold(conversation_id).next_seq
+        next_seq = self.store.conversations.hold(conversation_id).next_seq
         newest = self.all("SELECT coalesce(max(id), 0) FROM summary")[0][0]
         lowest = self.all(
             "SELECT coalesce(min(ordinal), 1) FROM item WHERE conversation_id = :conversation",
@@ -221,7 +236,7 @@ class Operations(Detached, Tables):
         """The shape of a table, asked once: each row needs it."""
         shapes: dict[str, Shape] = self.__dict__.setdefault("_shapes", {})
         if table not in shapes:
-            shapes[table] = self.shape(table)
+            shapes[table] = self.store.tables.shape(table)
         return shapes[table]
 
     def _note(self, operation_id: str, before: dict[Ref, Image], after: dict[Ref, Image]) -> bool:
@@ -259,15 +274,17 @@ class Operations(Detached, Tables):
     def _drop(self, operation_id: str, number: int) -> None:
         self.run("DELETE FROM change WHERE operation_id = :id AND number = :number", id=operation_id, number=number)
 
-    # and back
-
     def undo(self, operation_id: str) -> int:
-        with self.transaction():
-            found = self.operation(operation_id)
+        """Every row that an operation touched as it was before, in one transaction; how many.
+
+        `ContextMoved`, and nothing is changed, if one of them is not what the operation left.
+        """
+        with self.store.transaction():
+            found = self.get(operation_id)
             if found is None:
                 raise NotFound("operation", operation_id, hint="The history lists them: lcm history.")
-            self.hold(found.conversation_id)
-            found = self.operation(operation_id)
+            self.store.conversations.hold(found.conversation_id)
+            found = self.get(operation_id)
             if found is None or found.status == "undone":
                 raise InvalidInput(f"{operation_id} was undone already.")
             self._refuse_without_sources(found)
@@ -279,7 +296,7 @@ class Operations(Detached, Tables):
             for table, key, kept, after in rows:
                 changes[table, key] = _read(kept)
                 self._refuse_changed(found, (table, key), changes[table, key], after)
-            self.defer_links()
+            self.store.defer_links()
             for ref, image in changes.items():
                 self._restore(ref, image)
             self._follow(found.conversation_id, changes)
@@ -291,7 +308,7 @@ class Operations(Detached, Tables):
         sources = jsontext.stored(operation.plan)["sources"] if operation.kind == "merge" else []
         rows = self.all(
             f"SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})"  # noqa: S608 - our names
-            f" ORDER BY c.id{self.for_update}",
+            f" ORDER BY c.id{self.store.for_update}",
             owner=self.owner,
             ids=self.listing(sources),
         )
@@ -312,6 +329,7 @@ class Operations(Detached, Tables):
         raise ContextMoved(f"{self._named(ref)} changed since {operation.id}.", hint=hint)
 
     def changed_later(self, operation: OperationRow, table: str, key: str) -> str | None:
+        """Return the newest operation that changed a row after this one and is not undone."""
         rows = self.all(
             "SELECT o.id FROM operation o JOIN change c ON c.operation_id = o.id WHERE c.table_name = :table AND c.key = :key"
             " AND o.owner = :owner AND o.id <> :id AND o.at >= :at AND o.status <> 'undone' ORDER BY o.at DESC LIMIT 1",
@@ -353,10 +371,10 @@ class Operations(Detached, Tables):
         now = self._now(ref)
         if kept is None:
             if table == "summary":
-                self.keep_ids(table)
+                self.store.tables.keep_ids(table)
             self.run(f"DELETE FROM {table} WHERE {self._is(table)}", **given)  # noqa: S608 - our names
             if table in ("message", "summary"):
-                self._unindex(table, given["k0"])
+                self.unindex_row(table, given["k0"])
         elif now is None:
             self.insert(table, tuple(kept), [tuple(kept.values())])
         else:
@@ -387,7 +405,7 @@ class Operations(Detached, Tables):
             f"SELECT s.id, s.text FROM summary s WHERE s.id IN ({self.each_of('told', 'bigint')})",  # noqa: S608 - our names
             told=self.listing(told),
         ):
-            self.index_summary(summary_id, text)
+            self.store.index_summary(summary_id, text)
 
     def _count_context(self, conversation_id: int) -> None:
         self.run(
@@ -396,8 +414,8 @@ class Operations(Detached, Tables):
             id=conversation_id,
         )
 
-    def _unindex(self, table: str, identity: int) -> None:
-        column = self.indexed_as.format(table=table)
+    def unindex_row(self, table: str, identity: int) -> None:
+        column = self.store.indexed_as.format(table=table)
         self.run(f"DELETE FROM search_{table} WHERE {column} = :id", id=identity)  # noqa: S608 - our names
 
 

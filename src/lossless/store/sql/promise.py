@@ -1,9 +1,9 @@
-"""The promise, asked of the database: one statement, so that it is one moment that is judged."""
+"""The promise, checked in the database: every message exactly once, in order."""
 
 from __future__ import annotations
 
 from lossless.store.base import SPAN, Flaw
-from lossless.store.sql.core import Core
+from lossless.store.sql.section import Section
 
 # What was copied from another conversation stands before everything else: its messages have places of their own in the order.
 # `told` holds a row for each time a message is reached from the context (away = 0) or from what was taken out of it. Sets are
@@ -35,6 +35,7 @@ ordered AS (
   SELECT ordinal, first,
          max(last) OVER (ORDER BY ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM span)
 """
+
 _FLAWS = {
     "gap": "SELECT count(*), CAST(NULL AS TEXT), CAST(NULL AS TEXT) FROM me,"
     " (SELECT count(*) AS many, coalesce(max(m.id), :base) - :base AS last FROM message m"
@@ -62,21 +63,24 @@ _FLAWS = {
     " LEFT JOIN summary b ON b.id = l.source_id AND b.conversation_id = s.conversation_id"
     " WHERE b.id IS NULL OR b.depth >= s.depth",
 }
+
 # A source that is reached twice beneath one item is seen here only: above, each is followed once.
 _FLAWS["again"] = (
     "SELECT count(*), CAST(min(source_id) AS TEXT), CAST(max(source_id) AS TEXT) FROM (SELECT l.source_id FROM under u"
     " JOIN summary_source l ON l.summary_id = u.id GROUP BY u.root, u.away, l.source_id HAVING count(*) > 1) AS a"
 )
+
 _EVERY = _REACHED + " UNION ALL ".join(
     f"SELECT '{name}' AS flaw, f.* FROM ({query}) AS f"  # noqa: S608 - constants
     for name, query in _FLAWS.items()
 )
 
 
-class Proven(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Promise(Section):
+    """The promise, checked in the database: every message exactly once, in order."""
 
     def flaws(self, conversation_id: int) -> list[Flaw]:
+        """How a conversation breaks the promise, in one statement: of one moment, whatever others write."""
         base = conversation_id * SPAN
         rows = self.all(_EVERY, conversation=conversation_id, owner=self.owner, base=base, end=base + SPAN)
         return [Flaw(*row) for row in rows if row[1]]

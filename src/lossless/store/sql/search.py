@@ -12,7 +12,7 @@ from lossless.search.recall import Limits
 from lossless.search.scoring import Line
 from lossless.store import jsontext
 from lossless.store.base import SPAN
-from lossless.store.sql.store import SQLStore
+from lossless.store.store import Store
 
 LINE = "m.id, m.role, m.tokens, m.meta, coalesce(m.at, m.created_at)"
 """What a search must know of a message besides its words."""
@@ -44,7 +44,7 @@ class Scope(Struct, frozen=True):
         return self.ids[-1] - self.ids[0] + 1 != len(self.ids)
 
 
-def scope(store: SQLStore, conversation_ids: Sequence[int] | None) -> Scope:
+def scope(store: Store, conversation_ids: Sequence[int] | None) -> Scope:
     """What the store's owner may search of these conversations, or of all."""
     among = "" if conversation_ids is None else f"AND id IN ({store.each_of('ids', 'bigint')})"
     rows = store.all(

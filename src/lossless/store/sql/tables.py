@@ -5,16 +5,22 @@ What a database derives by itself (search index, event hashes, numbering) is no 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from itertools import groupby
 from os.path import abspath
-from typing import Any
 
 from lossless.store import jsontext
-from lossless.store.base import SPAN, Rows, Shape
-from lossless.store.sql.core import OWNED, Core, Row
+from lossless.store.base import (
+    SPAN,
+    Rows,
+    Shape,
+)
+from lossless.store.sql.columns import (
+    LAST,
+    OWNED,
+    Row,
+)
+from lossless.store.sql.section import Section
 
 TABLES = (
     "conversation",
@@ -43,10 +49,14 @@ TABLES = (
     "change",
 )
 """Every table that is not derived, those that others refer to first."""
+
 GROWING = ("conversation", "message", "summary")
 """Those whose rows are not taken back when a migration is taken up again: they are many, or others refer to them."""
+
 _MARK = "migration"
+
 _SUMMARIES = "(SELECT y.id FROM summary y WHERE y.conversation_id = :conversation)"
+
 _BELONGS = {
     "message": "t.id > :first AND t.id < :last",
     "copy": "t.message_id > :first AND t.message_id < :last",
@@ -56,44 +66,23 @@ _BELONGS = {
 }
 
 
-class Tables(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Tables(Section):
+    """Whole tables of all owners, for backups, archives and copies."""
 
-    binary: str
-    """The collation that compares texts by their bytes."""
-
-    @abstractmethod
-    def snapshot(self) -> AbstractContextManager[None]: ...
-
-    @abstractmethod
-    def stream(self, sql: str, **parameters: Any) -> Rows:
-        """The rows of a query one by one, on a connection of its own unless a transaction or a snapshot is open."""
-
-    @abstractmethod
-    def columns(self, table: str) -> list[tuple[str, str, int]]:
-        """Name, type and place in the primary key (from 1 on; 0: none) of the columns that can be written."""
-
-    @abstractmethod
-    def defer_links(self) -> None:
-        """In a transaction: rows may refer to rows that come later in it."""
-
-    @abstractmethod
-    def renumber(self) -> None: ...
-
-    # what there is
-
-    def tables(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
+        """Every table that is not derived, those that others refer to first."""
         return TABLES
 
     def shape(self, table: str) -> Shape:
-        found = self.columns(table)
+        found = self.store.columns(table)
         names = tuple(name for name, _, _ in found)
         key = tuple(name for name, _, place in sorted(found, key=lambda column: column[2]) if place)
         texts = frozenset(name for name, kind, _ in found if kind.lower() == "text")
         return Shape(table, names, key or names, texts)
 
     def identity(self) -> str:
-        where = self.location if "://" in self.location else abspath(self.location)
+        """Tells this database from others."""
+        where = self.store.location if "://" in self.store.location else abspath(self.store.location)
         oldest = self.all("SELECT owner, key, created_at FROM conversation ORDER BY id LIMIT 1")
         return jsontext.dumps([where, *oldest])
 
@@ -101,6 +90,7 @@ class Tables(Core):
         return int(self.all(f"SELECT count(*) FROM {table} t WHERE {_told(table)}", mark=_MARK)[0][0])  # noqa: S608 - our names
 
     def rows(self, shape: Shape) -> Rows:
+        """All rows of a table by their key, one by one."""
         columns = ", ".join(f"t.{name}" for name in shape.columns)
         return self.stream(
             f"SELECT {columns} FROM {shape.table} t WHERE {_told(shape.table)} ORDER BY {self._order(shape, shape.key)}",  # noqa: S608 - our names
@@ -110,11 +100,14 @@ class Tables(Core):
     def _order(self, shape: Shape, names: Sequence[str]) -> str:
         """By bytes, and what is empty first: the order in which both databases and Python agree."""
         empty = " NULLS FIRST" if shape.key == shape.columns else ""  # a key has nothing empty, and an index to go by
-        return ", ".join(f"t.{name}{f' COLLATE {self.binary}' if name in shape.texts else ''}{empty}" for name in names)
+        return ", ".join(
+            f"t.{name}{f' COLLATE {self.store.binary}' if name in shape.texts else ''}{empty}" for name in names
+        )
 
     def part(
         self, table: str, conversation_id: int, columns: Sequence[str], order: Sequence[str] | None = None
     ) -> Rows:
+        """The rows of a table that belong to a conversation of this owner, by their key or in another order, one by one."""
         shape = self.shape(table)
         chosen = ", ".join(f"t.{name}" for name in columns)
         belongs = _BELONGS.get(table, "t.conversation_id = :conversation")
@@ -126,22 +119,22 @@ class Tables(Core):
             owner=self.owner,
         )
 
-    # what comes in
-
     def take(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        self.defer_links()
+        """In a transaction: rows as they are, with their ids; search index and event ids follow."""
+        self.store.defer_links()
         self.insert(table, columns, rows)
         if table == "summary":
             place, text = columns.index("id"), columns.index("text")
             self._index_summaries((row[place], row[text]) for row in rows)
         elif table == "message":
             place, text, event = (columns.index(name) for name in ("id", "text", "event_id"))
-            self.index([(row[place], row[text]) for row in rows])
+            self.store.index([(row[place], row[text]) for row in rows])
             named = ((row[place] // SPAN, (row[event], row[place] % SPAN)) for row in rows if row[event] is not None)
             for conversation_id, events in groupby(named, key=lambda each: each[0]):
-                self.remember_events(conversation_id, [each for _, each in events])
+                self.store.remember_events(conversation_id, [each for _, each in events])
 
     def change(self, shape: Shape, rows: Sequence[Row]) -> None:
+        """In a transaction: rows whose keys are there already become these."""
         others = [name for name in shape.columns if name not in shape.key]
         for row in rows:
             self.run(
@@ -152,14 +145,15 @@ class Tables(Core):
         if shape.table in ("message", "summary"):
             place, text = shape.columns.index("id"), shape.columns.index("text")
             # A message's words never change; they can only go.
-            self.unindex([row[place] for row in rows if shape.table == "message" and not row[text]])
+            self.store.unindex([row[place] for row in rows if shape.table == "message" and not row[text]])
             self._index_summaries((row[place], row[text]) for row in rows if shape.table == "summary")
 
     def _index_summaries(self, texts: Iterable[tuple[int, str]]) -> None:
         for summary_id, text in texts:
-            self.index_summary(summary_id, text)
+            self.store.index_summary(summary_id, text)
 
     def take_back(self) -> None:
+        """In a transaction: everything that was taken in, but conversations, messages and summaries, which are corrected."""
         for table in reversed(TABLES):
             if table not in GROWING:
                 self.run(f"DELETE FROM {table} AS t WHERE {_told(table)}", mark=_MARK)  # noqa: S608 - our names
@@ -167,6 +161,7 @@ class Tables(Core):
         self.run("UPDATE conversation SET active = 0")
 
     def taken(self, public_ids: Sequence[str]) -> set[str]:
+        """Those of these ids that a summary has, of whichever owner: an id is given once."""
         rows = self.all(
             f"SELECT s.public_id FROM summary s WHERE s.public_id IN ({self.each_of('ids', 'text')})",  # noqa: S608 - constants
             ids=self.listing(public_ids),
@@ -174,6 +169,7 @@ class Tables(Core):
         return {row[0] for row in rows}
 
     def relate(self, conversation_id: int, *, continues: int | None, parent: int | None) -> None:
+        """In a transaction: which conversations one belongs to, unless it knows already."""
         self.run(
             "UPDATE conversation SET continues = :continues, parent_id = :parent WHERE id = :id AND owner = :owner"
             " AND continues IS NULL AND parent_id IS NULL",
@@ -183,16 +179,28 @@ class Tables(Core):
             owner=self.owner,
         )
 
-    # who is moving in
-
     def moving_in(self) -> str | None:
+        """The identity of the database that is being moved in here, if one is."""
         rows = self.all("SELECT state FROM guard WHERE name = :mark", mark=_MARK)
         return str(jsontext.stored(rows[0][0])) if rows else None
 
     def set_moving_in(self, identity: str | None, now: int) -> None:
+        """In a transaction."""
         self.run("DELETE FROM guard WHERE name = :mark", mark=_MARK)
         if identity is not None:
             self.insert("guard", ("name", "state", "updated_at"), [(_MARK, jsontext.dumps(identity), now)])
+
+    def keep_ids(self, table: str) -> None:
+        """In a transaction, before rows of a numbered table go: their ids are never given again.
+
+        They are in what people, models and operations have noted, and somebody may be summarising meanwhile.
+        """
+        self.run(
+            f"INSERT INTO guard (name, state, updated_at) SELECT :mark, CAST(max(t.id) AS TEXT), 0 FROM {table} t"  # noqa: S608 - our names
+            " HAVING max(t.id) IS NOT NULL ON CONFLICT (name) DO UPDATE SET state = excluded.state"
+            " WHERE CAST(excluded.state AS BIGINT) > CAST(guard.state AS BIGINT)",
+            mark=LAST.format(table),
+        )
 
 
 def _told(table: str) -> str:

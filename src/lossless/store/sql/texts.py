@@ -1,11 +1,15 @@
-"""Texts and vectors in the order of their time, for whoever looks through all of them."""
+"""Texts to be searched one by one, and the vectors of messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from lossless.store.base import SPAN, TextKind, TextRow
-from lossless.store.sql.core import NO_LIMIT, OWNED, Core
+from lossless.store.sql.columns import (
+    NO_LIMIT,
+    OWNED,
+)
+from lossless.store.sql.section import Section
 
 _TEXTS = {
     "message": (
@@ -22,11 +26,12 @@ _TEXTS = {
     ),
 }
 """Of each kind of text: its table, its time, what joins it to its conversation, and what it has besides."""
+
 _UNBURIED = "coalesce(m.outside, '') NOT IN ('forgotten', 'heartbeat')"
 
 
-class Texts(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Texts(Section):
+    """Texts to be searched one by one, and the vectors of messages."""
 
     def places(
         self,
@@ -40,6 +45,11 @@ class Texts(Core):
         below: tuple[int, int] | None = None,
         limit: int,
     ) -> list[tuple[int, int]]:
+        """Time and id of texts, the newest first: those after the place `below`, among these ids if any are given.
+
+        `holding` leaves out texts that hold none of some literals, each time; with True the literals are in lower case
+        and found in either. Some others may stay. A summary's time is that of its newest source.
+        """
         table, time, within, _ = _TEXTS[kind]
         conditions = [
             (f"t.id IN ({self.each_of('among', 'bigint')})", among is not None),
@@ -53,7 +63,7 @@ class Texts(Core):
             held = []
             for literal in any_of:
                 name = f"needle{len(needles)}"
-                condition, needles[name] = self.needle(literal, folded=folded)
+                condition, needles[name] = self.store.needle(literal, folded=folded)
                 held.append(condition.format(f":{name}"))
             chosen.append(f"({' OR '.join(held)})")
         # Whoever names the ids finds their conversations; else a conversation is a stretch of ids.
@@ -77,7 +87,8 @@ class Texts(Core):
         )
         return [(row[0], row[1]) for row in rows]
 
-    def texts(self, kind: TextKind, ids: Sequence[int]) -> list[TextRow]:
+    def read(self, kind: TextKind, ids: Sequence[int]) -> list[TextRow]:
+        """The texts of these ids, in no order."""
         table, time, _, more = _TEXTS[kind]
         rows = self.all(
             f"SELECT t.id, c.id, {time}, t.text, {more} FROM {table} t JOIN conversation c ON c.id = t.conversation_id"  # noqa: S608 - constants
@@ -88,6 +99,7 @@ class Texts(Core):
         return [TextRow(*row) for row in rows]
 
     def without_vector(self, conversation_id: int, model: str, *, after: int = 0, limit: int) -> list[tuple[int, str]]:
+        """Ids and texts of messages behind a seq that have no vector of a model, the newest first."""
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT m.id, m.text FROM message m WHERE m.id > :after AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
@@ -103,6 +115,7 @@ class Texts(Core):
         return [(row[0], row[1]) for row in rows]
 
     def add_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+        """In a transaction: vectors of messages by their ids, in the place of any they had."""
         for identity, data in vectors:
             self.run(
                 "INSERT INTO vector (message_id, model, data) SELECT m.id, :model, :data FROM message m"  # noqa: S608 - constants
@@ -117,6 +130,7 @@ class Texts(Core):
             )
 
     def vectors(self, model: str, ids: Sequence[int]) -> dict[int, bytes]:
+        """The vectors of a model, of those of these messages that have one."""
         rows = self.all(
             "SELECT v.message_id, v.data FROM vector v JOIN message m ON m.id = v.message_id"  # noqa: S608 - our names
             " JOIN conversation c ON c.id = m.conversation_id WHERE v.model = :model AND c.owner = :owner"
@@ -137,6 +151,7 @@ class Texts(Core):
         below: int | None = None,
         limit: int,
     ) -> list[tuple[int, bytes]]:
+        """Ids of messages with their vectors, the highest id first: those below an id, within times."""
         # A stretch of the table, read backwards, so that nothing has to be sorted.
         conditions = [
             ("v.message_id < :below", below is not None),

@@ -16,7 +16,7 @@ import apsw
 
 from lossless.errors import StoreBusy, StoreCorrupt, StoreError, StoreReadOnly, StoreUnavailable
 from lossless.store.header import refuse_log
-from lossless.store.sql.core import Row
+from lossless.store.sql.columns import Row
 
 _SAFE = (
     (apsw.SQLITE_DBCONFIG_DEFENSIVE, 1),

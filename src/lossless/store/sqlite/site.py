@@ -12,10 +12,10 @@ import apsw
 
 from lossless.errors import NotOurDatabase, StoreBusy
 from lossless.store import header
-from lossless.store.base import Store
 from lossless.store.header import APPLICATION_ID, LOGS
 from lossless.store.sql import backups
 from lossless.store.sqlite.store import translate
+from lossless.store.store import Store
 
 _BUSY_MS = 1_000
 

@@ -43,9 +43,9 @@ from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, Summa
 from lossless.store.header import APPLICATION_ID
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
-from lossless.store.sql.core import LAST, OWNED
-from lossless.store.sql.store import Row, SQLStore, opened_before_fork
+from lossless.store.sql.columns import LAST, OWNED, Row
 from lossless.store.sqlite.search import FTS5Index, either
+from lossless.store.store import Store, opened_before_fork
 
 BUSY_MS = 30_000
 _PAUSES = tuple(ms / 1000 for ms in (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100))
@@ -100,7 +100,7 @@ class Patience:
         return True
 
 
-class SQLiteStore(SQLStore):
+class SQLiteStore(Store):
     """One database file (or `:memory:`), for one owner."""
 
     binary = "BINARY"
@@ -848,7 +848,7 @@ class SQLiteStore(SQLStore):
         return [str(each) for each in others if each.is_file() and not each.samefile(own) and _may_be_database(each)]
 
     def drop_copies(self) -> None:
-        for each in (*self.kept_copies(), *self.backups()):
+        for each in (*self.kept_copies(), *self.backups.paths()):
             backups.remove(each)
 
     # the whole
@@ -882,7 +882,7 @@ class SQLiteStore(SQLStore):
                 found += os.stat(self._file + suffix).st_size
         return found
 
-    def integrity(self) -> list[str]:
+    def damage(self) -> list[str]:
         with self._translated(), self._apart():
             found = self._damage("integrity_check")
         return [found] if found else []
@@ -1039,7 +1039,7 @@ def refuse_programs(path: Path, version: int, backup: str) -> None:
     """
     with closing(SQLiteStore(":memory:", scripts=migrate.until("sqlite", version))) as ours:
         expected = {(kind, name): _bare(sql) for kind, name, sql in ours.all(_DEFINED)}
-        columns = {table: ours.columns(table) for table in ours.tables() if ("table", table) in expected}
+        columns = {table: ours.columns(table) for table in ours.tables.names() if ("table", table) in expected}
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
     try:

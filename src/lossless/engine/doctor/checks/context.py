@@ -37,12 +37,12 @@ def _has_flaw(examination: Examination, conversation: int, *names: str) -> bool:
 def _restore_messages(examination: Examination, row: ConversationRow) -> Iterator[Fault]:
     """Restore summaries that lost their place, then messages: at the end of the context, or detached."""
     store = examination.store
-    missing = store.missing(row.id)
-    spans = store.spans(row.id)
+    missing = store.integrity.missing(row.id)
+    spans = store.integrity.spans(row.id)
     taken = {ordinal for ordinal, _, _, _ in spans}
     # What a /new or a branch removed stays out: only what follows it, and follows the last summary, is shown again.
     behind = max([begun_after(store, row), *(last for _, root, _, last in spans if root is not None)])
-    detached = {item.ordinal for item, _, _ in store.detached(row.id) if item.summary_id is None}
+    detached = {item.ordinal for item, _, _ in store.context.detached(row.id) if item.summary_id is None}
     covered: set[int] = set()
     for summary, seqs in _lost_summaries(examination, row, missing):
         node = examination.graph.nodes[summary]
@@ -54,7 +54,7 @@ def _restore_messages(examination: Examination, row: ConversationRow) -> Iterato
         yield from (Fault(row.id, f"msg#{row.id * SPAN + seq}", step if seq == first else None) for seq in seqs)
     for seq in missing:
         if seq not in covered:
-            (message,) = store.messages_at(row.id, [seq])
+            (message,) = store.messages.at(row.id, [seq])
             depth = USER_MESSAGE if message.role == "user" else MESSAGE
             place: dict[str, int | None] = {"summary_id": None, "tokens": message.tokens, "depth": depth}
             shown = seq > behind and seq not in taken
@@ -77,7 +77,7 @@ def _lost_summaries(
     """Yield summaries without a place that cover missing messages only, with these; each message once."""
     graph, lost = examination.graph, set(missing)
     leaves: dict[int, list[int]] = {}
-    for leaf, seq in examination.store.leaves_below(row.id, missing):
+    for leaf, seq in examination.store.integrity.leaves_below(row.id, missing):
         leaves.setdefault(leaf, []).append(seq)
     consumed = graph.consumed()
     roots = [
@@ -130,8 +130,8 @@ def find_empty_items(examination: Examination) -> Iterator[Fault]:
     yield from to_faults(examination.query("dangling items", "dangling detached"))
     for row in examination.rows:
         if _has_flaw(examination, row.id, "empty"):
-            full = {ordinal for ordinal, _, _, _ in examination.store.spans(row.id)}
-            for item in examination.store.items(row.id):
+            full = {ordinal for ordinal, _, _, _ in examination.store.integrity.spans(row.id)}
+            for item in examination.store.context.items(row.id):
                 if item.summary_id in examination.graph.nodes and item.ordinal not in full:
                     yield _item_fault(row.id, item.ordinal)
 
@@ -159,7 +159,7 @@ def find_misplaced_items(examination: Examination) -> Iterator[Fault]:
 
 def _misplaced_items(examination: Examination, conversation: int) -> Iterator[Fault]:
     reached = None
-    spans = examination.store.spans(conversation)
+    spans = examination.store.integrity.spans(conversation)
     ordinals = {span[0] for span in spans}
     for ordinal, group in groupby(spans, key=lambda span: span[0]):
         _, root, first, last = next(group)
@@ -184,12 +184,12 @@ def find_covered_items(examination: Examination) -> Iterator[Fault]:
     for row in examination.rows:
         if not _has_flaw(examination, row.id, "twice", "again"):
             continue
-        items = examination.store.items(row.id)
+        items = examination.store.context.items(row.id)
         roots = [item.summary_id for item in items if item.summary_id is not None]
         below = {each for root in roots for each in examination.graph.below([root]) - {root}}
         shown = examination.graph.below(roots)
         seqs = [item.ordinal for item in items if item.is_message]
-        covered = {seq for leaf, seq in examination.store.leaves_below(row.id, seqs) if leaf in shown}
+        covered = {seq for leaf, seq in examination.store.integrity.leaves_below(row.id, seqs) if leaf in shown}
         for item in items:
             if item.summary_id in below or (item.is_message and item.ordinal in covered):
                 yield _item_fault(row.id, item.ordinal)

@@ -20,7 +20,7 @@ from lossless.store.base import Step
 )
 def find_damage(examination: Examination) -> Iterator[Fault]:
     if examination.whole_database:
-        yield from (Fault(None, problem) for problem in examination.store.integrity())
+        yield from (Fault(None, problem) for problem in examination.store.damage())
 
 
 @check(
@@ -34,7 +34,7 @@ def find_damage(examination: Examination) -> Iterator[Fault]:
 )
 def find_dangling_references(examination: Examination) -> Iterator[Fault]:
     if examination.whole_database:
-        yield from (Fault(None, row.what, row.step) for row in examination.store.dangling())
+        yield from (Fault(None, row.what, row.step) for row in examination.store.integrity.dangling())
 
 
 @check(
@@ -46,7 +46,7 @@ def find_dangling_references(examination: Examination) -> Iterator[Fault]:
 )
 def find_missing_schema(examination: Examination) -> Iterator[Fault]:
     if examination.whole_database:
-        yield from (Fault(None, row.what, row.step) for row in examination.store.absent())
+        yield from (Fault(None, row.what, row.step) for row in examination.store.integrity.absent())
 
 
 @check(
@@ -77,7 +77,7 @@ def compare_search_index(examination: Examination) -> Iterator[Fault]:
     if not examination.whole_database:
         return
     store = examination.store
-    faults = [Fault(None, row.what, row.step) for row in store.unsearchable()]
+    faults = [Fault(None, row.what, row.step) for row in store.integrity.unsearchable()]
     yield from faults
     if "X01" in examination.thorough and not faults and not store.read_only:
         # Compares every word, which takes as long as building the index.
@@ -94,7 +94,7 @@ def compare_search_index(examination: Examination) -> Iterator[Fault]:
 )
 def find_forgotten_events(examination: Examination) -> Iterator[Fault]:
     if examination.whole_database:
-        yield from to_faults(examination.store.forgotten_events())
+        yield from to_faults(examination.store.integrity.forgotten_events())
 
 
 @check(

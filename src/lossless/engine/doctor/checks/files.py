@@ -65,7 +65,7 @@ def find_unused_files(examination: Examination) -> Iterator[Fault]:
     for path in _stored_paths(examination.files.root):
         with suppress(OSError):
             old = examination.now / 1_000_000 - path.stat().st_mtime > _HOUR
-            if not old or examination.store.file_is_used(path.name):
+            if not old or examination.store.files.is_used(path.name):
                 continue
             if own_directory:
                 yield Fault(None, path.name, Step("erase", "file", {"name": f"{path.parent.name}/{path.name}"}))

@@ -56,7 +56,7 @@ def find_cycles(examination: Examination) -> Iterator[Fault]:
     links = list(examination.graph.uphill())
     ordinals = {}
     if links:
-        edges = examination.store.edges(examination.ids)
+        edges = examination.store.integrity.edges(examination.ids)
         ordinals = {(summary, source): ordinal for summary, source, ordinal in edges}
     for summary, source in links:
         node = examination.graph.nodes[summary]
@@ -91,7 +91,7 @@ def find_foreign_sources(examination: Examination) -> Iterator[Fault]:
 )
 def find_source_gaps(examination: Examination) -> Iterator[Fault]:
     expected = current = 0
-    for summary, _, ordinal in examination.store.edges(examination.ids):
+    for summary, _, ordinal in examination.store.integrity.edges(examination.ids):
         expected = expected + 1 if summary == current else 0
         current = summary
         if ordinal != expected:

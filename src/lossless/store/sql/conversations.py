@@ -1,19 +1,27 @@
-"""Conversations as hosts know them: keys and session ids, archives, sub-agents."""
+"""Conversations: their keys, sessions, owners, titles and archive."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from lossless.errors import NotFound
 from lossless.patterns import is_scheduled
-from lossless.store import jsontext
-from lossless.store.base import ConversationRow
-from lossless.store.sql.core import ACTIVE, CONVERSATION_COLUMNS, OWNED, Core, conversation_row
+from lossless.store.base import (
+    ConversationRow,
+)
+from lossless.store.sql.columns import (
+    ACTIVE,
+    CONVERSATION_COLUMNS,
+    OWNED,
+    conversation_row,
+)
+from lossless.store.sql.section import Section
 
 
-class Sessions(Core):
-    """See `lossless.store.base.Store` for what each method promises."""
+class Conversations(Section):
+    """Conversations: their keys, sessions, owners, titles and archive."""
 
-    def conversation_by_id(self, conversation_id: int) -> ConversationRow | None:
+    def get(self, conversation_id: int) -> ConversationRow | None:
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
             id=conversation_id,
@@ -21,7 +29,12 @@ class Sessions(Core):
         )
         return conversation_row(rows[0]) if rows else None
 
-    def lock_conversation(self, key: str, session: str | None, now: int) -> ConversationRow:
+    def lock(self, key: str, session: str | None, now: int) -> ConversationRow:
+        """In a transaction: the active conversation under a key, made if need be, held against other writers.
+
+        Each session of a scheduled job (`is_scheduled`) is a conversation of its own, and finds its own again, archived
+        or not; a new one archives the one before.
+        """
         if session is not None and is_scheduled(key):
             return self._lock_run(key, session, now)
         return self._lock_active(key, session, now)
@@ -29,8 +42,8 @@ class Sessions(Core):
     def _lock_run(self, key: str, session: str, now: int) -> ConversationRow:
         """Every run of a scheduled job is a conversation of its own, and a late word of an old run goes to that one."""
         # Rows alone do not do: two processes that start runs would lock an old one and the active one in either order.
-        self.hold_key(key)
-        run = self.member(key, session)
+        self.store.hold_key(key)
+        run = self.with_session(key, session)
         if run is not None:
             return self.hold(run.id)
         active = self._lock_active(key, None, now)
@@ -50,7 +63,7 @@ class Sessions(Core):
         return found
 
     def _held_active(self, key: str) -> ConversationRow | None:
-        rows = self.all(ACTIVE + self.for_update, owner=self.owner, key=key)
+        rows = self.all(ACTIVE + self.store.for_update, owner=self.owner, key=key)
         return conversation_row(rows[0]) if rows else None
 
     def _know_by(self, conversation_id: int, session: str, now: int) -> None:
@@ -82,7 +95,7 @@ class Sessions(Core):
             "INSERT INTO conversation (id, owner, key, active, session, continues, parent_id, archive_cause, archived_at,"
             " created_at, updated_at) VALUES (:id, :owner, :key, :active, :session, :continues, :parent, :cause, :archived,"
             " :now, :now) ON CONFLICT DO NOTHING RETURNING id",
-            id=self.new_ids("conversation", 1)[0],
+            id=self.store.new_ids("conversation", 1)[0],
             owner=self.owner,
             key=key,
             active=int(active),
@@ -97,7 +110,8 @@ class Sessions(Core):
             self._note_session(rows[0][0], session, now)
         return rows[0][0] if rows else None
 
-    def member(self, key: str, session: str) -> ConversationRow | None:
+    def with_session(self, key: str, session: str) -> ConversationRow | None:
+        """Of the conversations ever under a key, the one that has had this session."""
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND id IN"  # noqa: S608 - constants
             " (SELECT conversation_id FROM session WHERE session.session = :session) ORDER BY active DESC, id DESC LIMIT 1",
@@ -118,6 +132,10 @@ class Sessions(Core):
         active: bool = True,
         cause: str | None = None,
     ) -> ConversationRow:
+        """In a transaction: a fresh conversation under a key, held. The active one is archived first, for a cause.
+
+        With `active=False` the fresh one is archived from the beginning, for this cause, and no other is touched.
+        """
         fresh = None
         while fresh is None:
             if active and (present := self._held_active(key)):
@@ -129,6 +147,7 @@ class Sessions(Core):
         return self.hold(fresh)
 
     def archive(self, conversation_id: int, cause: str | None, now: int) -> bool:
+        """In a transaction; False if it was not active."""
         archived = self.run(
             "UPDATE conversation SET active = 0, archive_cause = :cause, archived_at = :now"
             " WHERE id = :id AND owner = :owner AND active = 1",
@@ -140,15 +159,19 @@ class Sessions(Core):
         return archived > 0
 
     def set_parent(self, conversation_id: int, parent_id: int | None) -> None:
+        """In a transaction: whose sub-agent a conversation is."""
         self._set("parent_id", conversation_id, parent_id)
 
     def set_title(self, conversation_id: int, title: str | None) -> None:
+        """In a transaction."""
         self._set("title", conversation_id, title)
 
     def set_renewed(self, conversation_id: int, now: int | None) -> None:
+        """In a transaction: its context began anew."""
         self._set("renewed_at", conversation_id, now)
 
     def set_transcribed(self, conversation_id: int) -> None:
+        """In a transaction: a transcript is read into it."""
         self._set("transcribed", conversation_id, 1)
 
     def _set(self, column: str, conversation_id: int, value: Any) -> None:
@@ -160,6 +183,7 @@ class Sessions(Core):
         )
 
     def sessions(self, conversation_id: int) -> list[str]:
+        """Every session id a conversation was known by, oldest first."""
         rows = self.all(
             f"SELECT s.session FROM session s WHERE s.conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
             " ORDER BY s.first_at, s.session",
@@ -169,6 +193,8 @@ class Sessions(Core):
         return [row[0] for row in rows]
 
     def family(self, key: str) -> list[ConversationRow]:
+        """Every conversation that was ever under a key, the active one first, then the newest; then those of sub-agents
+        below any of them."""
         # UNION and not UNION ALL: parents that lead back to themselves must end all the same.
         rows = self.all(
             "WITH RECURSIVE below (id) AS (SELECT id FROM conversation WHERE owner = :owner AND key = :key UNION"  # noqa: S608 - constants
@@ -181,7 +207,8 @@ class Sessions(Core):
         )
         return [conversation_row(row) for row in rows]
 
-    def members(self, key: str) -> list[ConversationRow]:
+    def under_key(self, key: str) -> list[ConversationRow]:
+        """Every conversation that was ever under a key, the active one first, then the newest."""
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key ORDER BY active DESC, id DESC",  # noqa: S608 - constants
             owner=self.owner,
@@ -189,7 +216,8 @@ class Sessions(Core):
         )
         return [conversation_row(row) for row in rows]
 
-    def bring_back(self, conversation_id: int, cause: str, now: int) -> None:
+    def reactivate(self, conversation_id: int, cause: str, now: int) -> None:
+        """In a transaction: an archived conversation is the active one of its key again; who was is archived for the cause."""
         row = self.hold(conversation_id)
         if (present := self._held_active(row.key)) is not None:
             self.archive(present.id, cause, now)
@@ -198,25 +226,26 @@ class Sessions(Core):
             id=conversation_id,
         )
 
-    def newest_cursor(self, conversation_id: int, prefix: str) -> tuple[str, Any] | None:
-        rows = self.all(
-            "SELECT k.source, k.state FROM cursor k WHERE k.conversation_id = :conversation"  # noqa: S608 - constants
-            f" AND substr(k.source, 1, :size) = :prefix AND {OWNED} ORDER BY k.updated_at DESC, k.source LIMIT 1",
-            conversation=conversation_id,
-            size=len(prefix),
-            prefix=prefix,
-            owner=self.owner,
-        )
-        return (rows[0][0], jsontext.loads(rows[0][1])) if rows else None
+    def active(self, key: str) -> ConversationRow | None:
+        """The active conversation under a key."""
+        rows = self.all(ACTIVE, owner=self.owner, key=key)
+        return conversation_row(rows[0]) if rows else None
 
-    def cursors(self, prefix: str, conversation_id: int | None = None) -> list[tuple[int, str, Any]]:
-        among = "" if conversation_id is None else " AND k.conversation_id = :conversation"
+    def of_owner(self) -> list[ConversationRow]:
+        """All of this owner's conversations, the newest activity first."""
         rows = self.all(
-            "SELECT k.conversation_id, k.source, k.state FROM cursor k JOIN conversation c ON c.id = k.conversation_id"  # noqa: S608 - constants
-            f" WHERE c.owner = :owner AND substr(k.source, 1, :size) = :prefix{among} ORDER BY 1, 2",
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner ORDER BY updated_at DESC, id DESC",  # noqa: S608 - constants
             owner=self.owner,
-            conversation=conversation_id,
-            size=len(prefix),
-            prefix=prefix,
         )
-        return [(row[0], row[1], jsontext.loads(row[2])) for row in rows]
+        return [conversation_row(row) for row in rows]
+
+    def hold(self, conversation_id: int) -> ConversationRow:
+        """In a transaction: a conversation, held against other writers; `NotFound` if it is not this owner's."""
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner{self.store.for_update}",  # noqa: S608 - constants
+            id=conversation_id,
+            owner=self.owner,
+        )
+        if not rows:
+            raise NotFound("conversation", conversation_id)
+        return conversation_row(rows[0])

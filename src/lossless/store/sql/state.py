@@ -1,0 +1,84 @@
+"""Small JSON values: how far a source was read, and what a guard remembers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lossless.store import jsontext
+from lossless.store.sql.columns import (
+    OWNED,
+)
+from lossless.store.sql.section import Section
+
+
+class State(Section):
+    """Small JSON values: how far a source was read, and what a guard remembers."""
+
+    def newest_cursor(self, conversation_id: int, prefix: str) -> tuple[str, Any] | None:
+        """Source and state of the cursor that was set last, of those whose source starts so."""
+        rows = self.all(
+            "SELECT k.source, k.state FROM cursor k WHERE k.conversation_id = :conversation"  # noqa: S608 - constants
+            f" AND substr(k.source, 1, :size) = :prefix AND {OWNED} ORDER BY k.updated_at DESC, k.source LIMIT 1",
+            conversation=conversation_id,
+            size=len(prefix),
+            prefix=prefix,
+            owner=self.owner,
+        )
+        return (rows[0][0], jsontext.loads(rows[0][1])) if rows else None
+
+    def cursors(self, prefix: str, conversation_id: int | None = None) -> list[tuple[int, str, Any]]:
+        """Conversation, source and state of every cursor whose source starts so, of all conversations or of one."""
+        among = "" if conversation_id is None else " AND k.conversation_id = :conversation"
+        rows = self.all(
+            "SELECT k.conversation_id, k.source, k.state FROM cursor k JOIN conversation c ON c.id = k.conversation_id"  # noqa: S608 - constants
+            f" WHERE c.owner = :owner AND substr(k.source, 1, :size) = :prefix{among} ORDER BY 1, 2",
+            owner=self.owner,
+            conversation=conversation_id,
+            size=len(prefix),
+            prefix=prefix,
+        )
+        return [(row[0], row[1], jsontext.loads(row[2])) for row in rows]
+
+    def cursor(self, conversation_id: int, source: str) -> Any | None:
+        """How far a source was read: the JSON value last set, or None."""
+        rows = self.all(
+            f"SELECT state FROM cursor WHERE conversation_id = :conversation AND source = :source AND {OWNED}",  # noqa: S608 - constants
+            conversation=conversation_id,
+            source=source,
+            owner=self.owner,
+        )
+        return jsontext.stored(rows[0][0]) if rows else None
+
+    def set_cursor(self, conversation_id: int, source: str, state: Any, now: int) -> None:
+        self.run(
+            "INSERT INTO cursor (conversation_id, source, state, updated_at) VALUES (:conversation, :source, :state, :now)"
+            " ON CONFLICT (conversation_id, source) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
+            conversation=conversation_id,
+            source=source,
+            state=jsontext.dumps(state),
+            now=now,
+        )
+
+    def guard(self, name: str, *, hold: bool = False, shared: bool = False) -> Any | None:
+        """What a guard remembers: the JSON value last set, or None; with `hold`, kept from others in this transaction.
+
+        A `shared` one is the same for all owners.
+        """
+        lock = self.store.for_update if hold else ""
+        named = self._guard_name(name, shared=shared)
+        rows = self.all(f"SELECT state FROM guard WHERE name = :name{lock}", name=named)  # noqa: S608 - constants
+        return jsontext.stored(rows[0][0]) if rows else None
+
+    def _guard_name(self, name: str, *, shared: bool = False) -> str:
+        owner = "" if shared else self.owner
+        return f"{len(owner)}:{owner}:{name}"  # no owner's name can be taken for a part of another's
+
+    def set_guard(self, name: str, state: Any, now: int, *, shared: bool = False) -> None:
+        """In a transaction."""
+        self.run(
+            "INSERT INTO guard (name, state, updated_at) VALUES (:name, :state, :now) ON CONFLICT (name)"
+            " DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",
+            name=self._guard_name(name, shared=shared),
+            state=jsontext.dumps(state),
+            now=now,
+        )
