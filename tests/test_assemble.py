@@ -244,7 +244,7 @@ def test_a_past_turn_is_shown_as_it_was(database: str) -> None:
         with pytest.raises(NotFound):
             chat.context(at=datetime(1999, 1, 1))
         with pytest.raises(InvalidInput):
-            chat.context(at="yesterday")
+            chat.context(at="yesterdy")
 
 
 def _name(item: object) -> object:

@@ -110,7 +110,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "prompts export": ("prompts export {dir}/prompts", "prompts export {dir}/prompts"),
     "prompts check": ("prompts check {dir}/prompts",),
     "status": ("status", "status other", "status --fail-on warning", "status nobody"),
-    "stats": ("stats", "stats other", "stats --since yesterday"),
+    "stats": ("stats", "stats other", "stats --since yesterdy"),
     "conversations list": (
         "conversations list",
         "conversations list --limit 1",

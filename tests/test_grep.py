@@ -301,7 +301,7 @@ BAD = {
     "limit=0 .* 1 to 200": {"pattern": "x", "limit": 0},
     "limit=10000 .* 1 to 200": {"pattern": "x", "limit": 10_000},
     "limit=True": {"pattern": "x", "limit": True},
-    "since='yesterday'": {"pattern": "x", "since": "yesterday"},
+    "since='yesterdy' is not a time. Did you mean yesterday": {"pattern": "x", "since": "yesterdy"},
     "before=nan": {"pattern": "x", "before": float("nan")},
     "not before": {"pattern": "x", "since": "2026-03-02", "before": "2026-03-01"},
     "scope=": {"pattern": "x", "file_ids": ["file_1"]},

@@ -209,7 +209,7 @@ def test_older_files_and_those_beyond_the_limit_are_left(lcm: Lossless, sessions
     assert ([each.key for each in first.sources], first.left) == (["openclaw:a", "openclaw:b"], 1)
     assert "imported" in statuses(lcm, sessions, limit=2, apply=True), "what is here already does not count"
     with pytest.raises(InvalidInput, match="not a time"):
-        lcm.import_(sessions, since="yesterday")
+        lcm.import_(sessions, since="yesterdy")
     with pytest.raises(InvalidInput, match="too little"):
         lcm.import_(sessions, limit=0)
 

@@ -92,7 +92,7 @@ def test_the_conversation_is_an_argument_or_an_option_and_else_the_newest(path: 
         (("pins", "first"), 0, ""),
         (("explode",), 2, "INVALID_COMMAND"),
         (("pins", "--explode"), 2, "INVALID_ARGUMENT"),
-        (("messages", "list", "first", "--after", "yesterday"), 2, "INVALID_TIME_FILTER"),
+        (("messages", "list", "first", "--after", "yesterdy"), 2, "INVALID_TIME_FILTER"),
         (("messages", "list", "first", "--cursor", "x"), 2, "INVALID_CURSOR"),
         (("expand", "lamp"), 2, "INVALID_INPUT"),
         (("pins", "frist"), 3, "CONVERSATION_NOT_FOUND"),

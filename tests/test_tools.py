@@ -94,7 +94,7 @@ def test_the_arguments_have_the_names_agents_know(chat: Conversation) -> None:
         ("lcm_grep", {"pattern": "x", "mode": "fuzzy"}, "fuzzy"),
         ("lcm_grep", {"pattern": "x", "limit": 0}, "limit=0"),
         ("lcm_grep", {"pattern": "x", "limit": 201}, "limit=201"),
-        ("lcm_grep", {"pattern": "x", "since": "yesterday"}, "since='yesterday'"),
+        ("lcm_grep", {"pattern": "x", "since": "yesterdy"}, "since='yesterdy'"),
         ("lcm_grep", {"pattern": "x", "since": "2026-02-02", "before": "2026-02-01"}, "is not before"),
         ("lcm_grep", {"pattern": "(", "mode": "regex"}, ""),
         ("lcm_grep", {"pattern": "x", "until": "2026"}, "unknown field `until`"),

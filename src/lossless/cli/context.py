@@ -27,7 +27,11 @@ _BESIDE = "a summary is sent in a frame, pins come before it, references stand f
 @click.option(
     "--window", type=click.IntRange(min=1), help="Assemble for a model of so many tokens; otherwise the whole view."
 )
-@click.option("--at", metavar="TIME", help="What was shown at a past time (ISO 8601) or turn (a number).")
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="Show what was assembled at a past time (2026-08-01T09:00Z, 12h, yesterday) or turn (a number).",
+)
 @click.option("--as-prompt", type=click.Choice(_FORMATS), help="The request alone, as a provider gets it, as JSON.")
 def context(window: int | None, at: str | None, as_prompt: str | None) -> None:
     """What a model is shown of a conversation: every item, in order, with its cost. Reads only."""

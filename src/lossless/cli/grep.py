@@ -23,7 +23,7 @@ _ABOUT = ("total", "total_is_exact", "next_cursor", "complete", "scanned", "unav
 @click.option("--all", "everywhere", is_flag=True, help="All conversations.")
 @click.option("--mode", default="regex", show_default=True, help="regex, full_text or semantic (lossless[semantic]).")
 @click.option("--scope", default="both", show_default=True, help="messages, summaries, both or files.")
-@click.option("--since", metavar="TIME", help="Only from this time on, as times are shown, or ISO 8601.")
+@click.option("--since", metavar="TIME", help="Only from this time on: 2026-08-01, 2026-08-01T09:00Z, 90d, yesterday.")
 @click.option("--before", metavar="TIME", help="Only before this time.")
 @click.option("--limit", type=int, default=50, show_default=True, help="How many hits, 1 to 200.")
 @click.option(

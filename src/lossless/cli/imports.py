@@ -43,7 +43,7 @@ _WINDOW = 128_000
 @click.option("--apply", is_flag=True, help="Import (default: dry run).")
 @click.option("-v", "--verbose", is_flag=True, help="List every file.")
 @click.option("--key", metavar="KEY", help="Conversation for a single transcript (default: the transcript's own).")
-@click.option("--since", metavar="TIME", help="Only files written since this time.")
+@click.option("--since", metavar="TIME", help="Only files written since this time: 2026-08-01, 90d, yesterday.")
 @click.option("-L", "--limit", type=click.IntRange(min=1), metavar="N", help="Read at most N files.")
 @click.option("--files-dir", metavar="DIR", help="Directory of a database's large files (default: beside it).")
 @click.option("--trust-pins", is_flag=True, help="Import pins too: they speak to models with your authority.")

@@ -18,8 +18,8 @@ from lossless.model import Pruning
 @click.option(
     "--before",
     required=True,
-    metavar="AGE_OR_DATE",
-    help="Nothing was said since: 90d, 12w, 6m (of 30 days), 1y, or a date such as 2026-01-31 (UTC).",
+    metavar="TIME",
+    help="Conversations without a message since: 90d, 12w, 6mo (of 30 days), 1y, or a date such as 2026-01-31.",
 )
 @click.option("--include-active", is_flag=True, help="Also conversations that are not archived.")
 @click.option("--apply", is_flag=True, help="Export them and remove them; otherwise they are only listed.")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import click
 
 from lossless.cli.frame import Command, answer, conversation, named_conversation, opened
 from lossless.cli.tables import Line, Paint, many, moment, one_line, table, width
-from lossless.cli.time_options import age
 from lossless.cli.titled import INDENT, titled
-from lossless.errors import InvalidTimeFilter
 from lossless.model import DayFigures, ModelFigures, Stats, Turns
 
 _BAR = 30
@@ -22,7 +19,7 @@ _BAR = 30
 @click.option(
     "--since",
     metavar="TIME",
-    help="Only what was said, shown and written since: 12h, 7d or 2w ago, or ISO 8601: 2026-05-01, or with a time.",
+    help="Only what was said, shown and written since: 12h, 7d, yesterday, 2026-05-01 or 2026-05-01T09:00Z.",
 )
 def stats(since: str | None) -> None:
     """How many tokens are stored, summarised, shown and saved, what summaries cost, and when messages came.
@@ -32,18 +29,8 @@ def stats(since: str | None) -> None:
     such), and in a large database whatever only the messages themselves tell. Reads only.
     """
     with opened() as lcm:
-        found = lcm.stats(named_conversation(), _start(since))
+        found = lcm.stats(named_conversation(), since)
     answer(found, _lines(found))
-
-
-def _start(since: str | None) -> datetime | str | None:
-    """So long ago, if it ends as an age does; no time does, but the name of a zone may (Europe/Amsterdam)."""
-    if since is None or "/" in since or not since.endswith(("s", "m", "h", "d", "w")):
-        return since
-    try:
-        return datetime.now(UTC) - age(since)
-    except OverflowError as error:
-        raise InvalidTimeFilter(f"{since!r} is longer ago than any time.", hint="Leave it out.") from error
 
 
 def _lines(found: Stats) -> Iterator[Line]:

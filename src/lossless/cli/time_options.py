@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -12,10 +11,9 @@ from click.decorators import FC
 from msgspec import Struct
 
 from lossless.errors import InvalidTimeFilter
+from lossless.times import read_age
 
 _NOTE = "lossless.cli.times"
-_AGE = re.compile(r"(0*[1-9][0-9]{0,8})([smhdw])", re.ASCII)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class Times(Struct, frozen=True):
@@ -29,10 +27,10 @@ class Times(Struct, frozen=True):
 def times(command: FC) -> FC:
     """The options that choose times; `chosen_times` reads them."""
     for name, metavar, read, help in (
-        ("recency", "AGE", age, "Since so long ago: 90s, 30m, 2h, 7d or 4w."),
+        ("recency", "AGE", _age, "From so long ago on: 90s, 30min, 2h, 7d, 4w, 6mo or 1y."),
         ("between", "A..B", _pair, "From the time A on and before the time B."),
         ("before", "TIME", str, "Before this time."),
-        ("after", "TIME", str, "From this time on, as times are shown: 2026-03-01T09:00Z, or 2026-03-01 09:00 CET."),
+        ("after", "TIME", str, "From this time on: 2026-08-01, 2026-08-01T09:00Z, 90d, yesterday."),
     ):
         option = click.option(f"--{name}", metavar=metavar, expose_value=False, callback=_note(name, read), help=help)
         command = option(command)
@@ -65,11 +63,5 @@ def _pair(text: str) -> tuple[str, str]:
     return first, last
 
 
-def age(text: str) -> timedelta:
-    found = _AGE.fullmatch(text)
-    if found is None:
-        raise InvalidTimeFilter(f"{text!r} is not an age.", hint="Write a number and s, m, h, d or w, as in 2h.")
-    try:
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
-    except OverflowError as error:
-        raise InvalidTimeFilter(f"{text!r} is longer ago than any time.", hint="Leave it out.") from error
+def _age(text: str) -> timedelta | None:
+    return read_age("recency", text)

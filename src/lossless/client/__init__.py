@@ -284,7 +284,7 @@ class Lossless(Looking, Tracing):
         """
         from lossless.engine.inspect.stats import stats
 
-        whole, start = conversation is None, read_time("since", since, self.settings.zone)
+        whole, start = conversation is None, read_time("since", since, self.settings.zone, self._clock())
         with self._store.snapshot():
             rows = self._store.conversations.of_owner() if conversation is None else [self._resolved(conversation).row]
             return stats(self._store, rows, whole=whole, since=start, now=self._clock())
@@ -389,6 +389,7 @@ class Lossless(Looking, Tracing):
         asked = check(
             pattern,
             zone=self.settings.zone,
+            now=self._clock(),
             mode=mode,
             scope=scope,
             since=since,
@@ -645,7 +646,7 @@ class Lossless(Looking, Tracing):
             [checked_path(each) for each in given],
             apply=apply,
             key=None if key is None else self._stored_key(checked("key", key)),
-            since=read_time("since", since, self.settings.zone),
+            since=read_time("since", since, self.settings.zone, self._clock()),
             limit=limit,
             progress=progress or (lambda path, done, total: None),
         )
@@ -870,7 +871,7 @@ class Lossless(Looking, Tracing):
         without_files: bool = False,
         progress: pruning.Progress | None = None,
     ) -> Pruning:
-        """Remove conversations in which nothing was said since `before`: a time, or "90d", "12w", "6m", "1y" ago.
+        """Remove conversations in which nothing was said since `before`: a time, or an age such as "90d", "6mo", "1y".
 
         Only archived ones, unless you say `include_active`, and only together with their sub-agents'. Without `apply` it is
         only told which. They are exported first, into `archive` or a file beside the database, and removed `batch` by

@@ -862,7 +862,7 @@ class Conversation:
         else:
             self._remember()
             turn = at if isinstance(at, int) else None
-            then = None if isinstance(at, int) else read_time("at", at, zone)
+            then = None if isinstance(at, int) else read_time("at", at, zone, self._lcm._clock())
             until = None if then is None else micros(then)
             found = self._store.manifests.read(row.id, until=until, turn=turn, limit=1)
             if not found:
@@ -1110,6 +1110,7 @@ class Conversation:
         asked = check(
             pattern,
             zone=self._lcm.settings.zone,
+            now=self._lcm._clock(),
             mode=mode,
             scope=scope,
             since=since,

@@ -75,7 +75,7 @@ class Looking:
 
         Times are from `after` on, or of the last `recency`, and before `before`.
         """
-        wanted = lists.wanted(roles, after, before, recency, oldest_first, self.settings.zone)
+        wanted = lists.wanted(roles, after, before, recency, oldest_first, self.settings.zone, self._clock())
         now = int(self._clock() * 1_000_000)
         with self._store.snapshot():
             row = resolve(self._store, conversation, self._redact).row

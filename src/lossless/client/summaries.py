@@ -46,7 +46,7 @@ class Tracing:
         return summaries.page(
             self._store,
             row,
-            lists.wanted((), after, before, recency, False, self.settings.zone),
+            lists.wanted((), after, before, recency, False, self.settings.zone, self._clock()),
             depth=depth,
             kind=kind,
             now=int(self._clock() * 1_000_000),

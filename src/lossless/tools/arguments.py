@@ -41,7 +41,9 @@ class Grep(Arguments, frozen=True, kw_only=True):
         Literal["messages", "summaries", "both", "files"], Meta(description='"files": in large contents kept apart.')
     ] = "both"
     file_ids: Annotated[tuple[str, ...], Meta(description="Only in these files (scope files).")] = ()
-    since: Annotated[str | None, Meta(description="From this time on, as times are shown here, or ISO 8601.")] = None
+    since: Annotated[
+        str | None, Meta(description="From this time on: as times are shown here, 2026-08-01, 90d or yesterday.")
+    ] = None
     before: Annotated[str | None, Meta(description="Before this time.")] = None
     limit: Annotated[int, Meta(description="How many hits.", extra_json_schema={"minimum": 1, "maximum": 200})] = 50
     sort: Annotated[

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,7 +23,7 @@ from lossless.engine.shared.drafts import Stray
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import beside, is_its_own
 from lossless.engine.shared.runtime import Runtime
-from lossless.errors import FileUnavailable, InvalidInput, InvalidTimeFilter
+from lossless.errors import FileUnavailable, InvalidTimeFilter
 from lossless.model import Pruning, Silent
 from lossless.store.base import ConversationRow
 from lossless.store.rows import moment
@@ -35,8 +34,6 @@ Progress: TypeAlias = Callable[[int, int], None]
 _Old: TypeAlias = list[tuple[ConversationRow, int]]
 
 _SHOWN = 20
-_AGO = re.compile(r"([0-9]{1,6}) ?(d|days?|w|weeks?|m|months?|y|years?)")
-_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 _KINDS = ("cleaned", "pruned")
 """What archives beside a database are called, by what was done."""
 
@@ -51,18 +48,11 @@ class PruneRequest(Struct, frozen=True):
 
 
 def cutoff(before: datetime | str, now: datetime, zone: tzinfo) -> datetime:
-    """The time that somebody means: a date, or so many days, weeks, months (of 30 days) or years (of 365) ago."""
-    try:
-        ago = _AGO.fullmatch(before.strip().lower()) if isinstance(before, str) else None
-        found = now - timedelta(days=int(ago[1]) * _DAYS[ago[2][0]]) if ago else read_time("before", before, zone)
-    except (InvalidTimeFilter, OverflowError) as error:
-        raise InvalidInput(f"before={before!r} is not a time.", hint=_TIMES) from error
+    """Return the time before which conversations are pruned; it must be in the past."""
+    found = read_time("before", before, zone, now)
     if found is None or found >= now:
-        raise InvalidInput(f"before={before!r} is not in the past.", hint=_TIMES)
+        raise InvalidTimeFilter(f"before={before!r} is not in the past.", hint="Write 90d, 6mo, 1y or a past date.")
     return found
-
-
-_TIMES = "Give 90d, 12w, 6m, 1y or a date such as 2026-01-31."
 
 
 def plan(store: Store, request: PruneRequest) -> Pruning:

@@ -30,7 +30,7 @@ from lossless.store.base import (
 )
 from lossless.store.rows import message_of, micros, moment
 from lossless.store.store import Store
-from lossless.times import read_time
+from lossless.times import Time, find_age, read_age, read_time
 
 MOST = 500
 READ = 1_024
@@ -41,43 +41,49 @@ _LONG_AGO = -(2**62)
 
 
 class Wanted(Struct, frozen=True):
-    """Which messages are wanted. Times are microseconds, from `after` on and before `before`, or of the last `recency`."""
+    """The messages to list, by role and time. Times and ages are microseconds; an age counts back from now."""
 
     roles: tuple[str, ...] = ()
     after: int | None = None
     before: int | None = None
     recency: int | None = None
+    """The age from which on messages are listed, in place of `after`."""
+    before_age: int | None = None
+    """The age up to which messages are listed, in place of `before`."""
     oldest_first: bool = False
 
-    def since(self, now: int) -> int | None:
-        """From when on, given that it is now."""
+    def bounds(self, now: int) -> tuple[int | None, int | None]:
+        """Return the first time to list and the time before which to stop."""
         since = self.after if self.recency is None else max(_LONG_AGO, now - self.recency)
-        if since is not None and self.before is not None and since >= self.before:
+        before = self.before if self.before_age is None else max(_LONG_AGO, now - self.before_age)
+        if since is not None and before is not None and since >= before:
             raise InvalidTimeFilter("The first time is not before the last.", hint="Ask for other times.")
-        return since
+        return since, before
 
 
 def wanted(
     roles: Iterable[str],
-    after: datetime | str | None,
-    before: datetime | str | None,
-    recency: timedelta | None,
+    after: Time,
+    before: Time,
+    recency: timedelta | str | None,
     oldest_first: bool,
     zone: tzinfo,
+    now: float | None = None,
 ) -> Wanted:
-    """What is asked for, if it makes sense."""
+    """Check and read the filters of a list."""
     if after is not None and recency is not None:
-        raise InvalidTimeFilter("after and recency both say from when on.", hint="Give one of them.")
-    age = None if recency is None else recency // _MICROSECOND
-    if age is not None and age < 1:
-        raise InvalidTimeFilter(f"recency={recency} is no time at all.", hint="Give more.")
-    first, last = read_time("after", after, zone), read_time("before", before, zone)
+        raise InvalidTimeFilter("after and recency both set the first time.", hint="Give one of them.")
+    age = find_age("after", after) if recency is None else read_age("recency", recency)
+    before_age = find_age("before", before)
+    first = None if age is not None else read_time("after", after, zone, now)
+    last = None if before_age is not None else read_time("before", before, zone, now)
     return Wanted(
-        tuple(sorted({roles} if isinstance(roles, str) else set(roles))),
-        None if first is None else micros(first),
-        None if last is None else micros(last),
-        age,
-        oldest_first,
+        roles=tuple(sorted({roles} if isinstance(roles, str) else set(roles))),
+        after=None if first is None else micros(first),
+        before=None if last is None else micros(last),
+        recency=None if age is None else age // _MICROSECOND,
+        before_age=None if before_age is None else before_age // _MICROSECOND,
+        oldest_first=oldest_first,
     )
 
 
@@ -141,25 +147,26 @@ def messages(
 ) -> Listing[ListedMessage]:
     """Messages in the order they came in, or the newest first.
 
-    What "recency" means is decided with the first page, and stays so while somebody turns pages.
+    An age counts back from the time of the first page, also on the pages after it.
     """
     _refuse(limit)
     asked = [row.id, *astuple(wanted)]
     if cursor is None:
-        beyond, since = None, wanted.since(now)
+        beyond, (since, before) = None, wanted.bounds(now)
     else:
-        beyond, since = cursors.key_of(cursor, "messages", asked, tuple[Number, Number | None])
+        key = cursors.key_of(cursor, "messages", asked, tuple[Number, Number | None, Number | None])
+        beyond, since, before = key
     rows = store.lists.message_page(
         row.id,
         beyond=beyond,
         newest_first=not wanted.oldest_first,
         roles=wanted.roles,
         since=since,
-        before=wanted.before,
+        before=before,
         limit=limit + 1,
     )
     page = rows[:limit]
-    more = cursors.after("messages", asked, (page[-1].seq, since)) if len(rows) > limit else None
+    more = cursors.after("messages", asked, (page[-1].seq, since, before)) if len(rows) > limit else None
     return Listing(told(store, row.id, page, content=content), more)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from typing import Literal, get_args
 
+from msgspec.structs import astuple
+
 from lossless.engine.compaction.summarize import PROVISIONAL
 from lossless.engine.inspect.lists import MOST, READ, moment_of, preview
 from lossless.engine.inspect.lists import Wanted as Times
@@ -39,20 +41,21 @@ def page(
 ) -> Listing[ListedSummary]:
     """Summaries of a conversation by the time of their newest source, the newest first.
 
-    What "recency" means is decided with the first page, and stays so while somebody turns pages.
+    An age counts back from the time of the first page, also on the pages after it.
     """
-    depths, asked = _depths(depth, kind), [row.id, depth, kind, times.after, times.before, times.recency]
+    depths, asked = _depths(depth, kind), [row.id, depth, kind, *astuple(times)]
     if not cursor:
-        below, since = None, times.since(now)
+        below, (since, before) = None, times.bounds(now)
     else:
-        *below, since = cursors.key_of(cursor, "summaries", asked, tuple[Number, Number, Number | None])
+        key = cursors.key_of(cursor, "summaries", asked, tuple[Number, Number, Number | None, Number | None])
+        *below, since, before = key
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST}.")
     found = store.details.summary_page(
         row.id,
         depths=depths,
         since=since,
-        before=times.before,
+        before=before,
         below=(below[0], below[1]) if below else None,
         limit=limit + 1,
         length=_WHOLE if content else READ,
@@ -61,7 +64,7 @@ def page(
     counted = store.details.messages_below(row.id, [each.id for each in rows if each.descendants <= _COUNTED])
     told = (listed(row.id, each, messages=counted.get(each.id), content=content) for each in rows)
     more = len(found) > limit
-    return Listing(told, cursors.after("summaries", asked, (*_place_of(rows[-1]), since)) if more else None)
+    return Listing(told, cursors.after("summaries", asked, (*_place_of(rows[-1]), since, before)) if more else None)
 
 
 def _depths(depth: int | None, kind: Kind | None) -> tuple[int, int] | None:

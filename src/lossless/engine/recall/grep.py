@@ -104,7 +104,7 @@ def _total(reader: Reader, asked: Asked, pages: Mapping[str, Page], seen: int) -
 
 def _question(reader: Reader, asked: Asked) -> list[object]:
     """What a cursor is bound to: everything but the limit, and the oldest conversation, which a family keeps."""
-    return [reader.store.owner, min(reader.scope, default=0), *astuple(replace(asked, limit=0))]
+    return [reader.store.owner, min(reader.scope, default=0), *astuple(asked.filters)]
 
 
 def _with_leaves(reader: Reader, hits: Sequence[Hit]) -> list[Hit]:

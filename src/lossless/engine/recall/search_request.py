@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, tzinfo
+from datetime import timedelta, tzinfo
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lossless.engine.shared.cursor import Position
 from lossless.errors import InvalidInput
@@ -17,12 +18,11 @@ from lossless.search.literals import Needed, needed
 from lossless.search.question import analyse
 from lossless.search.snippets import Words
 from lossless.store.rows import micros
-from lossless.times import read_time
+from lossless.times import Time, find_age, read_time
 
 Mode: TypeAlias = Literal["regex", "full_text", "semantic"]
 Scope: TypeAlias = Literal["messages", "summaries", "both", "files"]
 Sort: TypeAlias = Literal["recency", "relevance", "hybrid"]
-Time: TypeAlias = datetime | str | None
 MOST_HITS = 200
 _COUNTING_SECONDS = 0.25
 _KINDS = {"messages": ("message",), "summaries": ("summary",), "both": ("message", "summary"), "files": ("file",)}
@@ -41,6 +41,8 @@ class Asked(Struct, frozen=True):
     limit: int
     sort: Sort
     file_ids: tuple[str, ...] | None
+    ages: tuple[int | None, int | None] = (None, None)
+    """The ages in microseconds that `since` and `before` were given as, if they were."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -52,6 +54,14 @@ class Asked(Struct, frozen=True):
         if self.mode != "regex" and _PATTERN_LIKE.search(_QUOTED.sub(" ", self.pattern)):
             return 'These are searched as words; mode="regex" matches them as a pattern.'
         return ""
+
+    @property
+    def filters(self) -> Asked:
+        """The request without its limit, and with ages in place of the times that depend on the clock."""
+        since, before = (
+            None if age is not None else at for age, at in zip(self.ages, (self.since, self.before), strict=True)
+        )
+        return replace(self, limit=0, since=since, before=before)
 
     def admits(self, at: int) -> bool:
         return (self.since is None or self.since <= at) and (self.before is None or at < self.before)
@@ -123,6 +133,7 @@ def check(
     limit: Any = 50,
     sort: Any = None,
     file_ids: Sequence[str] | None = None,
+    now: float | None = None,
 ) -> Asked:
     """The question as it can be asked, or `InvalidInput` with the argument that is wrong and what it may be.
 
@@ -139,11 +150,22 @@ def check(
         raise InvalidInput(f"limit={limit!r} is out of range.", hint=f"Give 1 to {MOST_HITS}; a cursor goes on.")
     if file_ids is not None and scope != "files":
         raise InvalidInput("file_ids are for files.", hint='Give scope="files" as well.')
-    first, last = _micros("since", since, zone), _micros("before", before, zone)
+    first, last = _micros("since", since, zone, now), _micros("before", before, zone, now)
     if first is not None and last is not None and first >= last:
         raise InvalidInput(f"since={since} is not before before={before}.", hint="Swap them, or leave one out.")
     ids = None if file_ids is None else tuple(file_ids)
-    return Asked(pattern, mode, scope, first, last, limit, order(mode, sort), ids)
+    ages = (_age("since", since), _age("before", before))
+    return Asked(
+        pattern=pattern,
+        mode=mode,
+        scope=scope,
+        since=first,
+        before=last,
+        limit=limit,
+        sort=order(mode, sort),
+        file_ids=ids,
+        ages=ages,
+    )
 
 
 def order(mode: Mode, sort: Sort | None) -> Sort:
@@ -156,6 +178,11 @@ def words(pattern: str) -> Words:
     return Words(analyse(pattern))
 
 
-def _micros(name: str, when: Time, zone: tzinfo) -> int | None:
-    found = read_time(name, when, zone)
+def _micros(name: str, when: Time, zone: tzinfo, now: float | None) -> int | None:
+    found = read_time(name, when, zone, now)
     return None if found is None else micros(found)
+
+
+def _age(name: str, when: Time) -> int | None:
+    age = find_age(name, when)
+    return None if age is None else age // timedelta(microseconds=1)
