@@ -188,7 +188,13 @@ def test_stats_tell_what_was_saved_and_spent(path: str) -> None:
 
 
 def test_stats_begin_so_long_ago_or_at_a_time(path: str) -> None:
-    for since, counted in (("7d", 120), ("7 days", 120), ("2w", 120), ("2020-01-01T09:00+01:00", 120), ("2999-01-01", 0)):
+    for since, counted in (
+        ("7d", 120),
+        ("7 days", 120),
+        ("2w", 120),
+        ("2020-01-01T09:00+01:00", 120),
+        ("2999-01-01", 0),
+    ):
         found = data("stats", "--since", since, "--db", path)
         assert sum(each["messages"] for each in found["roles"]) == counted, since
     for since in ("soon", "7 dayz", "6m", "0d", "99999999w", "1d2h"):
