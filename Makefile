@@ -33,6 +33,7 @@ reference:
 
 shots:
 	$(BIN)/python scripts/shots.py
+	$(BIN)/python scripts/picture.py
 
 clean:
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

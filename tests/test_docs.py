@@ -81,3 +81,19 @@ def test_views_on_the_schema_page_have_the_columns_they_have(tmp_path: Path) -> 
 def test_the_sample_prompts_hold_what_a_model_is_told_about_its_memory() -> None:
     page = (ROOT / "docs" / "how-to" / "system-prompt.md").read_text()
     assert page.count(guidance("short")) == 2
+
+
+def test_the_picture_of_the_idea_is_what_its_script_draws() -> None:
+    from scripts.picture import TARGET, picture
+
+    assert TARGET.read_text("utf-8") == picture(), "run `make shots`"
+
+
+def test_the_table_of_the_readme_is_what_the_benchmark_measures() -> None:
+    from bench.memory import conversation, measure, questions
+
+    page = (ROOT / "README.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| 8,000 tokens \| (.*) \|$", page, re.M)
+    asked = questions()
+    answered = [len(asked) - len(result.missed) for result in measure(conversation(), asked, 8_000)]
+    assert [int(number) for number in re.findall(r"(\d+) \(", row)] == answered[:4]
