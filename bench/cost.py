@@ -11,16 +11,12 @@ length asked for). Prices are the list prices in `lossless.summarizers.prices`.
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
+from compaction import DELIVERY, made
 from lossless import Lossless, Settings, SummaryRequest
 from lossless.model import Step
 from lossless.summarizers.prices import cost
 from lossless.tokens import estimate, message_tokens
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from bench.compaction import DELIVERY, made
 
 MODELS = ("claude-haiku-4-5", "gpt-5-mini", "gpt-5-nano")
 HISTORY = 1_000_000

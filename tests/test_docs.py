@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -84,16 +85,14 @@ def test_the_sample_prompts_hold_what_a_model_is_told_about_its_memory() -> None
 
 
 def test_the_picture_of_the_idea_is_what_its_script_draws() -> None:
-    from scripts.picture import TARGET, picture
-
-    assert TARGET.read_text("utf-8") == picture(), "run `make shots`"
+    script = runpy.run_path(str(ROOT / "scripts" / "picture.py"))
+    assert script["TARGET"].read_text("utf-8") == script["picture"](), "run `make shots`"
 
 
 def test_the_table_of_the_readme_is_what_the_benchmark_measures() -> None:
-    from bench.memory import conversation, measure, questions
-
+    bench = runpy.run_path(str(ROOT / "bench" / "memory.py"))
     page = (ROOT / "README.md").read_text("utf-8")
     (row,) = re.findall(r"^\| 8,000 tokens \| (.*) \|$", page, re.M)
-    asked = questions()
-    answered = [len(asked) - len(result.missed) for result in measure(conversation(), asked, 8_000)]
+    asked = bench["questions"]()
+    answered = [len(asked) - len(each.missed) for each in bench["measure"](bench["conversation"](), asked, 8_000)]
     assert [int(number) for number in re.findall(r"(\d+) \(", row)] == answered[:4]
