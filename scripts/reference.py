@@ -16,8 +16,9 @@ from typing import Final
 import click
 
 from lossless import config
-from lossless.cli import cli, frame
-from lossless.cli.program import SECTIONS
+from lossless.cli import cli
+from lossless.cli.app import SECTIONS
+from lossless.cli.options import common_options
 from lossless.engine.doctor.checks import CHECKS
 
 PAGES: Final = Path(__file__).parents[1] / "docs" / "reference"
@@ -41,24 +42,32 @@ command, `lcm --version` tells the version. An option that a command does not ha
 **Which database.** `--db`, otherwise the setting `database_path`, otherwise `lcm.db` in the platform's data directory: see
 [configuration](configuration.md). A command that only reads never makes, migrates or changes one.
 
-**Which conversation.** Commands about one conversation take it as `CONVERSATION` or as `-c NAME`: its key, its number (`12` or `#12`, also of an
-archived one), or the beginning of its key if no other key begins so. Without a name, a command that reads takes the only conversation or the newest
-active one, and standard error says which; a command that writes takes none of several.
+**Which conversation.** Commands about one conversation take it as `CONVERSATION` or as `-c NAME`: its key, its number
+(`12` or `#12`, also of an archived one), or the beginning of its key if no other key begins so. Without a name, a
+command that reads takes the only conversation or the newest active one, and standard error says which; a command that
+writes takes none of several.
 
 **What is changed.** What changes old data, or takes it away, says what it would do; `--apply` does it.
 
 ### Text and JSON
 
-On a terminal the answer is text, and elsewhere (in a pipe, in a file) JSON. `--json` and `--text` decide, otherwise `LCM_OUTPUT=json` or
-`LCM_OUTPUT=text`. Control characters of stored text are printed escaped (`\\x1b`), so that nothing in it can take over a terminal. Colours
-are left out with `--no-color`, with the variable `NO_COLOR`, and where there is no terminal. Remarks and progress go to standard error; in JSON remarks stand in `meta.remarks`, so that standard error is empty or one error.
+The answer is text, on a terminal and in a pipe. `--json` or `LCM_OUTPUT=json` asks for JSON; `--text` goes before the
+variable. Tables fit the width of the terminal, or 80 columns in a pipe. Control characters of stored text are printed
+escaped (`\\x1b`), so that nothing in it can take over a terminal. There are no colors with `--no-color`, with the
+variable `NO_COLOR`, with `TERM=dumb`, and where there is no terminal.
+
+On a terminal, text that is longer than the screen goes through a pager: `LCM_PAGER`, otherwise `PAGER`, otherwise
+`less`. `--no-pager` or `LCM_PAGER=cat` prints it at once.
+
+Notes and progress go to standard error. In JSON, notes are in `meta.notes`, so that standard error is empty or one error.
 
 An answer, on standard output:
 
 ```json
-{{"ok": true, "command": "messages.list", "data": {{}}, "pagination": {{}}, "meta": {{"databasePath": "...", "configPath": null}}}}
+{{"ok": true, "command": "messages.list", "data": {{}}, "pagination": {{}}, "meta": {{"database_path": "...", "config_path": null}}}}
 ```
 
+`data` is an object in every answer, a list has a name in it (`{{"messages": [...]}}`), and all names are in snake_case.
 `ok` is false when the command did what it was asked and the outcome is bad, as with faults that `lcm doctor` finds. An error, on standard error:
 
 ```json
@@ -67,7 +76,7 @@ An answer, on standard output:
 
 ### Long lists
 
-Lists of conversations, messages, summaries and files, and what `lcm grep` finds, have `--limit` and come with `"pagination": {{"limit", "returned", "hasMore", "nextCursor"}}`; `--cursor` with that `nextCursor`
+Lists of conversations, messages, summaries and files, and what `lcm grep` finds, have `--limit` and come with `"pagination": {{"limit", "returned", "has_more", "next_cursor"}}`; `--cursor` with that `next_cursor`
 goes on behind the last entry, and neither repeats nor leaves out one when more is stored meanwhile. A cursor belongs to the list it came from.
 
 ### Exit codes
@@ -92,7 +101,7 @@ def cli_page() -> str:
     """The reference of the commands."""
     root = click.Context(cli, info_name="lcm")
     contents = " · ".join(f"[{section}](#{section.lower()})" for section in SECTIONS)
-    parts = [INTRO.format(contents=contents, shared=_options(frame.shared(), root))]
+    parts = [INTRO.format(contents=contents, shared=_options(common_options(), root))]
     for section, names in SECTIONS.items():
         parts.append(f"## {section}\n")
         for name in names:
@@ -117,7 +126,7 @@ def _command(group: click.Group, name: str, parent: click.Context, level: str) -
 
 def _own(command: click.Command) -> list[click.Parameter]:
     """The options that not every command has."""
-    everywhere = [each.to_info_dict() for each in frame.shared()]
+    everywhere = [each.to_info_dict() for each in common_options()]
     return [each for each in command.params if each.to_info_dict() not in everywhere]
 
 

@@ -23,7 +23,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from lossless.cli import cli
-from lossless.cli.demo import SETTINGS
+from lossless.cli.commands.demo import SETTINGS
 
 SHOTS = Path(__file__).parent.parent / "docs" / "shots"
 # No fonts from elsewhere: a picture of a terminal in whatever the reader has.

@@ -35,7 +35,7 @@ def lcm(*arguments: str | Path) -> Result:
 def data(*arguments: str | Path) -> Any:
     told = json.loads(fine(*arguments, "--json"))
     assert (told["ok"], told["command"]) == (True, arguments[0])
-    assert told["meta"]["databasePath"] == str(arguments[arguments.index("--db") + 1])
+    assert told["meta"]["database_path"] == str(arguments[arguments.index("--db") + 1])
     return told["data"]
 
 

@@ -87,7 +87,7 @@ def test_the_proof_is_printed_and_adds_up(path: Path) -> None:
     ran = doctor(path, "1", "--prove")
     assert ran.returncode == 6
     assert "NOT PROVEN" in ran.stdout
-    (proof,) = json.loads(doctor(path, "--prove", "--json").stdout)["data"]
+    (proof,) = json.loads(doctor(path, "--prove", "--json").stdout)["data"]["proofs"]
     assert (proof["holds"], proof["accounted"]) == (False, 29)
 
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from lossless import Lossless
 from lossless.cli import cli
-from lossless.cli.watch import follow
+from lossless.cli.commands.watch import follow
 from tests.command import lcm
 from tests.imports.databases import CLAW
 from tests.transcribing import Session, assistant, user
@@ -257,7 +257,7 @@ def test_a_look_names_the_database_that_would_be_written(home: Path) -> None:
     said(home / "s")
     for command in ("import", "backfill"):
         told = json.loads(lcm(command, home / "s", "--json").stdout)
-        assert told["meta"]["databasePath"] == str(home / "data" / "lossless" / "lcm.db")
+        assert told["meta"]["database_path"] == str(home / "data" / "lossless" / "lcm.db")
 
 
 def test_a_file_of_another_kind_is_told_as_one(home: Path) -> None:

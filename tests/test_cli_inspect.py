@@ -76,7 +76,7 @@ def refused(*arguments: str) -> tuple[int, str]:
 
 def files() -> dict[str, str]:
     """The ids of the files by their kind."""
-    return {each["mime"] or "text": each["id"] for each in told("files", "list", "work")["data"]}
+    return {each["mime"] or "text": each["id"] for each in told("files", "list", "work")["data"]["files"]}
 
 
 def test_conversations_are_listed_active_ones_unless_asked() -> None:
@@ -85,11 +85,11 @@ def test_conversations_are_listed_active_ones_unless_asked() -> None:
     assert "archived (manual-reset)" in run("conversations", "list", "--archived").stdout
     answer = told("conversations", "list", "--all", "--limit", "2")
     assert answer["command"] == "conversations.list"
-    assert [each["id"] for each in answer["data"]] == [2, 1]
-    assert answer["pagination"]["hasMore"]
-    more = told("conversations", "list", "--all", "--limit", "2", "--cursor", answer["pagination"]["nextCursor"])
-    assert [each["key"] for each in more["data"]] == ["home"]
-    assert more["pagination"] == {"limit": 2, "returned": 1, "hasMore": False, "nextCursor": None}
+    assert [each["id"] for each in answer["data"]["conversations"]] == [2, 1]
+    assert answer["pagination"]["has_more"]
+    more = told("conversations", "list", "--all", "--limit", "2", "--cursor", answer["pagination"]["next_cursor"])
+    assert [each["key"] for each in more["data"]["conversations"]] == ["home"]
+    assert more["pagination"] == {"limit": 2, "returned": 1, "has_more": False, "next_cursor": None}
 
 
 def test_one_conversation_is_shown_by_key_or_by_id() -> None:
@@ -105,7 +105,7 @@ def test_one_conversation_is_shown_by_key_or_by_id() -> None:
 
 
 def test_messages_are_listed_with_where_they_are() -> None:
-    rows = told("messages", "list", "work")["data"]
+    rows = told("messages", "list", "work")["data"]["messages"]
     assert [row["seq"] for row in rows] == [5, 4, 3, 2, 1]
     assert rows[0]["where"] == {"state": "outside", "why": "role", "summaries": []}
     assert rows[2]["files"] == [files()["text"]]
@@ -120,7 +120,7 @@ def test_messages_are_listed_with_where_they_are() -> None:
 
 def test_messages_are_chosen_by_role_and_time() -> None:
     def seqs(*arguments: str) -> list[int]:
-        return [row["seq"] for row in told("messages", "list", "-c", "work", *arguments)["data"]]
+        return [row["seq"] for row in told("messages", "list", "-c", "work", *arguments)["data"]["messages"]]
 
     assert seqs("--role", "user", "--role", "tool") == [4, 3, 1]
     assert seqs("--after", "2026-03-01T12:01Z") == [3, 2]
@@ -135,9 +135,9 @@ def test_a_time_that_a_list_shows_is_taken_back(monkeypatch: pytest.MonkeyPatch)
     assert "at (Asia/Kolkata)" in text
     assert "2026-03-01 17:31" in text
     for shown in ("2026-03-01 17:31", "2026-03-01 17:31 IST", "2026-03-01 17:31+05:30"):
-        found = told("messages", "list", "-c", "work", "--after", shown)["data"]
+        found = told("messages", "list", "-c", "work", "--after", shown)["data"]["messages"]
         assert [row["seq"] for row in found] == [3, 2]
-        assert told("messages", "list", "-c", "work", "--after", found[-1]["at"])["data"] == found
+        assert told("messages", "list", "-c", "work", "--after", found[-1]["at"])["data"]["messages"] == found
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_times_are_those_of_the_zone_that_is_set(monkeypatch: pytest.MonkeyPatch
         assert "at (Asia/Tokyo)" in head
         assert "2026-03-01 21:0" in first
     assert "2026-03-01 21:00 JST" in run("messages", "show", "msg#2000000001").stdout
-    assert told("messages", "list", "work")["data"][-1]["at"] == "2026-03-01T12:00:00Z"
+    assert told("messages", "list", "work")["data"]["messages"][-1]["at"] == "2026-03-01T12:00:00Z"
 
 
 def test_a_file_that_is_lost_is_named_where_its_content_was_wanted(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_pins_are_set_listed_and_taken_away(path: Path) -> None:
     mine = data(path, "pin", "Always answer in French.\x1b[2J", "-c", KEY)
     theirs = data(path, "pin", "msg#1000000001")
     assert (mine["message"], theirs["message"]) == (None, 1_000_000_001)
-    assert [each["id"] for each in data(path, "pins", KEY)] == [mine["id"], theirs["id"]]
+    assert [each["id"] for each in data(path, "pins", KEY)["pins"]] == [mine["id"], theirs["id"]]
     ran = lcm(path, "pins")
     assert "\\x1b[2J" in ran.stdout
     assert "msg#1000000001" in ran.stdout

@@ -67,10 +67,10 @@ def test_pages_hold_every_summary_once_the_newest_first(deep: Lossless, database
     while cursor is not None:
         page = told(run(database, "list", "k", "--limit", "7", "--json", *(["--cursor", cursor] if cursor else [])))
         assert page["command"] == "summaries.list"
-        assert page["pagination"]["returned"] == len(page["data"]) <= 7
-        ids += [each["id"] for each in page["data"]]
-        cursor = page["pagination"]["nextCursor"]
-        assert page["pagination"]["hasMore"] is (cursor is not None)
+        assert page["pagination"]["returned"] == len(page["data"]["summaries"]) <= 7
+        ids += [each["id"] for each in page["data"]["summaries"]]
+        cursor = page["pagination"]["next_cursor"]
+        assert page["pagination"]["has_more"] is (cursor is not None)
     assert sorted(ids) == sorted(each.id for each in deep.conversation("k").summaries())
     assert [each.id for each in everything(deep)] == ids
     times = [each.latest_at or each.created_at for each in everything(deep)]
@@ -108,12 +108,18 @@ def test_a_page_is_a_stretch_of_an_index(lcm: Lossless, monkeypatch: pytest.Monk
 
 
 def test_filters_choose_by_depth_kind_and_time(lcm: Lossless, made: Path) -> None:
-    assert {each["depth"] for each in told(run(made, "list", "--depth", "1", "--json"))["data"]} == {1}
-    assert {each["kind"] for each in told(run(made, "list", "--kind", "leaf", "--json"))["data"]} == {"leaf"}
-    assert {each["depth"] for each in told(run(made, "list", "--kind", "condensed", "--json"))["data"]} == {1, 2}
-    assert told(run(made, "list", "--kind", "leaf", "--depth", "1", "--json"))["data"] == []
-    assert told(run(made, "list", "--before", "2001-01-01T00:00Z", "--json"))["data"] == []
-    assert len(told(run(made, "list", "--recency", "1w", "--limit", "500", "--json"))["data"]) == len(everything(lcm))
+    assert {each["depth"] for each in told(run(made, "list", "--depth", "1", "--json"))["data"]["summaries"]} == {1}
+    assert {each["kind"] for each in told(run(made, "list", "--kind", "leaf", "--json"))["data"]["summaries"]} == {
+        "leaf"
+    }
+    assert {
+        each["depth"] for each in told(run(made, "list", "--kind", "condensed", "--json"))["data"]["summaries"]
+    } == {1, 2}
+    assert told(run(made, "list", "--kind", "leaf", "--depth", "1", "--json"))["data"]["summaries"] == []
+    assert told(run(made, "list", "--before", "2001-01-01T00:00Z", "--json"))["data"]["summaries"] == []
+    assert len(told(run(made, "list", "--recency", "1w", "--limit", "500", "--json"))["data"]["summaries"]) == len(
+        everything(lcm)
+    )
     assert run(made, "list", "--recency", "1w", "--after", "2001-01-01T00:00Z").exit_code == 2
     assert run(made, "list", "--limit", "501").exit_code == 2
 
@@ -260,7 +266,7 @@ def test_history_tells_when_by_whom_and_by_which_operation(lcm: Lossless) -> Non
     assert "no other text" in run(lcm.location, "diff", leaf.id).stdout
     done = lcm.conversation("k").rewrite(leaf.id, apply=True, model=anew)
     spoil(lcm, leaf.id, text="a third text", tokens=3)
-    found = told(run(lcm.location, "history", leaf.id, "--json"))["data"]
+    found = told(run(lcm.location, "history", leaf.id, "--json"))["data"]["revisions"]
     assert [each["number"] for each in found] == [3, 2, 1]
     assert [each["operation"] for each in found] == [None, done.operation, None]
     assert [each["model"] for each in found][1:] == ["anew", "short"]

@@ -79,7 +79,9 @@ def test_what_is_applied_is_in_the_history_and_can_be_undone(run: Run, deep: Los
     listed = run("history", "k").stdout
     assert operation in listed
     assert "applied  k: 1 of 1 summaries rewritten by command:" in listed
-    assert [each["id"] for each in data(run("history", "--json")) if each["kind"] != "compact"] == [operation]
+    assert [each["id"] for each in data(run("history", "--json"))["operations"] if each["kind"] != "compact"] == [
+        operation
+    ]
     assert run("undo", operation).stdout.startswith(f"{operation} undone: ")
     assert rows(deep._store) == before
     again = run("undo", operation)
@@ -102,12 +104,12 @@ def test_a_model_that_fails_is_told_with_the_way_on(run: Run, deep: Lossless, tm
 
 
 def test_an_interrupt_says_how_to_go_on(run: Run, deep: Lossless, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lossless.cli.rewrite import Telling
+    from lossless.cli.commands.rewrite import Reporter
 
-    def interrupt(self: Telling, step: object) -> None:
+    def interrupt(self: Reporter, step: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Telling, "step", interrupt)
+    monkeypatch.setattr(Reporter, "step", interrupt)
     result = run("rewrite", "k", "--all", "--apply", model=True)
     assert result.exit_code == 130
     (operation,) = rewrites(deep)
@@ -123,7 +125,7 @@ def test_repair_tells_what_is_wrong_and_makes_it_anew(run: Run, deep: Lossless) 
     assert f"{leaf.id} (d0, " in planned.stdout
     assert ": provisional" in planned.stdout
     assert ": follows" in planned.stdout
-    done = data(run("repair", "--all", "--apply", "--kind", "provisional", "--json", model=True))
+    (done,) = data(run("repair", "--all", "--apply", "--kind", "provisional", "--json", model=True))["conversations"]
     assert done["status"] == "applied"
     assert (done["steps"][0]["id"], done["steps"][0]["state"]) == (leaf.id, "written")
     nothing = run("repair", "k", "--apply", model=True)

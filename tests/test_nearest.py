@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from lossless import Lossless, Message
 from lossless.cli import cli
-from lossless.cli.nearest import with_nearest
+from lossless.cli.nearest import add_nearest
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Nearest
 from tests.test_compaction import short, turns
@@ -116,14 +116,14 @@ def test_ids_of_either_database_are_found_by_their_neighbours_and_never_another_
 
 def test_an_error_is_never_made_worse(tmp_path: Path, made: Path) -> None:
     missing = NotFound("summary", "sum_1", hint="as it was")
-    assert with_nearest(missing, str(tmp_path / "none.db")) is missing
+    assert add_nearest(missing, str(tmp_path / "none.db")) is missing
     assert missing.hint == "as it was"
     for which in ("\0", "\ud800", "", "x" * 100_000, 10**40, None):
         for what in ("conversation", "message", "summary", "file", "operation", "setting"):
             odd = NotFound(what, which)
-            assert with_nearest(odd, str(made)) is odd
+            assert add_nearest(odd, str(made)) is odd
     time = InvalidInput("'2026' is not a time.", hint="Give one.")
-    assert with_nearest(time, str(made)).hint == "Give one."
+    assert add_nearest(time, str(made)).hint == "Give one."
     refused = run(tmp_path / "none.db", "summaries", "show", "sum_1")
     assert refused.exit_code == 3
     assert "There is no database" in refused.stderr

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from lossless import Lossless, Message, Opaque
 from lossless.cli import cli
-from lossless.cli.program import commands
+from lossless.cli.app import each_command
 from lossless.errors import GrantRefused, LosslessError, StoreReadOnly
 from lossless.store.store import Store
 from tests.command import lcm
@@ -34,14 +34,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "lcm.db"
 
 
-def test_a_pipe_is_answered_with_json_and_a_terminal_with_text(path: Path) -> None:
+def test_text_is_the_default_in_a_pipe_too_and_json_is_asked_for(path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "LCM_OUTPUT"}
     line = [*LCM, "pins", "first", "--db", str(path)]
-    piped = subprocess.run(line, capture_output=True, text=True, check=True, env=environment).stdout
-    told = json.loads(piped)
-    assert (told["ok"], told["command"], told["data"]) == (True, "pins", [])
-    assert told["meta"] == {"databasePath": str(path), "configPath": None}
+
+    def piped(*words: str, **more: str) -> str:
+        run = subprocess.run([*line, *words], capture_output=True, text=True, check=True, env=environment | more)
+        return run.stdout
+
+    assert piped() == "Nothing is pinned.\n"
     assert _on_a_terminal(line, environment) == "Nothing is pinned.\r\n"
+    told = json.loads(piped("--json"))
+    assert (told["ok"], told["command"], told["data"]) == (True, "pins", {"pins": []})
+    assert told["meta"] == {"database_path": str(path), "config_path": None}
+    assert json.loads(piped(LCM_OUTPUT="json")) == told
     assert json.loads(_on_a_terminal([*line, "--json"], environment)) == told
 
 
@@ -70,7 +76,7 @@ def test_options_of_all_commands_may_stand_before_or_behind_the_command(path: Pa
 
 
 def test_the_environment_says_which_form_is_wanted(path: Path) -> None:
-    assert json.loads(lcm("pins", "first", "--db", path, LCM_OUTPUT="json").stdout)["data"] == []
+    assert json.loads(lcm("pins", "first", "--db", path, LCM_OUTPUT="json").stdout)["data"] == {"pins": []}
     wrong = lcm("pins", "first", "--db", path, LCM_OUTPUT="xml")
     assert (wrong.returncode, "text or json" in wrong.stderr) == (2, True)
 
@@ -174,7 +180,7 @@ def test_a_closed_output_or_a_full_one_is_no_stack_trace(path: Path) -> None:
 def test_in_json_standard_error_is_one_object_and_remarks_stand_in_the_answer(path: Path) -> None:
     newest = "second: the newest of 2; -c KEY chooses another."
     told = lcm("pins", "--json", "--db", path)
-    assert (told.stderr, json.loads(told.stdout)["meta"]["remarks"]) == ("", [newest])
+    assert (told.stderr, json.loads(told.stdout)["meta"]["notes"]) == ("", [newest])
     wrong = lcm("grep", "(", "--json", "--db", path)
     assert json.loads(wrong.stderr)["error"]["code"] == "INVALID_INPUT"
 
@@ -311,7 +317,7 @@ def test_whoever_reads_cannot_write(path: Path) -> None:
 
 def test_every_command_says_what_it_does() -> None:
     with click.Context(cli, info_name="lcm") as ctx:
-        for name, _ in commands(cli, ctx):
+        for name, _ in each_command(cli, ctx):
             told = lcm(*name.split()[1:], "--help")
             assert told.returncode == 0
             assert told.stdout.startswith(f"Usage: {name} ")

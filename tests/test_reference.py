@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from lossless import config
-from lossless.cli import cli, program
+from lossless.cli import app, cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
@@ -21,7 +21,7 @@ WAY_OUT = "run `make reference`"
 
 
 def commands() -> Iterator[tuple[list[str], click.Command]]:
-    for path, command in program.commands(cli, click.Context(cli, info_name="lcm")):
+    for path, command in app.each_command(cli, click.Context(cli, info_name="lcm")):
         yield path.split()[1:], command
 
 

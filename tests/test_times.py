@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lossless import Lossless, Message
-from lossless.cli.tables import moment, stamp
+from lossless.cli.tables import format_minute, format_time
 from lossless.engine.compaction.summary_source import clock, time_range
 from lossless.engine.context.summary_xml import as_message
 from lossless.engine.recall import reader
@@ -49,7 +49,7 @@ def shown_times(at: datetime, zone: tzinfo) -> tuple[list[str], list[str]]:
     text = as_message(summary, zone)[0].text
     attribute = text.partition('latest_at="')[2].partition('"')[0]
     return [attribute, reader.stamp(at), at.isoformat(timespec="seconds")], [
-        *(clock(at, zone), stamp(at, zone), moment(at, zone), time_range(at, at, zone)),
+        *(clock(at, zone), format_time(at, zone), format_minute(at, zone), time_range(at, at, zone)),
         f"{at:%Y-%m-%d %H:%M} UTC",
     ]
 

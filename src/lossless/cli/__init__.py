@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lossless.cli.program import cli
+    from lossless.cli.app import cli
 
 __all__ = ["cli", "main"]
 
@@ -14,7 +14,7 @@ __all__ = ["cli", "main"]
 def main() -> None:
     """Run the command."""
     try:
-        from lossless.cli.program import cli
+        from lossless.cli.app import cli
 
         cli()
     except KeyboardInterrupt:  # before the program could say anything
@@ -23,7 +23,7 @@ def main() -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "cli":
-        from lossless.cli.program import cli
+        from lossless.cli.app import cli
 
         return cli
     raise AttributeError(name)

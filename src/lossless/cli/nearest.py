@@ -15,7 +15,7 @@ _BORN = "It comes into being"
 _LIST = "`lcm conversations list` lists them."
 
 
-def with_nearest(error: LosslessError, database: str | None = None) -> LosslessError:
+def add_nearest(error: LosslessError, database: str | None = None) -> LosslessError:
     """The error, its hint naming the nearest of what is there. Whatever goes wrong meanwhile, it is the same error."""
     if isinstance(error, NotFound) and error.what == "conversation" and "lcm conversations" in error.hint:
         return error  # the resolver has named the nearest already

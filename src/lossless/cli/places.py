@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 
-def places() -> list[tuple[str, Path]]:
+def session_directories() -> list[tuple[str, Path]]:
     """The directories that are there, each with the name of its program."""
     home = Path.home()
     codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")

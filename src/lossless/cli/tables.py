@@ -1,9 +1,10 @@
-"""Stored text as a terminal may show it: escaped, cut to its width, in columns."""
+"""Text for a terminal: control characters escaped, lines fitted to its width, rows in tables."""
 
 from __future__ import annotations
 
 import re
 import shutil
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -18,69 +19,87 @@ _UNSAFE = re.compile(
 )
 _NARROWEST = 20
 _NUMBER = re.compile(r"[-+$]?[\d,.]*%?")
-_WHOLE = re.compile(r"[-+$#]?[\d,.]*%?|[a-z]+[_#][0-9a-f]+|\d{4}-\d\d-\d\d[\d: ]*")
-"""What says something else once it is cut: numbers, ids, times."""
+_EXACT = re.compile(r"[-+$#]?[\d,.]*%?|[a-z]+[_#][0-9a-f]+|\d{4}-\d\d-\d\d[\d: ]*")
+"""Cells that a line break would change: numbers, ids, times."""
+_PIECES = re.compile(r"[^\s:/_.,@=-]*(?:[:/_.,@=-]+|\s+|$)")
+"""The pieces at whose ends a long name may go on in the next line."""
+INDENT = 15
+"""The width of the names before the values of facts."""
 
 
-class Paint(NamedTuple):
-    """Words in a colour. Where there are no colours they are only words."""
+class Styled(NamedTuple):
+    """Text with a style. Without colors it is only text."""
 
     text: str
-    colour: str | None = None
+    color: str | None = None
     bold: bool = False
     dim: bool = False
 
 
-Line: TypeAlias = str | Paint | Sequence[str | Paint]
-"""A line of an answer: words, or pieces of which some are painted. Whoever prints it makes it safe."""
+Line: TypeAlias = str | Styled | Sequence[str | Styled]
+"""A line of an answer. Stored text in it is escaped where it is printed."""
 
 
-def safe(text: str) -> str:
-    """The text with its control characters escaped, as in `\\x1b`."""
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+def escape(text: str) -> str:
+    """Return the text with control characters escaped, as in `\\x1b`."""
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def flat(text: str) -> str:
-    """A name on one line, whatever it holds."""
-    return safe(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
+def escape_name(text: str) -> str:
+    """Return a name on one line, with line breaks and control characters escaped."""
+    return escape(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
 
 
-def painted(line: Line) -> str:
-    """A line with its colours as a terminal reads them, and everything else in it escaped."""
-    pieces = (line,) if isinstance(line, str | Paint) else line
-    return "".join(safe(piece) if isinstance(piece, str) else _painted(piece) for piece in pieces)
+def render_line(line: Line) -> str:
+    """Return a line with its styles as a terminal reads them, everything else escaped."""
+    return "".join(escape(each) if isinstance(each, str) else _render(each) for each in _spans(line))
 
 
-def _painted(piece: Paint) -> str:
-    return click.style(safe(piece.text), fg=piece.colour, bold=piece.bold or None, dim=piece.dim or None)
+def plain_text(line: Line) -> str:
+    """Return a line without styles, escaped."""
+    return "".join(escape(each if isinstance(each, str) else each.text) for each in _spans(line))
 
 
-def diffed(text: str) -> Iterator[Line]:
-    """A unified diff, in its colours."""
-    colours = {"+": "green", "-": "red", "@": "cyan"}
+def _spans(line: Line) -> Sequence[str | Styled]:
+    return (line,) if isinstance(line, str | Styled) else line
+
+
+def _render(span: Styled) -> str:
+    return click.style(escape(span.text), fg=span.color, bold=span.bold or None, dim=span.dim or None)
+
+
+def diff_lines(text: str) -> Iterator[Line]:
+    """Yield the lines of a unified diff, colored."""
+    colors = {"+": "green", "-": "red", "@": "cyan"}
     for line in text.splitlines():
         is_head = line.startswith(("+++", "---"))
-        yield Paint(line, None if is_head else colours.get(line[:1]), bold=is_head)
+        yield Styled(line, None if is_head else colors.get(line[:1]), bold=is_head)
 
 
-def width() -> int:
-    """How many columns there are; 100 where nobody says."""
-    return max(_NARROWEST, shutil.get_terminal_size((100, 24)).columns)
+def terminal_width() -> int:
+    """Return the width of the terminal, 80 without one."""
+    return max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns)
 
 
-def one_line(text: str, columns: int) -> str:
-    """The beginning of a text on one line of so many columns."""
-    flat = safe(" ".join(text[: 4 * columns + 40].split()))
-    if _columns(flat) <= columns and len(text) <= 4 * columns + 40:
+def shorten(text: str, columns: int) -> str:
+    """Return the beginning of a text on one line, cut at the end of a word."""
+    most = 4 * columns + 40
+    flat = escape(" ".join(text[:most].split()))
+    if _width(flat) <= columns and len(text) <= most:
         return flat
-    return f"{_cut(flat, columns - 1)}…"
+    kept = _cut(flat, columns - 1)
+    if flat[len(kept) : len(kept) + 1] not in ("", " "):
+        # A text without spaces, or with one very long word, is cut inside of it: better than nothing.
+        whole = max(kept.rfind(" "), 0)
+        kept = kept[:whole] if whole >= len(kept) // 3 else kept
+    return f"{kept.rstrip(' ,;:')}…"
 
 
-def _columns(text: str) -> int:
-    return len(text) if text.isascii() else sum(map(_wide, text))
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
-def _wide(char: str) -> int:
+def _char_width(char: str) -> int:
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
@@ -89,93 +108,139 @@ def _wide(char: str) -> int:
 def _cut(text: str, columns: int) -> str:
     taken = 0
     for at, char in enumerate(text):
-        taken += _wide(char)
+        taken += _char_width(char)
         if taken > columns:
             return text[:at]
     return text
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, least: Sequence[str] = ()) -> Iterator[Line]:
-    """Rows in columns below their heads, as many as the terminal has room for; what looks like a number stands to the right.
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, least: Sequence[str] = (), wrap: bool = False
+) -> Iterator[Line]:
+    """Yield rows in columns below their heads, fitted to the terminal; numbers are aligned to the right.
 
-    Long texts give way first. Then columns leave: those that `least` names, in that order, then from the right; one stays.
-    Numbers, ids and times are never cut.
+    Texts give way first: a sentence ends at a word, or with `wrap` goes on in the next line as names always do. Then
+    columns leave: empty ones, those of `least` in that order, then from the right; the first and the last stay longest. Numbers, ids and times are never broken.
     """
-    lines = [[one_line(cell, 400) for cell in row] for row in rows]
-    cells = list(zip(*lines, strict=True)) if lines else [() for _ in heads]
-    every = [_Column.of(head, column, head is heads[-1]) for head, column in zip(heads, cells, strict=True)]
-    columns = _fitting(every, least, width())
-    yield Paint("  ".join(column.laid(column.head) for column in columns).rstrip(), dim=True)
-    for at in range(len(lines)):
-        yield "  ".join(column.laid(column.cells[at]) for column in columns).rstrip()
+    cells = [[shorten(cell, 10_000 if wrap else 400) for cell in row] for row in rows]
+    columns = list(zip(*cells, strict=True)) if cells else [() for _ in heads]
+    every = [_Column.of(head, column, wrap, head is heads[-1]) for head, column in zip(heads, columns, strict=True)]
+    yield from _draw(_fit(every, least, terminal_width()), len(cells))
 
 
 class _Column(Struct):
-    """The cells below a head, and how wide they are shown."""
+    """The cells below a head, with the width at which they are shown."""
 
     head: str
     cells: Sequence[str]
-    wide: int
-    right: bool
-    fewest: int
-    """What it can be cut to."""
+    width: int
+    least: int
+    """The width to which it can be reduced."""
+    is_wrapped: bool
 
     @classmethod
-    def of(cls, head: str, cells: Sequence[str], last: bool) -> _Column:
-        wide = max(map(_columns, (head, *cells)))
-        few = min(wide, _NARROWEST, max(10, width() // 2 - 2))
-        fewest = few if any(map(_is_long, cells)) or (last and not all(map(_WHOLE.fullmatch, cells))) else wide
-        return cls(head, cells, wide, bool(cells) and all(map(_NUMBER.fullmatch, cells)), fewest)
+    def of(cls, head: str, cells: Sequence[str], wrap: bool, is_last: bool) -> _Column:
+        width = max(map(_width, (head, *cells)))
+        is_soft = any(map(_is_long, cells)) or (is_last and not all(map(_EXACT.fullmatch, cells)))
+        least = min(width, _NARROWEST, max(10, terminal_width() // 2 - 2)) if is_soft else width
+        return cls(head=head, cells=cells, width=width, least=least, is_wrapped=wrap)
 
     @property
     def name(self) -> str:
-        """Its head without the zone or the unit that is named there."""
+        """The head without the zone or the unit that it names."""
         return self.head.partition(" (")[0]
 
-    def laid(self, cell: str) -> str:
-        return _padded(_within(cell, self.wide), self.wide, self.right)
+    @property
+    def is_number(self) -> bool:
+        """True if all of its cells are numbers."""
+        return bool(self.cells) and all(map(_NUMBER.fullmatch, self.cells))
 
-
-def _fitting(columns: list[_Column], least: Sequence[str], room: int) -> list[_Column]:
-    """The columns that fit side by side, each as wide as it may be."""
-    empty = [each.name for each in columns if not any(each.cells)]
-    leaving = [*empty, *least, *(each.name for each in (*columns[-2:0:-1], columns[-1]))]
-    while len(columns) > 1 and leaving and sum(each.fewest + 2 for each in columns) - 2 > room:
-        gone = leaving.pop(0)
-        columns = [each for each in columns if each.name != gone]
-    for _ in range(sum(each.wide + 2 for each in columns) - 2 - room):
-        if soft := [each for each in columns if each.wide > each.fewest]:
-            max(soft, key=lambda each: each.wide).wide -= 1
-    return columns
+    def cell(self, row: int) -> str:
+        """Return the text of a row in lines of the width of the column."""
+        text = self.cells[row]
+        if _width(text) <= self.width:
+            return text
+        if " " in text and not self.is_wrapped:
+            return shorten(text, self.width)
+        return "\n".join(_fold(text, self.width))
 
 
 def _is_long(text: str) -> bool:
-    """Whether a text may be cut where there is little room: a long name, or a very long sentence."""
-    return _columns(text) > (2 * _NARROWEST if " " in text else _NARROWEST) and not _WHOLE.fullmatch(text)
+    return _width(text) > (2 * _NARROWEST if " " in text else _NARROWEST) and not _EXACT.fullmatch(text)
 
 
-def _within(text: str, columns: int) -> str:
-    """A text in so many columns: a sentence loses its end, a name its middle."""
-    if _columns(text) <= columns:
-        return text
-    if " " in text:
-        return f"{_cut(text, columns - 1)}…"
-    tail = _cut(text[::-1], (columns - 1) // 2)[::-1]
-    return f"{_cut(text, columns - 1 - _columns(tail))}…{tail}"
+def _fold(text: str, columns: int) -> list[str]:
+    """Return a text in lines that end where a word or a part of a name ends."""
+    lines = [""]
+    for piece in _PIECES.findall(text):
+        if _width(lines[-1]) + _width(piece.rstrip()) > columns and lines[-1]:
+            lines.append("")
+        lines[-1] += piece
+        while _width(lines[-1].rstrip()) > columns:
+            head = _cut(lines[-1], columns)
+            lines[-1:] = [head, lines[-1][len(head) :]]
+    return [line.rstrip() for line in lines if line.strip()]
 
 
-def _padded(text: str, columns: int, right: bool) -> str:
-    gap = " " * (columns - _columns(text))
-    return gap + text if right else text + gap
+def _fit(columns: list[_Column], least: Sequence[str], space: int) -> list[_Column]:
+    """Return the columns that fit side by side, each as wide as possible."""
+    empty = [each.name for each in columns if not any(each.cells)]
+    leaving = [*empty, *least, *(each.name for each in (*columns[-2:0:-1], columns[-1]))]
+    while len(columns) > 1 and leaving and sum(each.least + 2 for each in columns) - 2 > space:
+        gone = leaving.pop(0)
+        columns = [each for each in columns if each.name != gone]
+    if len(columns) == 1:
+        columns[0].width = min(columns[0].width, space)
+    while sum(each.width + 2 for each in columns) - 2 > space:
+        soft = [each for each in columns if each.width > each.least] or columns
+        max(soft, key=lambda each: each.width).width -= 1
+    return columns
 
 
-def many(count: int, what: str, more: str = "") -> str:
-    """A number and its noun."""
-    return f"{count:,} {what if count == 1 else more or f'{what}s'}"
+def _draw(columns: list[_Column], rows: int) -> Iterator[Line]:
+    from rich.console import Console
+    from rich.style import Style
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=Style(dim=True))
+    for each in columns:
+        drawn.add_column(
+            Text(each.head),
+            justify="right" if each.is_number else "left",
+            width=each.width,
+            no_wrap=True,
+            overflow="crop",
+        )
+    for row in range(rows):
+        drawn.add_row(*(Text(each.cell(row)) for each in columns))
+    space = sum(each.width + 2 for each in columns)
+    console = Console(width=space, color_system=None, legacy_windows=False, file=None, force_terminal=False)
+    for segments in console.render_lines(drawn, pad=False):
+        is_head = any(each.style and each.style.dim for each in segments)
+        text = "".join(each.text for each in segments).rstrip()
+        yield Styled(text, dim=True) if is_head else text
 
 
-def size(count: int) -> str:
-    """Bytes as a person reads them."""
+def fact_lines(name: str, text: str, color: str | None = None, *, dim: bool = False) -> Iterator[Line]:
+    """Yield a name and its value, wrapped to the width of the terminal."""
+    for number, line in enumerate(wrap_fact(text)):
+        yield (Styled(f"{'' if number else name:<{INDENT}}", dim=True), Styled(line, color, dim=dim))
+
+
+def wrap_fact(text: str) -> list[str]:
+    """Return a text in lines that fit behind the name of a fact."""
+    space = max(_NARROWEST, min(terminal_width(), 100) - INDENT)
+    return textwrap.wrap(text, space, break_on_hyphens=False, break_long_words=False) or [""]
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """Return a number and its noun."""
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes as people write it."""
     value, unit = float(count), "B"
     for unit in ("B", "KB", "MB", "GB", "TB"):
         if value < 1024 or unit == "TB":
@@ -184,27 +249,30 @@ def size(count: int) -> str:
     return f"{count:,} B" if unit == "B" else f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
 
 
-def moment(at: datetime | None, zone: tzinfo = UTC) -> str:
-    """A time to the minute, for a column whose head names the zone; with its zone where clocks show it twice."""
+def format_minute(at: datetime | None, zone: tzinfo = UTC) -> str:
+    """Return a time to the minute for a column whose head names the zone.
+
+    Where clocks show the minute twice, the zone follows.
+    """
     from lossless.engine.compaction.summary_source import is_repeated
 
     if at is None:
         return "-"
-    return stamp(at, zone) if is_repeated(at, zone) else stamp(at, zone)[:16]
+    return format_time(at, zone) if is_repeated(at, zone) else format_time(at, zone)[:16]
 
 
-def stamp(at: datetime, zone: tzinfo) -> str:
-    """A time to the minute, and its zone."""
+def format_time(at: datetime, zone: tzinfo) -> str:
+    """Return a time to the minute, and its zone."""
     from lossless.engine.compaction.summary_source import clock
 
     return clock(at, zone)
 
 
-def zoned(head: str, zone: tzinfo) -> str:
-    """The head of a column of times: `at (Europe/Berlin)`."""
+def zone_heading(head: str, zone: tzinfo) -> str:
+    """Return the head of a column of times: `at (Europe/Berlin)`."""
     return f"{head} ({zone_name(zone)})"
 
 
 def zone_name(zone: tzinfo) -> str:
-    """What a zone is called. The machine's own has no name, only one for each season."""
+    """Return the name of a zone, `local time` for that of the machine."""
     return getattr(zone, "key", "") or ("UTC" if datetime.now(zone).tzname() == "UTC" else "local time")

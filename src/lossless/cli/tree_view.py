@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from lossless.cli.tables import Line, Paint, many, moment, one_line, width
+from lossless.cli.tables import Line, Styled, format_minute, plural, shorten, terminal_width
 
 if TYPE_CHECKING:
     from datetime import datetime, tzinfo
@@ -48,9 +48,9 @@ class _Row(Struct, frozen=True):
         return sum(map(len, (self.branch, self.name, self.mark, self.more)))
 
 
-def branches(entries: Sequence[TreeEntry], zone: tzinfo) -> Iterator[Line]:
+def tree_lines(entries: Sequence[TreeEntry], zone: tzinfo) -> Iterator[Line]:
     """A line for each entry, in columns, none wider than the terminal."""
-    columns = width()
+    columns = terminal_width()
     drawn = _drawn(entries, columns < _NARROW)
     rows = [
         _row(entry, branch, zone, columns, entry is entries[-1]) for entry, branch in zip(entries, drawn, strict=True)
@@ -103,16 +103,16 @@ def _mark(summary: ListedSummary) -> str:
     return "".join(mark for mark, (flags, _) in _MARKS.items() if flags & {*summary.flags})
 
 
-def legend(entries: Sequence[TreeEntry]) -> Iterator[Line]:
+def legend_lines(entries: Sequence[TreeEntry]) -> Iterator[Line]:
     """What the marks in a tree mean, those that are there."""
     marks = {mark for entry in entries if entry.summary and not entry.repeated for mark in _mark(entry.summary)}
     for mark, (_, meaning) in _MARKS.items():
         if mark in marks:
-            yield Paint(one_line(f"{mark} {meaning}", width()), dim=True)
+            yield Styled(shorten(f"{mark} {meaning}", terminal_width()), dim=True)
 
 
 def _of_messages(run: MessageRun, cause: str, zone: tzinfo, columns: int, is_last: bool) -> _Row:
-    name = many(run.messages, "message")
+    name = plural(run.messages, "message")
     if is_last and not cause:
         name = f"the {run.messages:,} newest messages" if run.messages > 1 else "the newest message"
     reach = run.first if run.first == run.last else f"{run.first} – {run.last}"
@@ -123,7 +123,7 @@ def _of_messages(run: MessageRun, cause: str, zone: tzinfo, columns: int, is_las
 def _when(first: datetime | None, last: datetime | None, zone: tzinfo, columns: int) -> str:
     if not (first or last) or columns < _NARROW:
         return ""
-    begun, ended = moment(first or last, zone), moment(last or first, zone)
+    begun, ended = format_minute(first or last, zone), format_minute(last or first, zone)
     if columns < _WIDE:
         return begun[:10]
     return f"{begun} – {ended[11:]}" if begun[:10] == ended[:10] else f"{begun[:10]} – {ended[:10]}"
@@ -131,11 +131,11 @@ def _when(first: datetime | None, last: datetime | None, zone: tzinfo, columns: 
 
 def _laid(row: _Row, names: int, figures: int, times: int, columns: int) -> Line:
     """The pieces of a line side by side; the words get what is left."""
-    line: list[str | Paint] = [
-        Paint(row.branch, dim=True),
-        Paint(row.name, row.colour, dim=row.dim),
-        Paint(row.mark, "yellow"),
-        Paint(row.more, dim=True),
+    line: list[str | Styled] = [
+        Styled(row.branch, dim=True),
+        Styled(row.name, row.colour, dim=row.dim),
+        Styled(row.mark, "yellow"),
+        Styled(row.more, dim=True),
         " " * (names - row.columns),
     ]
     taken = names
@@ -143,11 +143,11 @@ def _laid(row: _Row, names: int, figures: int, times: int, columns: int) -> Line
         line.append(f"  {row.figures:>{figures}}")
         taken += 2 + figures
     if times and taken + 2 + times <= columns:
-        line.append(Paint(f"  {row.when:<{times}}", dim=True))
+        line.append(Styled(f"  {row.when:<{times}}", dim=True))
         taken += 2 + times
     for words, paint in ((row.cause, "yellow"), (row.words, None)):
         if words and columns - taken - 2 >= _FEWEST:
-            told = one_line(words, columns - taken - 2)
-            line.append(Paint(f"  {told}", paint, dim=row.dim))
+            told = shorten(words, columns - taken - 2)
+            line.append(Styled(f"  {told}", paint, dim=row.dim))
             taken += 2 + len(told)
     return line

@@ -1,0 +1,242 @@
+"""`lcm messages`: a conversation's messages, page by page; one of them in full; those around it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from lossless.cli.options import (
+    Group,
+    choose_conversation,
+    conversation_option,
+    cursor_option,
+    limit_option,
+    named_conversation,
+    open_database,
+)
+from lossless.cli.output import Page, answer, print_note
+from lossless.cli.tables import Line, Styled, escape_name, format_minute, format_time, plural, table, zone_heading
+from lossless.cli.time_options import chosen_times, time_options
+from lossless.model import File, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from lossless import Lossless
+    from lossless.model import ListedMessage, MessageTail, ShownMessage, Whereabouts
+
+_ROLES = ("system", "user", "assistant", "tool")
+_LEAST = ("files", "seq", "tokens", "where", "at", "role")
+"""Which columns leave first where there is little room."""
+_COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
+
+
+@click.group(cls=Group)
+def messages() -> None:
+    """The messages of a conversation: page by page, one in full, those around it, the newest in the context."""
+
+
+@messages.command("list")
+@conversation_option()
+@click.option("--role", "roles", multiple=True, type=click.Choice(_ROLES), help="Only of this role; may be repeated.")
+@time_options
+@click.option("--oldest-first", is_flag=True, help="From the beginning on.")
+@click.option("--include-content", is_flag=True, help="All that each says, not only how it begins.")
+@limit_option()
+@cursor_option
+def list_(roles: tuple[str, ...], oldest_first: bool, include_content: bool, limit: int, cursor: str | None) -> None:
+    """List messages in the order they came in, the newest first. Reads only.
+
+    Beside each stands where it is, if not in the context itself: the summary that tells it, or why no model is shown it
+    (detached: it left the context; outside: it never came in; tombstone: only its place is left).
+    """
+    chosen = chosen_times()
+    with open_database() as lcm:
+        found = lcm.list_messages(
+            named_conversation() or choose_conversation(lcm).key,
+            roles=roles,
+            after=chosen.after,
+            before=chosen.before,
+            recency=chosen.recency,
+            oldest_first=oldest_first,
+            include_content=include_content,
+            limit=limit,
+            cursor=cursor,
+        )
+        zone = lcm.settings.zone
+    lines = _in_full(found, zone) if include_content else _rows(found, zone)
+    answer({"messages": found}, lines, page=Page(limit, len(found), found.next_cursor))
+
+
+def _rows(found: tuple[ListedMessage, ...], zone: tzinfo) -> Iterator[Line]:
+    if not found:
+        yield "There is none."
+        return
+    # Columns in which nothing would stand leave their room to what is said.
+    where, files = any(_briefly(each.where) for each in found), any(each.files for each in found)
+    at = zone_heading("at", zone)
+    heads = ("id", "seq", "role", "tokens", at, *(["where"] * where), *(["files"] * files), "says")
+    yield from table(heads, (_row(each, zone, where, files) for each in found), least=_LEAST)
+
+
+def _row(each: ListedMessage, zone: tzinfo, where: bool, files: bool) -> list[str]:
+    told = [each.id, str(each.seq), each.role, f"{each.tokens:,}", format_minute(each.at, zone)]
+    return [*told, *([_briefly(each.where)] * where), *([str(len(each.files) or "")] * files), each.preview]
+
+
+def _briefly(where: Whereabouts) -> str:
+    if where.state in ("context", "summarised"):
+        return f"in {where.summaries[0]}" if where.summaries else ""
+    return f"{where.state}: {where.why}" if where.why else where.state
+
+
+def _in_full(found: Iterable[ListedMessage], zone: tzinfo, marked: str = "") -> Iterator[Line]:
+    for each in found:
+        yield from _heading(each, zone, "> " if each.id == marked else "")
+        yield each.content or ""
+        yield ""
+
+
+def _heading(each: ListedMessage, zone: tzinfo, mark: str) -> Iterator[Line]:
+    where, at = _briefly(each.where), format_time(each.at, zone)
+    told = f"  {each.id}  seq {each.seq}  {at}  {plural(each.tokens, 'token')}" + (where and f"  {where}")
+    yield (
+        Styled(f"{mark}{each.role}", _COLOURS.get(each.role), bold=True),
+        Styled(told, bold=bool(mark), dim=not mark),
+    )
+
+
+@messages.command()
+@click.argument("id")
+@conversation_option(positional=False, otherwise="that of the message")
+@click.option("--whole", is_flag=True, help="With large content in its place; otherwise a reference names its file.")
+def show(id: str, whole: bool) -> None:
+    """Show the message ID exactly: every part of it, where it is, and what else came under its name. Reads only.
+
+    ID is as printed, msg#..., or the seq of a message in the conversation that -c names.
+    """
+    with open_database() as lcm:
+        found = lcm.show_message(id, _home(lcm, id), whole=whole)
+        zone = lcm.settings.zone
+    answer(found, _shown(found, zone))
+    if found.lost_files:
+        lost = f"{', '.join(found.lost_files)} cannot be read any more: a reference stands in its place."
+        print_note(Styled(f"{lost} `lcm doctor` tells more.", "yellow"))
+
+
+def _home(lcm: Lossless, id: str) -> str | None:
+    """The conversation that is meant, where an id does not say it."""
+    is_seq = re.fullmatch("[0-9]{1,9}", id.strip()) is not None
+    return named_conversation() or (choose_conversation(lcm).key if is_seq else None)
+
+
+def _shown(found: ShownMessage, zone: tzinfo) -> Iterator[Line]:
+    stored = found.stored
+    said = f"  seq {stored.seq} of {escape_name(found.key)} (#{found.conversation})  {format_time(stored.at, zone)}"
+    yield (Styled(found.id, bold=True), f"{said}  {plural(stored.tokens, 'token')}")
+    message = stored.message
+    facts = [
+        ("role", message.role),
+        ("name", message.name),
+        ("ended", message.stop),
+        ("where", _sentence(found.where)),
+        ("event id", message.event_id),
+        ("also known as", ", ".join(found.aliases)),
+        ("files", ", ".join(found.files)),
+    ]
+    yield from ((Styled(f"{name:<14}", dim=True), value) for name, value in facts if value)
+    for part in message.parts:
+        yield from _part(part)
+    for at, copy in enumerate(found.copies, 1):
+        yield Styled(f"another text under its event id, {at} of {len(found.copies)}", "red")
+        for part in copy.parts:
+            yield from _part(part)
+
+
+def _sentence(where: Whereabouts) -> str:
+    path = " -> ".join(where.summaries)
+    match where.state:
+        case "context":
+            return "in the context, as it is"
+        case "summarised":
+            return f"told by {path}, which is in the context"
+        case "detached":
+            return (
+                f"told by {path}, which left the context ({where.why})" if path else f"left the context ({where.why})"
+            )
+        case "outside":
+            return f"kept out of the context ({where.why}); `lcm explain` tells more"
+        case "tombstone":
+            return f"gone for good ({where.why}): only its place is left"
+        case "nowhere":
+            return "neither in the context nor beside it: see `lcm doctor`"
+
+
+def _part(part: Part) -> Iterator[Line]:
+    yield ""
+    match part:
+        case Text(text):
+            yield from (Styled("text", dim=True), text)
+        case Reasoning(text):
+            yield from (Styled("reasoning", dim=True), Styled(text, dim=True))
+        case ToolCall(call_id, name, arguments):
+            yield from (Styled(f"call of {name} ({call_id})", "yellow"), arguments)
+        case ToolResult(call_id, inner, name, is_error):
+            yield Styled(f"{'error' if is_error else 'result'} of {name or 'a call'} ({call_id})", "yellow")
+            for each in inner:
+                yield from _inner(each)
+        case File() | Opaque():
+            yield from _inner(part)
+
+
+def _inner(part: Text | File | Opaque) -> Iterator[Line]:
+    match part:
+        case Text(text):
+            yield text
+        case File(mime, name, data, url):
+            held = f", {len(data) * 3 // 4:,} bytes" if data else ""
+            place = f", {url}" if url and not url.startswith("data:") else ""
+            yield Styled(f"file {name or 'without a name'} ({mime or 'of unknown type'}){held}{place}", "blue")
+        case Opaque(kind, data):
+            yield from (Styled(kind, dim=True), json.dumps(data, ensure_ascii=False))
+
+
+@messages.command()
+@conversation_option()
+@click.option("--count", type=click.IntRange(1, 500), help="How many; otherwise the fresh tail that the settings say.")
+def tail(count: int | None) -> None:
+    """Show the newest messages that stand in the context themselves, in order and in full. Reads only.
+
+    By default it is the fresh tail, which is not summarised: fresh_tail_count messages, within fresh_tail_max_tokens and half
+    of the window, cut between tool rounds. With --count it is so many, within fresh_tail_max_tokens, and the newest in any case.
+    """
+    with open_database() as lcm:
+        found = lcm.tail_messages(named_conversation() or choose_conversation(lcm).key, count)
+        zone = lcm.settings.zone
+    answer(found, _tail(found, zone))
+
+
+def _tail(found: MessageTail, zone: tzinfo) -> Iterator[Line]:
+    yield from _in_full(found.messages, zone)
+    shown = f"{plural(len(found.messages), 'message')}, {plural(found.tokens, 'token')}"
+    yield Styled(f"{shown}; {found.stored_messages:,} stored, {found.context_tokens:,} tokens in the context", dim=True)
+
+
+@messages.command()
+@click.argument("id")
+@conversation_option(positional=False, otherwise="that of the message")
+@click.option("--before", type=click.IntRange(0, 500), default=5, show_default=True, help="How many before it.")
+@click.option("--after", type=click.IntRange(0, 500), default=5, show_default=True, help="How many after it.")
+def around(id: str, before: int, after: int) -> None:
+    """Show the message ID, marked, among those that came before and after it. Reads only.
+
+    ID is as printed, msg#..., or the seq of a message in the conversation that -c names.
+    """
+    with open_database() as lcm:
+        found = lcm.messages_around(id, _home(lcm, id), before=before, after=after)
+        zone = lcm.settings.zone
+    answer(found, _in_full(found.messages, zone, found.id))

@@ -1,0 +1,75 @@
+"""`lcm watch`: follow live transcripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+
+from lossless.cli.commands.imports import log_event
+from lossless.cli.options import Command, open_database
+from lossless.cli.output import answer, is_json, print_line, print_note, print_progress, until_stopped
+from lossless.cli.places import session_directories
+from lossless.cli.tables import plural
+from lossless.engine.import_history.watch import Watch
+from lossless.errors import InvalidInput
+from lossless.model import ImportedSource
+
+
+@click.command(cls=Command)
+@click.argument("directories", nargs=-1, metavar="[DIR]...", type=click.Path(exists=True, path_type=Path))
+@click.option("--once", is_flag=True, help="Read what is new now, and end.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 86_400),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Look again after so long.",
+)
+def watch(directories: tuple[Path, ...], once: bool, every: float) -> None:
+    """Read what is new in the transcripts below DIR as it is written, a line for each change.
+
+    Without one, those of Claude Code, Codex, OpenClaw and pi in their usual places. What cannot be read is tried again
+    later and told once. Ends with Ctrl-C or SIGTERM, after the file it is reading.
+    """
+    watched = list(directories) or [path for _, path in session_directories()]
+    if not watched:
+        raise InvalidInput("No program keeps its sessions in the usual places here.", hint="Name a DIR.")
+    with until_stopped() as stop, open_database(read_only=False, create=True, on_event=log_event) as lcm:
+        if not once:
+            print_progress(f"Watching {', '.join(map(str, watched))}; Ctrl-C ends.")
+        done = follow(lcm.watch(watched), lambda: once or stop.wait(every), stop.is_set)
+    told = f"{plural(done['messages'], 'new message')} in {done['files']:,} of {plural(done['watched'], 'file')}."
+    answer(done, [told])
+
+
+def follow(watch: Watch, waited: Callable[[], bool], stopped: Callable[[], bool] = lambda: False) -> dict[str, int]:
+    """Step until `waited` says that it is over, telling each change; what was done, in numbers."""
+    files, messages, is_over = set[str](), 0, False
+    while not is_over:
+        for row in watch.step():
+            _tell(row)
+            if row.status == "imported":
+                files.add(row.path)
+                messages += row.messages
+            if stopped():
+                break
+        is_over = waited()
+    return {"messages": messages, "files": len(files), "watched": len(watch)}
+
+
+def _tell(row: ImportedSource) -> None:
+    if is_json():
+        click.echo(json.dumps(msgspec.to_builtins(row)))
+    else:
+        (print_note if row.status == "error" else print_line)(_line(row))
+
+
+def _line(row: ImportedSource) -> str:
+    if row.status == "error":
+        return f"{row.path}: {row.reason} It is tried again.".replace("\n", " ")
+    return "  ".join((row.key, f"{row.messages:,} new", Path(row.path).name, *row.notes)).replace("\n", " ")
