@@ -1,46 +1,48 @@
-"""What can go wrong, and the way out.
+"""Every error of lossless.
 
     LosslessError
-      ConfigError            a setting is unknown, or its value is not one
-        ConfigRefused          a change would make it so; nothing was written
-        ConfigUnreadable       lcm.toml is no TOML, and the change would not mend it
-        ConfigLinked           lcm.toml is a link, or no file at all
-        ConfigBackupFailed     what is there cannot be copied first; nothing was written
+      ConfigError            a setting is unknown or has a wrong value
+        ConfigRefused          a change would add a mistake; nothing was written
+        ConfigUnreadable       lcm.toml is not valid TOML, and the change would not fix it
+        ConfigLinked           lcm.toml is a link or not a regular file
+        ConfigBackupFailed     the backup before a change failed; nothing was written
         ConfigWriteFailed      lcm.toml cannot be written
-      InvalidInput           an argument is not what the call takes
-        InvalidCursor          a cursor of another list, of other filters, or none at all
-        InvalidTimeFilter      a time is none, or the first is not before the last
+      InvalidInput           an argument is wrong
+        InvalidCursor          a cursor of another list or of other filters, or not a cursor
+        InvalidTimeFilter      a wrong time, or a first time that is not before the last
       NotFound               no such conversation, message, summary or file (for this owner)
         SettingNotFound        no such setting
-      GrantRefused           a grant is unknown, spent, over, or does not reach that far
-      FileUnavailable        a payload's bytes are not where they were put
-      ContextMoved           the context changed while a summary was made; nothing was written
-      SummarizerError        a summariser gave no text
+      GrantRefused           a grant is unknown, used up, expired, or does not cover the request
+      FileUnavailable        the bytes of a stored file are missing
+      ContextMoved           the context changed while a summary was written; nothing was stored
+      SummarizerError        a summarizer returned no text
         SummarizerAuth         the provider refuses the credentials, or there are none
-        SummarizerBlocked      a guard holds it back: too many requests, or credentials refused again and again
-        SummarizerUnavailable  it could not be reached, timed out, or failed (retry_after tells when to ask again)
-      StoreError             the database
+        SummarizerBlocked      calls are paused: too many requests, or credentials refused repeatedly
+        SummarizerUnavailable  not reachable, timed out or failed (see retry_after)
+      StoreError             a database error
         StoreUnavailable       not reachable, or the wrong address
-          StoreMissing           there is no such database
-        StoreReadOnly          it cannot be written, or was opened for reading
-        StoreFull              no room left; nothing was written
-        StoreBusy              another process held it for too long
-        StoreCorrupt           it is damaged, or not a database
-        NotOurDatabase         another program's
-        SchemaTooNew           written by a newer lossless
+          StoreMissing           no such database
+        StoreReadOnly          not writable, or opened read-only
+        StoreFull              no space left; nothing was written
+        StoreBusy              locked by another process for too long
+        StoreCorrupt           damaged, or not a database
+        NotOurDatabase         a database of another program
+        SchemaTooNew           written by a newer version of lossless
 
-Each class has a stable `code` for programs; the message is for people and ends with what to do. A
-write that raises any of these stored nothing, and the same call may be tried again.
+Each class has a stable `code` for programs; the message is for people and ends with what to do. A write that raises one
+of these stored nothing, and the same call may be repeated. Errors can be pickled and copied.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 LONGEST_PAUSE = 3600.0
-"""The most seconds to wait before asking again, whatever a provider or a stored time says."""
+"""The longest wait before a retry in seconds, whatever a provider or a stored time says."""
 
 
 class LosslessError(Exception):
-    """Anything lossless refuses to do, with the reason and a hint."""
+    """Base class of all errors of lossless: a message and a hint."""
 
     code = "LOSSLESS_ERROR"
 
@@ -48,6 +50,17 @@ class LosslessError(Exception):
         super().__init__(f"{message} {hint}" if hint else message)
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default would call the class with the text, which is not what the subclasses take.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[LosslessError], args: tuple[Any, ...], attributes: dict[str, Any]) -> LosslessError:
+    """Recreate a pickled or copied error."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class ConfigError(LosslessError):
@@ -121,7 +134,7 @@ class SummarizerAuth(SummarizerError):
     def __init__(self, message: str, *, hint: str = "", missing: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.missing = missing
-        """No credentials were found, so nothing was sent."""
+        """True if no credentials were found, so nothing was sent."""
 
 
 class SummarizerUnavailable(SummarizerError):
@@ -130,23 +143,23 @@ class SummarizerUnavailable(SummarizerError):
     def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None, outage: bool = True) -> None:
         super().__init__(message, hint=hint)
         self.retry_after = _pause(retry_after)
-        """Seconds to wait, if the provider asked for it: an hour at most."""
+        """Seconds to wait if the provider asked for it, at most an hour."""
         self.outage = outage
-        """The model could not be asked. False: it was, and this request got no usable answer."""
+        """True if the model could not be asked; False if it was, and returned no usable answer."""
 
 
 class SummarizerBlocked(SummarizerError):
     code = "SUMMARIZER_BLOCKED"
 
     def __init__(self, reason: str, message: str, *, until: float, hint: str = "") -> None:
-        super().__init__(message, hint=hint or "Compact with force to try at once.")
+        super().__init__(message, hint=hint or "Compact with force to try now.")
         self.reason = reason
         """`spend`, `breaker` or `daily limit`."""
         self.until = until
 
 
 def _pause(seconds: float | None) -> float | None:
-    """Return a provider's wish in bounds; None for what is no length of time."""
+    """Limit the wait that a provider asked for; None if it is not a duration."""
     if seconds is None or seconds != seconds:
         return None
     return min(max(0.0, seconds), LONGEST_PAUSE)

@@ -1,8 +1,7 @@
-"""One value for everything worth telling, one hook to hear it.
+"""Events: everything worth reporting, as one value for one hook.
 
-lossless never prints and never logs by itself at a higher level than it must: it emits `Event`s.
-By default they go to the standard `logging` logger named `lossless`; whoever passes `on_event`
-gets them as values instead.
+lossless never prints, and logs only through events: it emits `Event`s. By default they go to the standard logger named
+`lossless`; a caller that passes `on_event` gets them as values instead. `docs/reference/errors.md` explains each name.
 """
 
 from __future__ import annotations
@@ -13,12 +12,51 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, field
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
+EventName: TypeAlias = Literal[
+    "assemble.live",
+    "compaction.exhausted",
+    "compaction.failed",
+    "config.adapted",
+    "config.ignored",
+    "context.rejected",
+    "context.uncovered",
+    "file.model_failed",
+    "file.repaired",
+    "file.unavailable",
+    "ingest.collisions",
+    "ingest.copies",
+    "ingest.disabled",
+    "ingest.invalid",
+    "prompts.refused",
+    "semantic.unavailable",
+    "session.disabled",
+    "store.copied",
+    "store.mended",
+    "store.waiting",
+    "store.without_log",
+    "summarizer.back",
+    "summarizer.host_model_skipped",
+    "summarizer.no_key",
+    "summarizer.provider_guessed",
+    "summarizer.replaced",
+    "summarizer.unusable",
+    "summary.too_long",
+    "transcript.separate",
+    "transcript.unavailable",
+    "transcript.unreadable",
+    "usage.lost",
+    "usage.unknown",
+    "window.assumed",
+    "worker.failed",
+    "worker.paid",
+]
+"""Every event name; mypy refuses any other."""
 
 
 class Event(Struct, frozen=True):
     """Something that happened: a dotted `name` for programs, a `message` for people, and the facts."""
 
-    name: str
+    name: EventName
     message: str
     level: Level = "info"
     facts: dict[str, Any] = field(default_factory=dict)
@@ -28,9 +66,9 @@ Hook: TypeAlias = Callable[[Event], None]
 
 
 def guarded(hook: Hook) -> Hook:
-    """The hook, its own failures logged instead of raised: telling must not make a call fail that has succeeded."""
+    """Return a hook that logs its own failures, so that they do not fail a call that succeeded."""
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         try:
             hook(event)
         except Exception:
@@ -38,15 +76,15 @@ def guarded(hook: Hook) -> Hook:
 
             logging.getLogger("lossless").exception("the on_event hook failed on %s", event.name)
 
-    return tell
+    return emit
 
 
 def ignore(event: Event) -> None:
-    """Report an event to nobody."""
+    """Discard an event."""
 
 
 def log(event: Event) -> None:
-    """The default hook: the standard logger `lossless`, the facts in the record's `lossless` attribute."""
+    """Log an event with the standard logger `lossless`; its facts are the record's `lossless` attribute."""
     import logging
 
     level = logging.getLevelNamesMapping()[event.level.upper()]
