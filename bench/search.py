@@ -30,8 +30,8 @@ from typing import NamedTuple
 import apsw
 
 from lossless import Lossless
-from lossless.search.question import analyse
-from lossless.search.stopwords import STOP_WORDS
+from lossless.search.query.question import analyse
+from lossless.search.query.stopwords import STOP_WORDS
 from recall import DATA, Sample, samples
 
 QUESTIONS = 150

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lossless.search.dates import Day, named, spans
+from lossless.search.query.dates import Day, named, spans
 
 
 def micros(*date: int) -> int:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from lossless.search import regex
-from lossless.search.literals import needed
+from lossless.search.regex.literals import needed
 from tests.patterns import patterns, texts
 
 

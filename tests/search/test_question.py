@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.search.irregular_words import forms
-from lossless.search.question import MOST_TERMS, Question, analyse
+from lossless.search.query.irregular_words import forms
+from lossless.search.query.question import MOST_TERMS, Question, analyse
 
 
 def words(question: Question) -> list[str]:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from lossless.search.candidates import likely
-from lossless.search.question import analyse
-from lossless.search.scoring import Line, are_near, rank, weight
+from lossless.search.query.question import analyse
+from lossless.search.ranking.candidates import likely
+from lossless.search.ranking.scoring import Line, are_near, rank, weight
 
 DAY = 86_400_000_000
 

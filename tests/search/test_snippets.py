@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lossless.search.question import analyse
+from lossless.search.query.question import analyse
 from lossless.search.snippets import Words, printable, snippet
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lossless.search.words import emoji_of, segment
+from lossless.search.text import emoji_of, segment
 
 
 def test_only_cjk_and_camel_case_are_set_apart() -> None:

@@ -1,1 +1,1 @@
-"""How words are found again: what goes into an index, and what a question asks of it."""
+"""Full-text, regular-expression, semantic and byte search over texts; knows values only."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import islice, takewhile
 from typing import TypeAlias
 
-from lossless.search.question import Question
-from lossless.search.words import emoji_of
+from lossless.search.query.question import Question
+from lossless.search.text import emoji_of
 
 AROUND = 80
 _MOST = 200

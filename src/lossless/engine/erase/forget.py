@@ -31,7 +31,7 @@ from lossless.engine.sync.read_marks import PREFIX
 from lossless.errors import FileUnavailable, InvalidInput, NotFound, SummarizerError
 from lossless.model import Forgotten
 from lossless.search.byte_search import OVERLAP, Sought, needles
-from lossless.search.stopwords import STOP_WORDS
+from lossless.search.query.stopwords import STOP_WORDS
 from lossless.store.base import BURIED, SPAN, ConversationRow, MessageRow, PinRow, SummaryRow
 from lossless.store.store import Store
 

@@ -13,7 +13,7 @@ from lossless.engine.recall.match_files import passages
 from lossless.engine.recall.reader import Reader, cut, of_message, of_summary
 from lossless.engine.recall.search_request import Watch
 from lossless.model import Excerpt
-from lossless.search.question import analyse
+from lossless.search.query.question import analyse
 from lossless.store.base import MessageRow
 from lossless.store.rows import micros
 from lossless.tokens import estimate, truncate

@@ -20,7 +20,7 @@ from lossless.engine.shared import cursor as cursors
 from lossless.engine.shared.cursor import Position
 from lossless.events import Hook
 from lossless.model import Hit, Hits
-from lossless.search.question import analyse
+from lossless.search.query.question import analyse
 from lossless.store.base import TextKind
 
 SECONDS = 10.0

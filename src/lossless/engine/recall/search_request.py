@@ -14,8 +14,8 @@ from lossless.engine.shared.cursor import Position
 from lossless.errors import InvalidInput
 from lossless.model import Hit
 from lossless.search import embeddings, regex
-from lossless.search.literals import Needed, needed
-from lossless.search.question import analyse
+from lossless.search.query.question import analyse
+from lossless.search.regex.literals import Needed, needed
 from lossless.search.snippets import Words
 from lossless.store.rows import micros
 from lossless.times import Time, find_age, read_time

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lossless.search.question import Question, Term
-from lossless.search.recall import Limits
-from lossless.search.scoring import Line, Places
-from lossless.search.words import segment
+from lossless.search.query.question import Question, Term
+from lossless.search.ranking.messages import Limits
+from lossless.search.ranking.scoring import Line, Places
+from lossless.search.text import segment
 from lossless.store.sql import search
 from lossless.store.store import Store
 
@@ -26,7 +26,7 @@ _Lexemes = dict[str, list[int]]
 
 
 class TSVectorIndex:
-    """The messages of a scope, within limits (see `lossless.search.recall.Index`)."""
+    """The messages of a scope, within limits (see `lossless.search.ranking.messages.Index`)."""
 
     def __init__(self, store: Store, scope: search.Scope, limits: Limits) -> None:
         self.total = scope.total

@@ -21,8 +21,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from lossless.config import data_dir, redact_url
 from lossless.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from lossless.events import Event, Hook, log
-from lossless.search.question import analyse
-from lossless.search.recall import Limits, recall
+from lossless.search.query.question import analyse
+from lossless.search.ranking.messages import Limits, recall
 from lossless.store import migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.postgres import dump as pgtools

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
-from lossless.search.recall import Limits
-from lossless.search.scoring import Line
+from lossless.search.ranking.messages import Limits
+from lossless.search.ranking.scoring import Line
 from lossless.store import jsontext
 from lossless.store.base import SPAN
 from lossless.store.store import Store

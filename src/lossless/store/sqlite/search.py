@@ -9,9 +9,9 @@ from weakref import WeakSet
 
 import apsw
 
-from lossless.search.question import Question, Term
-from lossless.search.recall import Limits
-from lossless.search.scoring import Line, Places
+from lossless.search.query.question import Question, Term
+from lossless.search.ranking.messages import Limits
+from lossless.search.ranking.scoring import Line, Places
 from lossless.store import jsontext
 from lossless.store.sql import search
 
@@ -20,7 +20,7 @@ _able: WeakSet[apsw.Connection] = WeakSet()
 
 
 class FTS5Index:
-    """The messages of a scope, within limits, as one connection sees them (see `lossless.search.recall.Index`)."""
+    """The messages of a scope, within limits, as one connection sees them (see `lossless.search.ranking.messages.Index`)."""
 
     def __init__(self, connection: apsw.Connection, scope: search.Scope, limits: Limits) -> None:
         self.total = scope.total

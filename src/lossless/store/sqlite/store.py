@@ -35,9 +35,9 @@ from lossless.errors import (
 )
 from lossless.events import Event, Hook, log
 from lossless.search.byte_search import OVERLAP, Sought
-from lossless.search.question import Question, analyse
-from lossless.search.recall import Limits, recall
-from lossless.search.words import segment
+from lossless.search.query.question import Question, analyse
+from lossless.search.ranking.messages import Limits, recall
+from lossless.search.text import segment
 from lossless.store import header, jsontext, migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.header import APPLICATION_ID

@@ -10,10 +10,10 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lossless.search import dates
-from lossless.search.irregular_words import forms
-from lossless.search.stopwords import STOP_WORDS
-from lossless.search.words import camel_parts, cjk_apart, emoji_words, has_cjk, segment
+from lossless.search.query import dates
+from lossless.search.query.irregular_words import forms
+from lossless.search.query.stopwords import STOP_WORDS
+from lossless.search.text import camel_parts, cjk_apart, emoji_words, has_cjk, segment
 
 MOST_TERMS = 64
 """More than any question has; a pasted page is searched by its beginning."""

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lossless.search import dates
-from lossless.search.question import Question
+from lossless.search.query import dates
+from lossless.search.query.question import Question
 
 _PIVOT = 45
 _SATURATION = 1.2

@@ -13,10 +13,10 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lossless.search import scoring
-from lossless.search.candidates import likely
-from lossless.search.question import Question, Term, analyse
-from lossless.search.scoring import Line, Places
+from lossless.search.query.question import Question, Term, analyse
+from lossless.search.ranking import scoring
+from lossless.search.ranking.candidates import likely
+from lossless.search.ranking.scoring import Line, Places
 
 _LIKELY = 50
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lossless.search.syntax import Token, tokens
+from lossless.search.regex.syntax import Token, tokens
 
 _MOST_CHOICES, _MOST_NEEDS = 8, 3
 _LEAST_BYTES = 2

@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from lossless.errors import InvalidInput
-from lossless.search.syntax import Token, tokens
+from lossless.search.regex.syntax import Token, tokens
 
 if TYPE_CHECKING:
     import re2

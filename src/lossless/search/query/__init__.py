@@ -1,0 +1,1 @@
+"""Analyse a full-text query: its terms, phrases, dates and word forms."""

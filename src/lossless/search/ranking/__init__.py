@@ -1,0 +1,1 @@
+"""Rank the messages that match a query."""

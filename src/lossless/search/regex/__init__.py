@@ -1,0 +1,5 @@
+"""Search texts with regular expressions from users and models, in linear time."""
+
+from lossless.search.regex.pattern import MOST_CHARACTERS, Pattern, compile
+
+__all__ = ["MOST_CHARACTERS", "Pattern", "compile"]
