@@ -330,7 +330,7 @@ def test_payloads_that_another_database_may_need_stay_until_somebody_knows_bette
         (path,) = (each for each in (tmp_path / "shared").rglob("*") if each.is_file())
         message = chat.messages()[0].id
         for done in (chat.forget(message), chat.forget(message, apply=True), chat.forget(message, apply=True)):
-            assert f"{path}: it stays" in done.beyond[-1]
+            assert f"{path}, which therefore stays" in done.beyond[-1]
             assert "--unshared" in done.beyond[-1]
             assert path.exists()
         done = chat.forget(message, apply=True, unshared=True)
