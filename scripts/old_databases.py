@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import apsw
 
+from lossless import Lossless, Message, ToolCall
 from lossless.store import migrate
 from lossless.store.header import APPLICATION_ID
 
@@ -47,6 +48,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         newest = Path(name) / "newest.db"
         lived_in(newest, Path(name) / "lcm-files")
+        with Lossless.open(newest) as lcm:
+            lookup = Message("assistant", (ToolCall("look-1", "lcm_grep", '{"pattern": "words"}'),))
+            lcm.conversation("agent:main:main").ingest([lookup, Message.tool("no hits", call_id="look-1")])
         for version in steps:
             if (packed := TARGET / f"schema-{version:02}.tar.xz").exists():
                 continue

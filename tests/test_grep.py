@@ -451,3 +451,31 @@ def test_the_same_verbs_awaited(tmp_path: Path) -> None:
             assert len(await lcm.grep("the", "full_text", "messages")) == 2
 
     anyio.run(main)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "ignore_case", "seqs"),
+    [
+        ("deploy", None, [2, 1]),
+        ("Deploy", None, [1]),
+        (r"\Wkey\S", None, [2, 1]),
+        ("deploy", False, [2]),
+        ("Deploy", True, [2, 1]),
+        ("[A-Z]eploy", None, [1]),
+    ],
+)
+def test_a_pattern_without_upper_case_ignores_case(
+    chat: Conversation, pattern: str, ignore_case: bool | None, seqs: list[int]
+) -> None:
+    chat.ingest(said("Deploy KEY.", "deploy key."))
+    assert [hit.seq for hit in chat.grep(pattern, ignore_case=ignore_case)] == seqs
+
+
+def test_a_hint_tells_that_only_the_case_differs(chat: Conversation) -> None:
+    chat.ingest(said("the deploy key", "Deploy it", "Straße"))
+    assert chat.grep("DEPLOY").hint == "Only the case differs: 2 matches with ignore_case (-i)."
+    assert chat.grep("straße", ignore_case=False).hint == "Only the case differs: 1 match with ignore_case (-i)."
+    assert chat.grep("DESTROY").hint == ""
+    assert chat.grep("[0-9]+", ignore_case=False).hint == ""
+    assert chat.grep("Deploy").hint == ""
+    assert len(chat.grep("DEPLOY", "full_text")) == 2

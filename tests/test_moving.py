@@ -21,7 +21,7 @@ from tests import strategies
 from tests.conftest import OpenStore
 from tests.house import lived_in, opened
 
-DERIVED = {"event", "migration"}
+DERIVED = {"recall_call", "event", "migration"}
 
 
 class Killed(BaseException):

@@ -383,6 +383,8 @@ class Lossless(Looking, Tracing):
         sort: Sort | None = None,
         cursor: str | None = None,
         file_ids: Sequence[str] | None = None,
+        ignore_case: bool | None = None,
+        include_recall: bool = False,
         seconds: float = grepping.SECONDS,
     ) -> Hits:
         """As `Conversation.grep`, in all conversations of this owner."""
@@ -397,6 +399,8 @@ class Lossless(Looking, Tracing):
             limit=limit,
             sort=sort,
             file_ids=file_ids,
+            include_recall=include_recall,
+            ignore_case=ignore_case,
         )
         return self._grep(reading.everything(self._store), asked, cursor, seconds)
 

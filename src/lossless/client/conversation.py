@@ -904,7 +904,9 @@ class Conversation:
             conversation, seq = divmod(int(named[1]), SPAN)
             return [seq] if conversation == row.id and 0 < seq < row.next_seq else [], False
         words = str(what).strip()[:_MOST_WORDS]
-        hits = self.grep(re.escape(words), scope="messages", limit=limit) if words else Hits()
+        hits = Hits()
+        if words:
+            hits = self.grep(re.escape(words), scope="messages", limit=limit, ignore_case=False, include_recall=True)
         own = [hit.seq for hit in hits if hit.conversation == row.id and hit.seq is not None]
         return own, len(own) == limit and hits.next_cursor is not None
 
@@ -1096,6 +1098,8 @@ class Conversation:
         sort: Sort | None = None,
         cursor: str | None = None,
         file_ids: Sequence[str] | None = None,
+        ignore_case: bool | None = None,
+        include_recall: bool = False,
         seconds: float = grepping.SECONDS,
     ) -> Hits:
         """Find words in everything ever said here, or in an earlier conversation under the same key.
@@ -1104,8 +1108,10 @@ class Conversation:
         "full_text" finds what answers a question as typed, "semantic" (with `lossless[semantic]`) also what says it in
         other words. `scope` is "messages", "summaries", "both" or "files" (whole files, `file_ids` alone if given, ten
         lines of each at most). Words are ordered by relevance unless `sort` says "recency" or "hybrid". `limit` (1 to 200)
-        counts hits, `total` all matches. Times are from `since` on and before `before`. After `seconds` it ends with
-        `complete` False; `next_cursor` goes on there.
+        counts hits, `total` all matches. Times are from `since` on and before `before`. A pattern without a letter in
+        upper case ignores case, unless `ignore_case` says otherwise; words always do. Calls of the `lcm_*` tools and their
+        results are left out, unless `include_recall` is set. After `seconds` it ends with `complete` False;
+        `next_cursor` continues there.
         """
         asked = check(
             pattern,
@@ -1118,6 +1124,8 @@ class Conversation:
             limit=limit,
             sort=sort,
             file_ids=file_ids,
+            include_recall=include_recall,
+            ignore_case=ignore_case,
         )
         return self._lcm._grep(self._family(), asked, cursor, seconds)
 

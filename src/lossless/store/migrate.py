@@ -12,8 +12,8 @@ from typing import Protocol
 
 from lossless.errors import SchemaTooNew
 
-REINDEXED = (5, 11)
-"""Versions that index other words: parts of names in camelCase; emoji, and what the escapes of JSON stand for."""
+REINDEXED = (5, 11, 14)
+"""Versions that index other words: parts of names in camelCase; emoji, and what the escapes of JSON stand for; recall apart."""
 DIRECTORY = Path(__file__).parent / "migrations"
 
 

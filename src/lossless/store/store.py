@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lossless.store.sql.messages import Messages
     from lossless.store.sql.operations import Operations
     from lossless.store.sql.promise import Promise
+    from lossless.store.sql.recall_calls import RecallCalls
     from lossless.store.sql.state import State
     from lossless.store.sql.summaries import Summaries
     from lossless.store.sql.tables import Tables
@@ -177,7 +178,7 @@ class Store(ABC):
 
     @abstractmethod
     def index(self, texts: Sequence[tuple[int, str]]) -> None:
-        """The words of new messages into the search index."""
+        """Add texts by their ids, which ascend, to the search index of messages; see `recall_calls.index`."""
 
     @abstractmethod
     def unindex(self, ids: Sequence[int]) -> None:
@@ -197,11 +198,13 @@ class Store(ABC):
         since: int | None = None,
         before: int | None = None,
         roles: Sequence[str] | None = None,
+        include_recall: bool = False,
     ) -> list[Match]:
         """Messages that answer the question, the best match first, the newest of equals.
 
         Words without a sentence around them find messages that hold some of them; a sentence also finds the
-        turns beside those. Times are microseconds, of the message's own time if it has one.
+        turns beside those. Times are microseconds, of the message's own time if it has one. Calls of our own recall
+        tools and their results are left out unless `include_recall` is set.
         """
 
     @abstractmethod
@@ -219,6 +222,7 @@ class Store(ABC):
         *,
         since: int | None = None,
         before: int | None = None,
+        include_recall: bool = False,
     ) -> int:
         """Count the messages, or the summaries, that hold any term of the question."""
 
@@ -380,6 +384,12 @@ class Store(ABC):
         from lossless.store.sql.promise import Promise
 
         return Promise(self)
+
+    @cached_property
+    def recall_calls(self) -> RecallCalls:
+        from lossless.store.sql.recall_calls import RecallCalls
+
+        return RecallCalls(self)
 
     @cached_property
     def summaries(self) -> Summaries:

@@ -147,6 +147,8 @@ class Tools:
             limit=arguments.limit,
             sort=arguments.sort,
             file_ids=arguments.file_ids or None,
+            include_recall=arguments.include_recall,
+            ignore_case=arguments.ignore_case,
         )
         hits = self._lcm._grep(scope, asked, arguments.cursor, SECONDS)
         where = self._where(arguments, scope)

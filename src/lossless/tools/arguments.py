@@ -50,6 +50,13 @@ class Grep(Arguments, frozen=True, kw_only=True):
         Literal["recency", "relevance", "hybrid"] | None,
         Meta(description="For full_text: the best first (relevance) unless you say otherwise; regex is by recency."),
     ] = None
+    ignore_case: Annotated[
+        bool | None,
+        Meta(description="For regex: ignore case; by default unless the pattern has a letter in upper case."),
+    ] = None
+    include_recall: Annotated[
+        bool, Meta(description="Also search earlier calls of these lcm tools and their results; they are left out.")
+    ] = False
     cursor: Annotated[str | None, Meta(description="nextCursor of the page before.")] = None
 
 

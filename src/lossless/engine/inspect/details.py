@@ -225,7 +225,9 @@ def file(store: Store, files: Files, id: str, conversation: ConversationRow | No
     found = holders(store, id, conversation)
     row = found[0][1]
     rows = [each for holder, _ in found if (each := store.conversations.get(holder))]
-    said = store.search(f'"{row.id}"', conversation_ids=[each.id for each in rows], limit=_MOST_REFERENCES + 1)
+    said = store.search(
+        f'"{row.id}"', conversation_ids=[each.id for each in rows], limit=_MOST_REFERENCES + 1, include_recall=True
+    )
     ids = sorted(each.conversation_id * SPAN + each.seq for each in said[:_MOST_REFERENCES])
     return ShownFile(
         stored_file(row),

@@ -40,7 +40,7 @@ def grep(
     Ordered by relevance, messages come before summaries: their scores say nothing about each other. Where there is not room
     for all of them, each kind gets half.
     """
-    finder = Finder.of(asked.pattern) if asked.mode == "regex" else None
+    finder = Finder.of(asked.pattern, ignore_case=asked.ignore_case) if asked.mode == "regex" else None
     question = _question(reader, asked)
     started, seen = dict[str, Position | None].fromkeys(asked.kinds), 0
     if cursor is not None:
@@ -65,16 +65,30 @@ def grep(
         hits.sort(key=lambda hit: hit.at, reverse=True)
     going_on = {kind: found.position for kind, found in pages.items() if found.position is not None}
     total, is_exact = _total(reader, asked, pages, seen)
+    hint = asked.hint
+    if finder is not None and not asked.ignore_case and total == 0 and is_exact:
+        hint = _case_hint(reader, asked, now=now, seconds=watch.until - now())
     return Hits(
         _with_leaves(reader, hits),
-        cursors.encode(going_on, question, seen + len(hits)),
-        all(found.complete for found in pages.values()),
-        sum(found.scanned for found in pages.values()),
-        tuple(id for found in pages.values() for id in found.unavailable),
-        asked.hint,
-        total,
-        is_exact,
+        next_cursor=cursors.encode(going_on, question, seen + len(hits)),
+        complete=all(found.complete for found in pages.values()),
+        scanned=sum(found.scanned for found in pages.values()),
+        unavailable=tuple(id for found in pages.values() for id in found.unavailable),
+        hint=hint,
+        total=total,
+        total_is_exact=is_exact,
     )
+
+
+def _case_hint(reader: Reader, asked: Asked, *, now: Callable[[], float], seconds: float) -> str:
+    """Return a hint if a pattern that matched nothing matches when case is ignored."""
+    if asked.pattern.lower() == asked.pattern.upper():
+        return ""
+    found = grep(reader, replace(asked, ignore_case=True), now=now, on_event=lambda event: None, seconds=seconds)
+    if not found.total:
+        return ""
+    count = f"{'' if found.total_is_exact else 'at least '}{found.total:,} {'match' if found.total == 1 else 'matches'}"
+    return f"Only the case differs: {count} with ignore_case (-i)."
 
 
 def _shares(asked: Asked, pages: Mapping[str, Page]) -> dict[str, int]:

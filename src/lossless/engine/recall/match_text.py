@@ -30,7 +30,10 @@ def matching(
     """The texts that a pattern matches, the newest first."""
     page, counting = Page([]), None
     for places, is_last in _batches(reader, kind, finder, asked, start):
-        texts = {row.id: row for row in reader.store.texts.read(kind, [id for _, id in places])}
+        texts = {
+            row.id: row
+            for row in reader.store.texts.read(kind, [id for _, id in places], include_recall=asked.include_recall)
+        }
         for at, id in places:
             span = finder.pattern.search(texts[id].text) if id in texts else None
             page.scanned += 1
@@ -65,6 +68,7 @@ def _batches(
             since=asked.since,
             before=asked.before,
             below=below,
+            include_recall=asked.include_recall,
             limit=most,
         )
         for first in range(0, len(found), _TEXTS):
@@ -85,7 +89,7 @@ def answering(reader: Reader, kind: TextKind, asked: Asked, keys: Keys, start: P
     # Whatever came in since stands before it or behind it: the last one that was shown tells where to go on.
     first = ordered.index(last) + 1 if last in ordered else shown
     ids = ordered[first : first + asked.limit]
-    texts = {row.id: row for row in reader.store.texts.read(kind, ids)}
+    texts = {row.id: row for row in reader.store.texts.read(kind, ids, include_recall=asked.include_recall)}
     find = words(asked.pattern).search
     hits = [
         _hit(kind, texts[id], keys, snippet(texts[id].text, *(find(texts[id].text) or (0, 0))), scores[id])
@@ -100,13 +104,25 @@ def answering(reader: Reader, kind: TextKind, asked: Asked, keys: Keys, start: P
 def count(reader: Reader, asked: Asked, kind: str) -> int:
     """Count the messages or summaries that hold any word of a question."""
     which: TextKind = "message" if kind == "message" else "summary"
-    return reader.store.count_matches(which, asked.pattern, reader.scope, since=asked.since, before=asked.before)
+    return reader.store.count_matches(
+        which,
+        asked.pattern,
+        reader.scope,
+        since=asked.since,
+        before=asked.before,
+        include_recall=asked.include_recall,
+    )
 
 
 def _scores(reader: Reader, kind: TextKind, asked: Asked, most: int) -> dict[int, float]:
     if kind == "message":
         messages = reader.store.search(
-            asked.pattern, conversation_ids=reader.scope, limit=most, since=asked.since, before=asked.before
+            asked.pattern,
+            conversation_ids=reader.scope,
+            limit=most,
+            since=asked.since,
+            before=asked.before,
+            include_recall=asked.include_recall,
         )
         scores = {each.conversation_id * SPAN + each.seq: each.score for each in messages}
         return fused(reader, asked, scores) if asked.mode == "semantic" else scores
@@ -116,7 +132,13 @@ def _scores(reader: Reader, kind: TextKind, asked: Asked, most: int) -> dict[int
 
 def _ordered(reader: Reader, kind: TextKind, asked: Asked, scores: Mapping[int, float], now: int) -> list[int]:
     newest_first = reader.store.texts.places(
-        kind, reader.scope, among=list(scores), since=asked.since, before=asked.before, limit=len(scores)
+        kind,
+        reader.scope,
+        among=list(scores),
+        since=asked.since,
+        before=asked.before,
+        include_recall=asked.include_recall,
+        limit=len(scores),
     )
     if asked.sort == "recency":
         return [id for _, id in newest_first]

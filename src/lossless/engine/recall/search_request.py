@@ -43,6 +43,10 @@ class Asked(Struct, frozen=True):
     file_ids: tuple[str, ...] | None
     ages: tuple[int | None, int | None] = (None, None)
     """The ages in microseconds that `since` and `before` were given as, if they were."""
+    include_recall: bool = False
+    """Search the calls of our own recall tools and their results, too."""
+    ignore_case: bool = False
+    """Of a pattern; words are found in any case."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -74,8 +78,8 @@ class Finder(Struct, frozen=True):
     needs: tuple[Needed, ...]
 
     @classmethod
-    def of(cls, pattern: str) -> Finder:
-        found = regex.compile(pattern)
+    def of(cls, pattern: str, *, ignore_case: bool = False) -> Finder:
+        found = regex.compile(pattern, ignore_case=ignore_case)
         return cls(found, needed(found.source))
 
     def search(self, text: str) -> tuple[int, int] | None:
@@ -134,10 +138,13 @@ def check(
     sort: Any = None,
     file_ids: Sequence[str] | None = None,
     now: float | None = None,
+    include_recall: bool = False,
+    ignore_case: bool | None = None,
 ) -> Asked:
     """The question as it can be asked, or `InvalidInput` with the argument that is wrong and what it may be.
 
-    Without a `sort`, words are ordered by relevance and patterns by recency.
+    Without a `sort`, words are ordered by relevance and patterns by recency. Without `ignore_case`, a pattern ignores
+    case unless it has a letter in upper case.
     """
     if not isinstance(pattern, str) or not pattern.strip():
         raise InvalidInput("The pattern is empty.", hint="Give what to look for.")
@@ -155,6 +162,8 @@ def check(
         raise InvalidInput(f"since={since} is not before before={before}.", hint="Swap them, or leave one out.")
     ids = None if file_ids is None else tuple(file_ids)
     ages = (_age("since", since), _age("before", before))
+    if ignore_case is None:
+        ignore_case = not regex.has_upper_case(pattern) if mode == "regex" else False
     return Asked(
         pattern=pattern,
         mode=mode,
@@ -165,6 +174,8 @@ def check(
         sort=order(mode, sort),
         file_ids=ids,
         ages=ages,
+        include_recall=include_recall,
+        ignore_case=ignore_case,
     )
 
 

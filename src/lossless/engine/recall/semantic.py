@@ -36,7 +36,13 @@ def _near(reader: Reader, asked: Asked, model: str, question: bytes) -> Iterator
     """The messages in scope that are near a question, as far as they have vectors."""
     below = None
     while page := reader.store.texts.vectors_in(
-        model, reader.scope, since=asked.since, before=asked.before, below=below, limit=_PAGE
+        model,
+        reader.scope,
+        since=asked.since,
+        before=asked.before,
+        below=below,
+        include_recall=asked.include_recall,
+        limit=_PAGE,
     ):
         cosine = cosines(question, [data for _, data in page])
         yield from ((id, near) for (id, _), near in zip(page, cosine, strict=True) if near >= _LEAST)

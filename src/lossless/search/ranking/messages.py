@@ -27,6 +27,8 @@ class Limits(Struct, frozen=True):
     since: int | None = None
     before: int | None = None
     roles: tuple[str, ...] | None = None
+    include_recall: bool = False
+    """Search the calls of our own recall tools and their results, too."""
 
     @property
     def are_none(self) -> bool:

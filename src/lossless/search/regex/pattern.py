@@ -34,6 +34,7 @@ _SETS = {
     "s": r"\t-\r\x1c-\x20\x{85}\pZ",
     "S": r"\x00-\x08\x0e-\x1b!-\x{84}\x{86}-\x{9f}\pL\pM\pN\pP\pS\p{Cf}\p{Co}",
 }
+_HAS_UPPER = re.compile("[A-Z\u00c0-\u00d6\u00d8-\u00de]")
 _IN_CLASS = re.compile(r"\\(?:[pPx]\{[^}]*\}|.)", re.DOTALL)
 
 
@@ -105,7 +106,7 @@ def _words() -> re.Pattern[str]:
     return re.compile(rf"([\w{marks}]+)")
 
 
-def compile(pattern: str) -> Pattern:
+def compile(pattern: str, *, ignore_case: bool = False) -> Pattern:
     """The pattern, ready to search a text; raises `InvalidInput` with what is wrong with it."""
     if not pattern:
         raise InvalidInput("The pattern is empty.", hint="Give what to look for.")
@@ -124,7 +125,16 @@ def compile(pattern: str) -> Pattern:
                 hint="Write out what it should match.",
             )
     _compiled(pattern, pattern)
-    return Pattern(pattern)
+    return Pattern(f"(?i){pattern}" if ignore_case else pattern)
+
+
+def has_upper_case(pattern: str) -> bool:
+    """Return True if a pattern asks for a letter in upper case, in a literal or a class."""
+    return any(
+        token.character.isupper() if token.kind == "literal" else _HAS_UPPER.search(_IN_CLASS.sub("", token.text))
+        for token in tokens(pattern)
+        if token.kind in ("literal", "set")
+    )
 
 
 def _searchable(pattern: str) -> str:

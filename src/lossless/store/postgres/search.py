@@ -13,6 +13,7 @@ from lossless.search.ranking.messages import Limits
 from lossless.search.ranking.scoring import Line, Places
 from lossless.search.text import segment
 from lossless.store.sql import search
+from lossless.store.sql.recall_calls import NO_RECALL
 from lossless.store.store import Store
 
 _CHUNK = 100_000
@@ -39,15 +40,20 @@ class TSVectorIndex:
             "before": limits.before,
             "roles": list(limits.roles or ()),
         }
-        self._searched = "s.message_id >= :first AND s.message_id < :last"
+        # Under an id below zero stand all words of a message with recall in it, under its id the others.
+        self._id = "abs(s.message_id)" if limits.include_recall else "s.message_id"
+        self._lines = (
+            "" if limits.include_recall or not store.recall_calls.are_marked else f" AND {NO_RECALL.format('m.id')}"
+        )
+        self._searched = f"{self._id} >= :first AND {self._id} < :last"
         if scope.has_gaps:
-            self._searched += " AND s.message_id / 1000000000 = ANY(CAST(:conversations AS bigint[]))"
-        self._searched += f" AND {search.near(limits, 's.message_id', 'SELECT unnest(CAST(:roles AS text[]))')}"
+            self._searched += f" AND {self._id} / 1000000000 = ANY(CAST(:conversations AS bigint[]))"
+        self._searched += f" AND {search.near(limits, self._id, 'SELECT unnest(CAST(:roles AS text[]))')}"
 
     def best(self, term: Term, most: int) -> list[tuple[int, float]]:
         (query,) = queries([term])
         rows = self._all(
-            "SELECT s.message_id, max(ts_rank(s.words, q.query, 1))::float8 FROM search_message s,"  # noqa: S608 - our names
+            f"SELECT {self._id}, max(ts_rank(s.words, q.query, 1))::float8 FROM search_message s,"  # noqa: S608 - our names
             f" (SELECT {query} AS query) AS q WHERE s.words @@ q.query AND {self._searched}"
             " GROUP BY 1 ORDER BY 2 DESC, 1 DESC LIMIT :most",
             reach=0,
@@ -61,7 +67,7 @@ class TSVectorIndex:
         each = ", ".join(f"({number}, {query})" for number, query in enumerate(queries(terms)))
         if each:
             rows = self._all(
-                f"SELECT DISTINCT t.number, s.message_id FROM (VALUES {each}) AS t (number, query)"  # noqa: S608 - our names
+                f"SELECT DISTINCT t.number, {self._id} FROM (VALUES {each}) AS t (number, query)"  # noqa: S608 - our names
                 f" JOIN search_message s ON s.words @@ t.query WHERE {self._searched}",
                 reach=reach,
                 **parameters(terms),
@@ -74,7 +80,7 @@ class TSVectorIndex:
         """Count the messages that hold any term of a question; any filler of it if none holds a term."""
         for terms in filter(None, (question.terms, question.fillers)):
             rows = self._all(
-                f"SELECT count(DISTINCT s.message_id) FROM (SELECT {' || '.join(queries(terms))} AS query) AS q,"  # noqa: S608 - our names
+                f"SELECT count(DISTINCT {self._id}) FROM (SELECT {' || '.join(queries(terms))} AS query) AS q,"  # noqa: S608 - our names
                 f" search_message s WHERE s.words @@ q.query AND {self._searched}",
                 reach=0,
                 **parameters(terms),
@@ -85,7 +91,7 @@ class TSVectorIndex:
 
     def lines(self, ids: Sequence[int]) -> dict[int, Line]:
         rows = self._all(
-            f"SELECT {search.LINE} FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[]))",  # noqa: S608 - our names
+            f"SELECT {search.LINE} FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[])){self._lines}",  # noqa: S608 - our names
             ids=list(ids),
         )
         return search.lines(rows)
@@ -96,13 +102,15 @@ class TSVectorIndex:
             "SELECT s.message_id, s.chunk, u.lexeme, u.positions FROM search_message s, unnest(s.words) AS u"
             " WHERE s.message_id = ANY(CAST(:ids AS bigint[])) AND u.lexeme = ANY(CAST(:lexemes AS text[]))"
             " ORDER BY s.message_id, s.chunk",
-            ids=list(ids),
+            ids=[*ids, *(-each for each in ids)] if self._id != "s.message_id" else list(ids),
             lexemes=sorted({lexeme for phrase in phrases.values() for _, lexeme in phrase}),
         )
         messages: dict[int, _Lexemes] = defaultdict(lambda: defaultdict(list))
         for identity, chunk, lexeme, positions in rows:
+            if identity > 0 and -identity in messages:
+                continue
             messages[identity][lexeme] += [chunk * _CHUNK_PLACES + position for position in positions]
-        found = {identity: _by_term(terms, phrases, lexemes) for identity, lexemes in messages.items()}
+        found = {abs(identity): _by_term(terms, phrases, lexemes) for identity, lexemes in messages.items()}
         return {identity: places for identity, places in found.items() if any(places)}
 
     def _phrases(self, terms: Sequence[Term]) -> dict[str, list[tuple[int, str]]]:

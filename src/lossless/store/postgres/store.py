@@ -27,6 +27,7 @@ from lossless.store import migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.postgres import dump as pgtools
 from lossless.store.postgres.search import TSVectorIndex, chunks, parameters, queries
+from lossless.store.recall_calls import index_words
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
 from lossless.store.sql.columns import LAST, OWNED, Row
@@ -60,7 +61,7 @@ class PostgresStore(Store):
     schema = "lossless"
     """Where its tables are."""
     indexed = {  # noqa: RUF012 - a constant of the kind
-        "message": "SELECT message_id AS id FROM search_message",
+        "message": "SELECT message_id AS id FROM search_message WHERE message_id > 0",
         "summary": "SELECT summary_id AS id FROM search_summary",
     }
 
@@ -340,7 +341,9 @@ class PostgresStore(Store):
         )
 
     def unindex(self, ids: Sequence[int]) -> None:
-        self.run("DELETE FROM search_message WHERE message_id = ANY(CAST(:ids AS bigint[]))", ids=list(ids))
+        both = [*ids, *(-identity for identity in ids)]
+        self.run("DELETE FROM search_message WHERE message_id = ANY(CAST(:ids AS bigint[]))", ids=both)
+        self.recall_calls.remove(ids)
         self.index([(identity, "") for identity in ids])
 
     def index_summary(self, summary_id: int, text: str) -> None:
@@ -356,11 +359,12 @@ class PostgresStore(Store):
         since: int | None = None,
         before: int | None = None,
         roles: Sequence[str] | None = None,
+        include_recall: bool = False,
     ) -> list[Match]:
         scope = fulltext.scope(self, conversation_ids)
         if not scope.total:
             return []
-        limits = Limits(since, before, None if roles is None else tuple(roles))
+        limits = Limits(since, before, None if roles is None else tuple(roles), include_recall)
         found = recall(question, TSVectorIndex(self, scope, limits), limits, limit)
         return [Match(identity // SPAN, identity % SPAN, score) for identity, score in found]
 
@@ -392,12 +396,13 @@ class PostgresStore(Store):
         *,
         since: int | None = None,
         before: int | None = None,
+        include_recall: bool = False,
     ) -> int:
         asked, scope = analyse(question), fulltext.scope(self, conversation_ids)
         if not scope.total or not asked.terms:
             return 0
         if kind == "message":
-            return TSVectorIndex(self, scope, Limits(since, before)).count(asked)
+            return TSVectorIndex(self, scope, Limits(since, before, include_recall=include_recall)).count(asked)
         return int(
             self.all(
                 "SELECT count(DISTINCT y.id)"  # noqa: S608 - our names
@@ -432,6 +437,9 @@ class PostgresStore(Store):
         return problems
 
     def rebuild_search(self) -> int:
+        if self.recall_calls.are_marked:
+            with self.transaction():
+                self.recall_calls.mark_all()
         for index, source, _ in _INDEXES:
             self._refill(index, source)
         return int(self.all("SELECT count(*) FROM message")[0][0])
@@ -446,13 +454,21 @@ class PostgresStore(Store):
                     last=last,
                 )
                 ids = [identity for identity, _ in texts]
-                self.run(f"DELETE FROM {index} WHERE {column} = ANY(CAST(:ids AS bigint[]))", ids=ids)  # noqa: S608 - our names
-                self._index(index, [(identity, text) for identity, text in texts])
+                both = [*ids, *(-identity for identity in ids)]
+                self.run(f"DELETE FROM {index} WHERE {column} = ANY(CAST(:ids AS bigint[]))", ids=both)  # noqa: S608 - our names
+                self._index(index, self._index_words(source, texts))
             if not texts:
                 break
             last = ids[-1]
         with self.transaction():
-            self.run(f"DELETE FROM {index} i WHERE NOT EXISTS (SELECT 1 FROM {source} s WHERE s.id = i.{column})")  # noqa: S608 - our names
+            self.run(f"DELETE FROM {index} i WHERE NOT EXISTS (SELECT 1 FROM {source} s WHERE s.id = abs(i.{column}))")  # noqa: S608 - our names
+
+    def _index_words(self, source: str, texts: Sequence[Row]) -> list[tuple[int, str]]:
+        """Return what an index should hold of some rows of a table, ascending by id."""
+        words = [(identity, text) for identity, text in texts]
+        if source != "message" or not words:
+            return words
+        return index_words(words, self.recall_calls.between(words[0][0], words[-1][0]))
 
     def _fill(self, index: str, source: str) -> None:
         last = 0
@@ -460,7 +476,7 @@ class PostgresStore(Store):
             f"SELECT id, text FROM {source} WHERE id > :last ORDER BY id LIMIT 1000",  # noqa: S608 - our names
             last=last,
         ):
-            self._index(index, [(identity, text) for identity, text in texts])
+            self._index(index, self._index_words(source, texts))
             last = texts[-1][0]
 
     # checking
@@ -489,7 +505,11 @@ class PostgresStore(Store):
 
     def unindex_conversation(self, conversation_id: int) -> None:
         first, last = conversation_id * SPAN, (conversation_id + 1) * SPAN
-        self.run("DELETE FROM search_message WHERE message_id > :first AND message_id < :last", first=first, last=last)
+        for start, end in ((first, last), (-last, -first)):
+            self.run(
+                "DELETE FROM search_message WHERE message_id > :first AND message_id < :last", first=start, last=end
+            )
+        self.run("DELETE FROM recall_call WHERE message_id > :first AND message_id < :last", first=first, last=last)
         self.run(
             "DELETE FROM search_summary WHERE summary_id IN (SELECT id FROM summary WHERE conversation_id = :id)",
             id=conversation_id,

@@ -40,7 +40,7 @@ class Messages(Section):
             ("id", *NewMessage.__struct_fields__),
             [(at, *astuple(row)) for at, row in enumerate(rows, start)],
         )
-        self.store.index([(at, row.text) for at, row in enumerate(rows, start)])
+        self.store.recall_calls.index([(at, row.text, row.parts) for at, row in enumerate(rows, start)])
         self.store.remember_events(
             conversation.id, [(row.event_id, seq) for seq, row in enumerate(rows, first) if row.event_id is not None]
         )

@@ -417,6 +417,9 @@ class Operations(Section):
     def unindex_row(self, table: str, identity: int) -> None:
         column = self.store.indexed_as.format(table=table)
         self.run(f"DELETE FROM search_{table} WHERE {column} = :id", id=identity)  # noqa: S608 - our names
+        if table == "message":
+            self.run(f"DELETE FROM search_{table} WHERE {column} = :id", id=-identity)  # noqa: S608 - our names
+            self.store.recall_calls.remove([identity])
 
 
 def _read(kept: str | None) -> Image | None:

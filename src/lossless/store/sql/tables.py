@@ -127,8 +127,8 @@ class Tables(Section):
             place, text = columns.index("id"), columns.index("text")
             self._index_summaries((row[place], row[text]) for row in rows)
         elif table == "message":
-            place, text, event = (columns.index(name) for name in ("id", "text", "event_id"))
-            self.store.index([(row[place], row[text]) for row in rows])
+            place, text, parts, event = (columns.index(name) for name in ("id", "text", "parts", "event_id"))
+            self.store.recall_calls.index(sorted((row[place], row[text], row[parts]) for row in rows))
             named = ((row[place] // SPAN, (row[event], row[place] % SPAN)) for row in rows if row[event] is not None)
             for conversation_id, events in groupby(named, key=lambda each: each[0]):
                 self.store.remember_events(conversation_id, [each for _, each in events])

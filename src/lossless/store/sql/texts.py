@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from lossless.store.base import SPAN, TextKind, TextRow
+from lossless.store.recall_calls import without
 from lossless.store.sql.columns import (
     NO_LIMIT,
     OWNED,
 )
+from lossless.store.sql.recall_calls import NO_RECALL
 from lossless.store.sql.section import Section
 
 _TEXTS = {
@@ -43,6 +47,7 @@ class Texts(Section):
         since: int | None = None,
         before: int | None = None,
         below: tuple[int, int] | None = None,
+        include_recall: bool = False,
         limit: int,
     ) -> list[tuple[int, int]]:
         """Time and id of texts, the newest first: those after the place `below`, among these ids if any are given.
@@ -56,6 +61,7 @@ class Texts(Section):
             (f"{time} >= :since", since is not None),
             (f"{time} < :before", before is not None),
             (f"({time}, t.id) < (:at, :id)", below is not None),
+            (NO_RECALL.format("t.id"), self._leaves_out(kind, include_recall)),
         ]
         chosen = [condition for condition, is_asked in conditions if is_asked]
         needles: dict[str, str] = {}
@@ -87,8 +93,11 @@ class Texts(Section):
         )
         return [(row[0], row[1]) for row in rows]
 
-    def read(self, kind: TextKind, ids: Sequence[int]) -> list[TextRow]:
-        """The texts of these ids, in no order."""
+    def _leaves_out(self, kind: TextKind, include_recall: bool) -> bool:
+        return kind == "message" and not include_recall and self.store.recall_calls.are_marked
+
+    def read(self, kind: TextKind, ids: Sequence[int], *, include_recall: bool = False) -> list[TextRow]:
+        """Return the texts of these ids, in no order; those of messages without recall calls and their results."""
         table, time, _, more = _TEXTS[kind]
         rows = self.all(
             f"SELECT t.id, c.id, {time}, t.text, {more} FROM {table} t JOIN conversation c ON c.id = t.conversation_id"  # noqa: S608 - constants
@@ -96,7 +105,17 @@ class Texts(Section):
             ids=self.listing(ids),
             owner=self.owner,
         )
-        return [TextRow(*row) for row in rows]
+        texts = [TextRow(*row) for row in rows]
+        if not self._leaves_out(kind, include_recall):
+            return texts
+        spans: dict[int, str] = dict(
+            self.all(
+                "SELECT message_id, spans FROM recall_call WHERE spans IS NOT NULL"  # noqa: S608 - our names
+                f" AND message_id IN ({self.each_of('ids', 'bigint')})",
+                ids=self.listing(ids),
+            )
+        )
+        return [replace(row, text=without(row.text, spans[row.id])) if row.id in spans else row for row in texts]
 
     def without_vector(self, conversation_id: int, model: str, *, after: int = 0, limit: int) -> list[tuple[int, str]]:
         """Ids and texts of messages behind a seq that have no vector of a model, the newest first."""
@@ -149,6 +168,7 @@ class Texts(Section):
         since: int | None = None,
         before: int | None = None,
         below: int | None = None,
+        include_recall: bool = False,
         limit: int,
     ) -> list[tuple[int, bytes]]:
         """Ids of messages with their vectors, the highest id first: those below an id, within times."""
@@ -160,6 +180,7 @@ class Texts(Section):
                 " AND coalesce(m.at, m.created_at) < :before)",
                 since is not None or before is not None,
             ),
+            (NO_RECALL.format("v.message_id"), self._leaves_out("message", include_recall)),
         ]
         rows = self.all(
             "SELECT v.message_id, v.data FROM vector v WHERE v.message_id > :first AND v.message_id < :last"  # noqa: S608 - our names

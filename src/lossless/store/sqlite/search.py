@@ -14,6 +14,7 @@ from lossless.search.ranking.messages import Limits
 from lossless.search.ranking.scoring import Line, Places
 from lossless.store import jsontext
 from lossless.store.sql import search
+from lossless.store.sql.recall_calls import NO_RECALL
 
 _able: WeakSet[apsw.Connection] = WeakSet()
 """Connections that know the function `places`."""
@@ -22,8 +23,14 @@ _able: WeakSet[apsw.Connection] = WeakSet()
 class FTS5Index:
     """The messages of a scope, within limits, as one connection sees them (see `lossless.search.ranking.messages.Index`)."""
 
-    def __init__(self, connection: apsw.Connection, scope: search.Scope, limits: Limits) -> None:
+    def __init__(
+        self, connection: apsw.Connection, scope: search.Scope, limits: Limits, *, knows_recall: bool = True
+    ) -> None:
         self.total = scope.total
+        self._lines = "" if limits.include_recall or not knows_recall else f" AND {NO_RECALL.format('m.id')}"
+        # Under an id below zero stand all words of a message with recall in it, under its id the others.
+        self._id = "abs(s.rowid)" if limits.include_recall else "s.rowid"
+        self._distinct = f"DISTINCT {self._id}" if limits.include_recall else self._id
         self._db = connection
         if connection not in _able:
             connection.register_fts5_function("places", _places)
@@ -36,24 +43,25 @@ class FTS5Index:
             "before": limits.before,
             "roles": jsontext.dumps_plain(limits.roles or ()),
         }
-        self._searched = "s.search_message MATCH :match AND s.rowid >= :first AND s.rowid < :last"
+        self._searched = f"s.search_message MATCH :match AND {self._id} >= :first AND {self._id} < :last"
         if scope.has_gaps:
-            self._searched += " AND s.rowid / 1000000000 IN (SELECT value FROM json_each(:conversations))"
-        near = search.near(limits, "s.rowid", "SELECT value FROM json_each(:roles)")
+            self._searched += f" AND {self._id} / 1000000000 IN (SELECT value FROM json_each(:conversations))"  # noqa: S608 - our names
+        near = search.near(limits, self._id, "SELECT value FROM json_each(:roles)")
         self._within = f"{self._searched} AND {near}"
 
     def best(self, term: Term, most: int) -> list[tuple[int, float]]:
         # With a second key SQLite sorts by itself and keeps only the best, which is faster than FTS5's own sorting.
-        sql = f"SELECT s.rowid, s.rank FROM search_message s WHERE {self._within} ORDER BY 2, 1 DESC LIMIT :most"  # noqa: S608 - our names
+        rank, group = ("min(s.rank)", "GROUP BY 1 ") if self._id != "s.rowid" else ("s.rank", "")
+        sql = f"SELECT {self._id}, {rank} FROM search_message s WHERE {self._within} {group}ORDER BY 2, 1 DESC LIMIT :most"  # noqa: S608 - our names
         return [(each, -rank) for each, rank in self._all(sql, match=either([term]), reach=0, most=most)]
 
     def holders(self, terms: Sequence[Term], reach: int) -> list[list[int]]:
-        sql = f"SELECT s.rowid FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
+        sql = f"SELECT {self._distinct} FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
         return [[row[0] for row in self._all(sql, match=either([term]), reach=reach)] for term in terms]
 
     def count(self, question: Question) -> int:
         """Count the messages that hold any term of a question; any filler of it if none holds a term."""
-        sql = f"SELECT count(*) FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
+        sql = f"SELECT count({self._distinct}) FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
         for terms in filter(None, (question.terms, question.fillers)):
             if found := self._all(sql, match=either(terms), reach=0)[0][0]:
                 return int(found)
@@ -61,7 +69,7 @@ class FTS5Index:
 
     def lines(self, ids: Sequence[int]) -> dict[int, Line]:
         rows = self._all(
-            f"SELECT {search.LINE} FROM message m WHERE m.id IN (SELECT value FROM json_each(:ids))",  # noqa: S608 - our names
+            f"SELECT {search.LINE} FROM message m WHERE m.id IN (SELECT value FROM json_each(:ids)){self._lines}",  # noqa: S608 - our names
             ids=jsontext.dumps_plain(ids),
         )
         return search.lines(rows)
@@ -71,7 +79,7 @@ class FTS5Index:
         # The + keeps SQLite from asking the index once for each id.
         self._all(
             f"SELECT places(s.search_message, :found) FROM search_message s WHERE {self._searched}"  # noqa: S608 - our names
-            " AND +s.rowid IN (SELECT value FROM json_each(:ids))",
+            f" AND +{self._id} IN (SELECT value FROM json_each(:ids))",
             match=either(terms),
             ids=jsontext.dumps_plain(ids),
             found=apsw.pyobject(found),
@@ -88,8 +96,9 @@ def either(terms: Sequence[Term]) -> str:
 
 
 def _places(api: apsw.FTS5ExtensionApi, *sink: Any) -> None:
-    """Notes where each phrase of the query stands in the current row."""
-    sink[0][api.rowid] = [api.phrase_column_offsets(phrase, 0) for phrase in range(api.phrase_count)]
+    """Note the places of each phrase of the query in the current row; of two rows of a message, in that with all words."""
+    if api.rowid < 0 or api.rowid not in sink[0]:
+        sink[0][abs(api.rowid)] = [api.phrase_column_offsets(phrase, 0) for phrase in range(api.phrase_count)]
 
 
 def _by_term(terms: Sequence[Term], found: dict[int, list[list[int]]]) -> dict[int, Places]:

@@ -41,9 +41,11 @@ from lossless.search.text import segment
 from lossless.store import header, jsontext, migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.header import APPLICATION_ID
+from lossless.store.recall_calls import without
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
 from lossless.store.sql.columns import LAST, OWNED, Row
+from lossless.store.sql.recall_calls import SCHEMA_VERSION as RECALL_VERSION
 from lossless.store.sqlite.search import FTS5Index, either
 from lossless.store.store import Store, opened_before_fork
 
@@ -57,8 +59,9 @@ _PAGES = 4096
 _MERGED = 500
 _SHORT_MS, _TRIES = 100, 5
 _LONGEST_RUN = 0.2
-_DERIVED = ("item", "event", "search_message", "search_summary")
+_DERIVED = ("item", "event", "search_message", "search_summary", "recall_call")
 _TABLES = ("conversation", "message", *_DERIVED)
+_UNMARKED = "NOT EXISTS (SELECT 1 FROM recall_call r WHERE r.message_id = t.id)"
 _SURE_WORD = re.compile(r"(?<!\S)[A-Za-z0-9]{1,30}(?!\S)")
 """A word that the index holds as it is, whatever its tokenizer makes of the rest."""
 _MUCH_FREE = 1_000
@@ -108,7 +111,7 @@ class SQLiteStore(Store):
     finds = "instr({}, {}) > 0"
     dialect = "sqlite"
     indexed = {  # noqa: RUF012 - a constant of the kind
-        "message": "SELECT id FROM search_message_docsize",
+        "message": "SELECT id FROM search_message_docsize WHERE id > 0",
         "summary": "SELECT id FROM search_summary_docsize",
     }
 
@@ -304,11 +307,14 @@ class SQLiteStore(Store):
     def _wanting(self) -> list[str]:
         """The derived tables that are missing or broken; raw ones that are missing are told."""
         rows = self._writer.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-        missing = set(_TABLES) - {row[0] for row in rows}
+        known = _TABLES if RECALL_VERSION in self._scripts else _TABLES[:-1]
+        missing = set(known) - {row[0] for row in rows}
         if missing & {"conversation", "message"}:
             raise StoreCorrupt(
                 f"{self.location} has lost its table(s) {', '.join(sorted(missing))}.", hint="Restore a backup."
             )
+        if "recall_call" in missing:
+            missing.add("search_message")  # they are made together
         broken = [index for index, source, _ in _INDEXES if index not in missing and not self._answers(index, source)]
         return [*sorted(missing), *broken]
 
@@ -321,6 +327,8 @@ class SQLiteStore(Store):
         if damage := self._damage("quick_check(1)"):
             raise StoreCorrupt(f"{self.location} is damaged ({damage}).", hint=_RESTORE)
         self.script(self._scripts[1].read_text(encoding="utf-8"))
+        if "recall_call" in names:
+            self.script(self._scripts[RECALL_VERSION].read_text(encoding="utf-8"))
         if "item" in names:
             self.run(_ITEMS_FROM_HISTORY)
         if "event" in names:
@@ -338,7 +346,8 @@ class SQLiteStore(Store):
         )
         if there[0][0] < len(shadows):
             return False
-        newest = self.all(f"SELECT id, text FROM {source} ORDER BY id DESC LIMIT 1")  # noqa: S608 - our names
+        plain = f"WHERE {_UNMARKED}" if source == "message" and self.recall_calls.are_marked else ""
+        newest = self.all(f"SELECT t.id, t.text FROM {source} t {plain} ORDER BY t.id DESC LIMIT 1")  # noqa: S608 - our names
         sure = [(at, word[0]) for at, text in newest if (word := _SURE_WORD.search(_beginning(text)))]
         find = f"SELECT 1 FROM {name} WHERE {name} MATCH ? AND rowid >= ? LIMIT 1"  # noqa: S608 - our names
         try:
@@ -592,7 +601,9 @@ class SQLiteStore(Store):
         )
 
     def unindex(self, ids: Sequence[int]) -> None:
+        self._writer.executemany("DELETE FROM search_message WHERE rowid = ?", [(-identity,) for identity in ids])
         self._writer.executemany("INSERT OR REPLACE INTO search_message (rowid, text) VALUES (?, '')", zip(ids))
+        self.recall_calls.remove(ids)
 
     def index_summary(self, summary_id: int, text: str) -> None:
         self._writer.execute(
@@ -608,13 +619,16 @@ class SQLiteStore(Store):
         since: int | None = None,
         before: int | None = None,
         roles: Sequence[str] | None = None,
+        include_recall: bool = False,
     ) -> list[Match]:
         scope = fulltext.scope(self, conversation_ids)
         if not scope.total:
             return []
-        limits = Limits(since, before, None if roles is None else tuple(roles))
+        limits = Limits(since, before, None if roles is None else tuple(roles), include_recall)
+        knows_recall = self.recall_calls.are_marked
         with self._translated(), self._reading() as connection:
-            found = recall(question, FTS5Index(connection, scope, limits), limits, limit)
+            index = FTS5Index(connection, scope, limits, knows_recall=knows_recall)
+            found = recall(question, index, limits, limit)
         return [Match(rowid // SPAN, rowid % SPAN, score) for rowid, score in found]
 
     def search_summaries(
@@ -643,6 +657,7 @@ class SQLiteStore(Store):
         *,
         since: int | None = None,
         before: int | None = None,
+        include_recall: bool = False,
     ) -> int:
         asked, scope = analyse(question), fulltext.scope(self, conversation_ids)
         if not scope.total:
@@ -650,7 +665,7 @@ class SQLiteStore(Store):
         if kind == "summary":
             return self._count_summaries(asked, scope, since, before)
         with self._translated(), self._reading() as connection:
-            return FTS5Index(connection, scope, Limits(since, before)).count(asked)
+            return FTS5Index(connection, scope, Limits(since, before, include_recall=include_recall)).count(asked)
 
     def _count_summaries(self, asked: Question, scope: fulltext.Scope, since: int | None, before: int | None) -> int:
         if not asked.terms:
@@ -678,11 +693,13 @@ class SQLiteStore(Store):
 
     def rebuild_search(self) -> int:
         with self.transaction(), self._translated():
+            if knows_recall := self.recall_calls.are_marked:
+                self.recall_calls.mark_all()
             for index, source, _ in _INDEXES:
                 self._writer.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")  # noqa: S608 - our names
                 self._writer.executemany(
                     f"INSERT INTO {index} (rowid, text) VALUES (?, ?)",  # noqa: S608 - our names
-                    _words(self._writer, source),
+                    _words(self._writer, source, knows_recall=knows_recall),
                 )
             return int(self.all("SELECT count(*) FROM message")[0][0])
 
@@ -717,6 +734,9 @@ class SQLiteStore(Store):
     def unindex_conversation(self, conversation_id: int) -> None:
         first, last = conversation_id * SPAN, (conversation_id + 1) * SPAN
         self.run("DELETE FROM search_message WHERE rowid > :first AND rowid < :last", first=first, last=last)
+        self.run("DELETE FROM search_message WHERE rowid > :first AND rowid < :last", first=-last, last=-first)
+        if self.recall_calls.are_marked:
+            self.run("DELETE FROM recall_call WHERE message_id > :first AND message_id < :last", first=first, last=last)
         self.run(
             "DELETE FROM search_summary WHERE rowid IN (SELECT id FROM summary WHERE conversation_id = :id)",
             id=conversation_id,
@@ -1096,9 +1116,20 @@ def _hash(event_id: str) -> int:
     return crc32(event_id.encode())
 
 
-def _words(connection: apsw.Connection, table: str) -> Iterator[tuple[int, str]]:
-    for rowid, text in connection.execute(f"SELECT id, text FROM {table} ORDER BY id"):  # noqa: S608 - our names
-        yield rowid, segment(text)
+def _words(connection: apsw.Connection, table: str, *, knows_recall: bool = True) -> Iterator[tuple[int, str]]:
+    """Yield what an index should hold of a table: ids and words."""
+    if table != "message" or not knows_recall:
+        for rowid, text in connection.execute(f"SELECT id, text FROM {table} ORDER BY id"):  # noqa: S608 - our names
+            yield rowid, segment(text)
+        return
+    # Those below zero first: FTS5 is slow with ids that do not ascend.
+    marked = "FROM message m JOIN recall_call r ON r.message_id = m.id"
+    for rowid, text in connection.execute(f"SELECT m.id, m.text {marked} ORDER BY m.id DESC"):
+        yield -rowid, segment(text)
+    marks: list[Any] = connection.execute("SELECT message_id, spans FROM recall_call").fetchall()
+    found: dict[int, str | None] = dict(marks)
+    for rowid, text in connection.execute("SELECT id, text FROM message ORDER BY id"):
+        yield rowid, segment(without(text, found[rowid]) if rowid in found else text)
 
 
 _CREATING: dict[int, type[StoreError]] = {

@@ -1,0 +1,8 @@
+-- Which messages are calls of our own recall tools (lcm_*) or their results: a search leaves them out by default.
+-- `spans` says where in the text they are, as JSON [[start, length], ...]; NULL: the whole message is one.
+-- The search index holds the other words of such a message under its id, and all of its words under the id below zero.
+
+CREATE TABLE IF NOT EXISTS recall_call (
+  message_id INTEGER PRIMARY KEY,
+  spans      TEXT
+);
