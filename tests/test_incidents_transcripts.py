@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lossless import Conversation, Lossless, Message, Settings
-from lossless.engine.sync import read as bootstrapping
+from lossless.engine.sync import store_entries
 from lossless.events import Event
 from tests.test_bootstrap import shown, texts
 from tests.transcribing import Died, Session, assistant, dying, result, user
@@ -84,7 +84,7 @@ def test_ic32_a_long_backlog_is_drained_oldest_first_and_its_mark_never_runs_ahe
     session.says(user("m0"))
     chat.bootstrap(session.path)
     session.says(*(user(f"m{n}") for n in range(1, 60)))
-    monkeypatch.setattr(bootstrapping, "_BATCH", 10)
+    monkeypatch.setattr(store_entries, "_BATCH", 10)
     with dying(lcm._store, 60), pytest.raises(Died):
         chat.bootstrap(session.path)
     assert 10 < len(texts(chat)) < 60

@@ -250,7 +250,9 @@ def test_calls_are_counted_apart_from_those_for_summaries(host: Host, provider: 
     chat = host.chat(summary_max_calls_per_window=2)
     chat.ingest([Message.user(f"{n} {PROSE}") for n in range(4)])
     assert provider.calls == 2
-    assert host.told == ["A large file is told without a model: This conversation asked for too many summaries."] * 2
+    assert (
+        host.told == ["A large file is described without a model: This conversation asked for too many summaries."] * 2
+    )
     assert [QUOTED in file.summary for file in chat.files()].count(True) == 2
     host.now += 3600
     chat.ingest([Message.user(f"later {PROSE}")])

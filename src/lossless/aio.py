@@ -19,7 +19,7 @@ from anyio.lowlevel import current_token
 from lossless.client import Conversation, Inquiry, Job, Lossless
 from lossless.client.surgery import Remaking, RewriteOptions
 from lossless.engine.ingest.identity import Canonicalize
-from lossless.engine.ingest.ingest import Skip
+from lossless.engine.ingest.intake import Skip
 from lossless.engine.recall.search_request import Mode, Scope
 from lossless.engine.shared.model_flow import drive_async
 from lossless.engine.surgery.flaws import KINDS, known_kinds

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lossless.engine.sync.continuation import Situation, Told, home
+from lossless.engine.sync.continuation import Fingerprint, Situation, choose_destination
 
 
-def told(*words: str, role: str = "user", at: int | None = 0) -> list[Told]:
-    return [Told(role, word.encode(), None if at is None else at + place) for place, word in enumerate(words)]
+def told(*words: str, role: str = "user", at: int | None = 0) -> list[Fingerprint]:
+    return [Fingerprint(role, word.encode(), None if at is None else at + place) for place, word in enumerate(words)]
 
 
 STORED = told("a", "b", at=100)
@@ -41,4 +41,4 @@ OLDER, LATER = told("x", "y", at=10), told("x", "y", at=200)
     ],
 )
 def test_it_goes_on_starts_anew_or_is_kept_aside(expected: str, situation: dict[str, Any]) -> None:
-    assert home(Situation(**situation))[0] == expected
+    assert choose_destination(Situation(**situation))[0] == expected

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Message
-from lossless.engine.ingest.two_sources import Progress, Said, provider_key, told_before
+from lossless.engine.ingest.two_sources import Progress, SourceMessage, match_messages, provider_key
 from lossless.formats import openclaw
 
 
-def said(text: str, at: int | None = None, key: str | None = None) -> Said:
-    return Said(text.encode(), at, key)
+def said(text: str, at: int | None = None, key: str | None = None) -> SourceMessage:
+    return SourceMessage(text.encode(), at, key)
 
 
-def words(line: str) -> list[Said]:
+def words(line: str) -> list[SourceMessage]:
     return [said(word) for word in line.split()]
 
 
@@ -38,7 +38,7 @@ def words(line: str) -> list[Said]:
 def test_equal_words_of_a_host_count_where_its_delivery_goes_on_or_ends(
     incoming: str, stored: str, follows: bool, found: dict[int, int]
 ) -> None:
-    assert told_before(words(incoming), words(stored), complete=False, follows=follows) == found
+    assert match_messages(words(incoming), words(stored), complete=False, follows=follows) == found
 
 
 @pytest.mark.parametrize(
@@ -54,21 +54,21 @@ def test_equal_words_of_a_host_count_where_its_delivery_goes_on_or_ends(
 def test_a_transcript_tells_everything_so_the_next_like_it_is_the_same(
     incoming: str, stored: str, found: dict[int, int]
 ) -> None:
-    assert told_before(words(incoming), words(stored), complete=True, follows=False) == found
+    assert match_messages(words(incoming), words(stored), complete=True, follows=False) == found
 
 
 def test_the_same_time_is_proof_and_another_one_is_to_the_contrary() -> None:
     stored = [said("ok", 1), said("ok", 2), said("no", 3)]
-    assert told_before([said("ok", 1)], stored, complete=False, follows=False) == {0: 0}
-    assert told_before([said("ok", 9)], stored[:2], complete=True, follows=False) == {}
-    assert told_before(
+    assert match_messages([said("ok", 1)], stored, complete=False, follows=False) == {0: 0}
+    assert match_messages([said("ok", 9)], stored[:2], complete=True, follows=False) == {}
+    assert match_messages(
         [said("other dress", None, "reply:r1")], [said("x", 1, "reply:r1")], complete=True, follows=False
     ) == {0: 0}
 
 
 def test_neighbours_of_what_is_sure_are_told_with_it() -> None:
     stored = [said("a"), said("b", 5), said("c"), said("d")]
-    assert told_before([said("a"), said("b", 5), said("c")], stored, complete=False, follows=False) == {
+    assert match_messages([said("a"), said("b", 5), said("c")], stored, complete=False, follows=False) == {
         0: 0,
         1: 1,
         2: 2,
@@ -77,7 +77,7 @@ def test_neighbours_of_what_is_sure_are_told_with_it() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8), st.booleans())
 def test_each_is_told_of_one_and_in_order(incoming: list[str], stored: list[str], complete: bool) -> None:
-    found = told_before([said(w) for w in incoming], [said(w) for w in stored], complete=complete, follows=True)
+    found = match_messages([said(w) for w in incoming], [said(w) for w in stored], complete=complete, follows=True)
     pairs = sorted(found.items())
     assert [place for _, place in pairs] == sorted({place for _, place in pairs})
     assert all(incoming[at] == stored[place] for at, place in pairs)
@@ -93,11 +93,11 @@ def test_only_names_that_a_provider_minted_tell_a_message() -> None:
 
 def test_a_transcript_that_is_behind_does_not_pass_over_what_the_host_told() -> None:
     progress = Progress()
-    progress.store("live", 1, 2, pending=False)
-    progress.store("transcript", 3, 3, pending=True)
+    progress.add_stored("live", 1, 2, pending=False)
+    progress.add_stored("transcript", 3, 3, pending=True)
     assert (progress.transcript, progress.is_own(3), progress.is_own(2)) == (0, True, False)
-    progress.tell("transcript", 2)
+    progress.advance("transcript", 2)
     assert progress.is_own(3)
-    progress.store("transcript", 4, 5, pending=False)
+    progress.add_stored("transcript", 4, 5, pending=False)
     assert (progress.transcript, progress.own) == (5, [])
     assert Progress.load(progress.dump()) == Progress(live=2, transcript=5)

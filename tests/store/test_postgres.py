@@ -11,7 +11,7 @@ import pytest
 
 from lossless import File, Lossless, Message, Settings
 from lossless.engine.ingest import large_content
-from lossless.engine.ingest.ingest import sweep
+from lossless.engine.ingest.ingest import remove_unused
 from lossless.errors import StoreError, StoreUnavailable
 from tests import postgres
 from tests.conftest import new_database
@@ -113,7 +113,7 @@ def test_a_payload_that_another_writer_is_about_to_commit_is_not_swept(postgres_
 
 def fail_and_sweep(lcm: Lossless, message: Message) -> None:
     payload = large_content.leave(message, 1000, {})[1]
-    sweep(lcm._store, lcm._files, payload)
+    remove_unused(lcm._store, lcm._files, payload)
 
 
 def test_a_server_that_prefers_another_isolation_changes_nothing(postgres_url: str) -> None:

@@ -27,7 +27,7 @@ from lossless.engine.import_history import run
 from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.watch import Watch
 from lossless.engine.ingest.identity import Canonicalize, without_tags
-from lossless.engine.ingest.ingest import Intake, Skip
+from lossless.engine.ingest.intake import Intake, Skip
 from lossless.engine.inspect import summaries as viewing
 from lossless.engine.recall import answer as answering
 from lossless.engine.recall import describe as describing

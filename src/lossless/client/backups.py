@@ -17,7 +17,7 @@ from lossless.engine.backup import restore as restoring
 from lossless.engine.backup.backup_file import Bundle
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import files_dir, is_its_own
-from lossless.engine.sync.lag import unread
+from lossless.engine.sync.lag import unread_transcripts
 from lossless.errors import InvalidInput, StoreError
 from lossless.model import Backup, Proof, Restored
 from lossless.store import migrate
@@ -136,7 +136,7 @@ def leave_out(
 ) -> Restored:
     """Read what transcripts say since a backup and keep nothing of it but its places: it does not come back."""
     with closing(open_store(settings.database, True)) as store:
-        waiting = unread(store, now)
+        waiting = unread_transcripts(store, now)
     count = 0
     for owner in dict.fromkeys(owner for owner, _ in waiting):
         with lossless.open(settings.database, owner=owner, settings=settings, clock=lambda: now) as lcm:

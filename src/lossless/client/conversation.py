@@ -34,7 +34,8 @@ from lossless.engine.erase import forget as forgetting
 from lossless.engine.ingest import large_content
 from lossless.engine.ingest.heartbeats import outside, prune
 from lossless.engine.ingest.identity import Canonicalize, digest, same_event, without_tags
-from lossless.engine.ingest.ingest import Along, Intake, Skip, ingest
+from lossless.engine.ingest.ingest import InTransaction, ingest
+from lossless.engine.ingest.intake import Intake, Skip
 from lossless.engine.inspect.lists import stored_file
 from lossless.engine.recall import describe as describing
 from lossless.engine.recall import expand as expanding
@@ -246,8 +247,8 @@ class Conversation:
         known = self._lcm._followed.get(self.key)
         followed = self._catch_up() if known or known is None or is_turn else False
         intake = structs.replace(self._intake, followed=followed, outside=outside if is_turn else None)
-        with self._noting() as along:
-            done = ingest(self._store, self._files, intake, written, whole=whole, along=along)
+        with self._noting() as in_transaction:
+            done = ingest(self._store, self._files, intake, written, whole=whole, in_transaction=in_transaction)
         if self._lcm.settings.semantic:
             self._lcm._background.wake()  # what is new has no vectors yet
         return structs.replace(done, skipped=done.skipped + len(said) - len(written))
@@ -825,11 +826,11 @@ class Conversation:
         """Write down what was shown. Mostly it goes along with the next ingest, so that a turn has one transaction."""
         row = self._row() if self._notes else None
         if row is not None:
-            with self._noting() as along, self._store.transaction():
-                along(self._store.conversations.hold(row.id))
+            with self._noting() as in_transaction, self._store.transaction():
+                in_transaction(self._store.conversations.hold(row.id))
 
     @contextmanager
-    def _noting(self) -> Iterator[Along]:
+    def _noting(self) -> Iterator[InTransaction]:
         """What writes the notes of this moment; if that fails they wait for the next time."""
         notes = self._notes[:]
         del self._notes[: len(notes)]

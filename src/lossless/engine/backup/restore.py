@@ -17,7 +17,7 @@ from lossless.engine.backup import copy_database
 from lossless.engine.backup.backup import Open, check, refuse_difference
 from lossless.engine.backup.backup_file import DATABASE, Bundle, drafting, refuse_if_full, telling
 from lossless.engine.shared.file_store import Files
-from lossless.engine.sync.lag import unread
+from lossless.engine.sync.lag import unread_transcripts
 from lossless.errors import InvalidInput
 from lossless.model import Lagging, Restored
 from lossless.store.store import Site, Store
@@ -71,14 +71,14 @@ def restore(target: RestoreTarget, bundle: Bundle, *, replaces: bool, apply: boo
         with site.cleared(target.at, replaces=told.replaces) as aside, _files_kept(target, aside) as files:
             _put(target, bundle, database)
     with closing(target.open_there(bundle.path, True)) as there:
-        transcripts = tuple(each for _, each in unread(there, target.at.timestamp()))
+        transcripts = tuple(each for _, each in unread_transcripts(there, target.at.timestamp()))
     return replace(told, aside=(*aside, *files), applied=True, transcripts=transcripts)
 
 
 def _unread(target: RestoreTarget, database: Path) -> tuple[Lagging, ...]:
     """What transcripts say since a backup was made; the copy is brought up to date for it."""
     with closing(target.open(database, False)) as store:
-        return tuple(each for _, each in unread(store, target.at.timestamp()))
+        return tuple(each for _, each in unread_transcripts(store, target.at.timestamp()))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from lossless.engine.context.rejections import Rejections, applied
 from lossless.engine.context.summary_xml import stands_for
 from lossless.engine.ingest import large_content
 from lossless.engine.ingest.identity import Canonicalize, digest
-from lossless.engine.ingest.ingest import list_start
+from lossless.engine.ingest.resent_list import list_start
 from lossless.engine.shared.transplanted_ranges import own_after
 from lossless.formats.fit import Caps
 from lossless.model import INSTRUCTIONS, Context, LeftOut, Message, StoredMessage, Summary

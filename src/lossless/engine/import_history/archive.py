@@ -17,10 +17,10 @@ from msgspec.structs import asdict
 
 from lossless.engine.backup.archive import IMPORTED
 from lossless.engine.context.summary_xml import as_pin
-from lossless.engine.ingest.ingest import WITNESS
+from lossless.engine.ingest.resent_list import DIGEST_BYTES
 from lossless.engine.ingest.two_sources import PROGRESS, Progress
 from lossless.engine.shared.file_store import Files
-from lossless.engine.sync.read_marks import PREFIX, Mark
+from lossless.engine.sync.read_marks import PREFIX, ReadMark
 from lossless.errors import InvalidInput
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary, Source
 from lossless.model import instant
@@ -106,7 +106,7 @@ class _Seq(Struct):
 
 
 _SHAPES: dict[str, Any] = {
-    PREFIX.rstrip(":"): Mark,
+    PREFIX.rstrip(":"): ReadMark,
     "whole": _Whole,
     "renewed": _Seq,
     "heartbeats": int,
@@ -118,12 +118,12 @@ _SHAPES: dict[str, Any] = {
 def _is_odd(state: Any, messages: int) -> bool:
     match state:
         case _Whole(sent, seq, start):
-            return not (0 <= seq <= messages and 0 <= start <= messages) or len(bytes.fromhex(sent)) % WITNESS > 0
+            return not (0 <= seq <= messages and 0 <= start <= messages) or len(bytes.fromhex(sent)) % DIGEST_BYTES > 0
         case _Seq(seq) | int(seq):
             return not 0 <= seq <= messages
         case Progress(live, transcript, own):
             return not all(0 <= seq <= messages for seq in (live, transcript, *chain.from_iterable(own)))
-        case Mark(offset=offset, number=number):
+        case ReadMark(offset=offset, number=number):
             return not (0 <= offset < 1 << 62 and 0 <= number < 1 << 62)
     return False
 

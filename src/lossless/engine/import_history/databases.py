@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from lossless.engine.import_history import foreign_history
 from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.discovery import Found
-from lossless.engine.sync.read import Progressed
+from lossless.engine.sync.store_entries import Progressed
 from lossless.imports.base import History, Source
 from lossless.model import ImportedSource
 

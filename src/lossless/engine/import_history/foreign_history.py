@@ -20,7 +20,8 @@ from lossless.engine.context.summary_xml import as_pin
 from lossless.engine.import_history.archive import standing, unpack
 from lossless.engine.import_history.context_layout import Entry, Node, Place, layout
 from lossless.engine.ingest import large_content
-from lossless.engine.ingest.ingest import Intake, ingest
+from lossless.engine.ingest.ingest import ingest
+from lossless.engine.ingest.intake import Intake
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, StoreBusy

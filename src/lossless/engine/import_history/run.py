@@ -20,9 +20,10 @@ from lossless.engine.import_history.databases import database
 from lossless.engine.import_history.discovery import Found, discover
 from lossless.engine.ingest.heartbeats import prune
 from lossless.engine.sync.placement import Transcript
-from lossless.engine.sync.preview import foresee
-from lossless.engine.sync.read import SEPARATE, UNREACHABLE, Progressed, bootstrap
-from lossless.engine.sync.read_marks import PREFIX, Mark, is_unchanged, mark_of, source_of
+from lossless.engine.sync.preview import preview
+from lossless.engine.sync.read import SEPARATE, UNREACHABLE, bootstrap
+from lossless.engine.sync.read_marks import PREFIX, ReadMark, cursor_name, is_unchanged, load_mark
+from lossless.engine.sync.store_entries import Progressed
 from lossless.errors import InvalidInput, LosslessError, NotOurDatabase, StoreCorrupt, StoreError, StoreReadOnly
 from lossless.imports.base import Source
 from lossless.model import Bootstrapped, ImportedSource, ImportReport
@@ -40,18 +41,18 @@ Status: TypeAlias = Literal["would-import", "imported", "up-to-date", "skipped",
 class Known(Struct):
     """What was read of transcripts before, by the names of their cursors."""
 
-    marks: dict[str, tuple[str, Mark]] = field(default_factory=dict)
+    marks: dict[str, tuple[str, ReadMark]] = field(default_factory=dict)
     """With the key of the conversation."""
     orphans: dict[str, list[int]] = field(default_factory=dict)
     """Sub-agents' conversations that came before the one they hang from, by its key."""
 
     def key(self, path: Path) -> str | None:
-        found = self.marks.get(source_of(path))
+        found = self.marks.get(cursor_name(path))
         return found[0] if found else None
 
     def unchanged(self, found: Found, now: int) -> ImportedSource | None:
         """What there is to tell of a transcript that nothing happened to since."""
-        key, mark = self.marks.get(source_of(found.path), ("", Mark()))
+        key, mark = self.marks.get(cursor_name(found.path), ("", ReadMark()))
         if not is_unchanged(mark, found.stat, now):
             return None
         return ImportedSource(str(found.path), "up-to-date", mark.format, key, known=mark.number)
@@ -61,7 +62,7 @@ def known(store: Store, key: str | None = None) -> Known:
     """All marks there are, or those under one key. Of a file that was read into two conversations the newer one counts."""
     rows = {row.id: row for row in store.conversations.of_owner()}
     marks = [
-        (rows[number], source, mark_of(state))
+        (rows[number], source, load_mark(state))
         for number, source, state in store.state.cursors(PREFIX)
         if number in rows
     ]
@@ -188,7 +189,7 @@ def transcript(
     intake = context.intake(key, None)
     key, header = intake.key, intake.without_secrets(header)
     if not apply:
-        done = foresee(store, intake, Transcript(path, header), found.stat, settings.bootstrap_budget)
+        done = preview(store, intake, Transcript(path, header), found.stat, settings.bootstrap_budget)
         return _told(path, header, key, done, "would-import")
     done = bootstrap(
         *(store, context.runtime.files, intake, path),

@@ -1,4 +1,4 @@
-"""Look back for what a delivery tells a second time: the other side's words, or its own."""
+"""Find the messages of a delivery that the host or its transcript has delivered before."""
 
 from __future__ import annotations
 
@@ -6,103 +6,112 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from lossless.engine.ingest.two_sources import PROGRESS, Progress, Said, Stream, provider_key, told_before
+from lossless.engine.ingest.two_sources import PROGRESS, Progress, SourceMessage, Stream, match_messages, provider_key
 from lossless.engine.shared.transplanted_ranges import is_copied, own_after
 from lossless.store import rows
 from lossless.store.base import ConversationRow, MessageRow
 from lossless.store.store import Store
 
 _BEHIND = 1_000
-"""How far back the words of the other side are looked for."""
+"""Number of stored messages searched for those of the other source."""
 _SECOND = 1_000_000
 _AGAIN = 200
-"""How far back its own are."""
+"""Number of stored messages searched for its own."""
 
 
-class Told(Struct):
-    """What a delivery tells a second time, by its indexes."""
+class Duplicates(Struct):
+    """The messages of a delivery, by index, that were delivered before."""
 
     progress: Progress = field(default_factory=Progress)
     rows: dict[int, MessageRow] = field(default_factory=dict)
-    """What is stored of it."""
+    """The stored rows."""
     twins: set[int] = field(default_factory=set)
-    """What came earlier in the same delivery, at the same time in the same words."""
+    """Those that came earlier in the same delivery, with the same time and text."""
     pending: bool = False
-    """Whether the host has told messages that its transcript is still to tell."""
+    """The host has delivered messages that its transcript does not contain yet."""
 
 
-def look_back(
+def find_duplicates(
     store: Store,
     conversation: ConversationRow,
     stream: Stream,
-    incoming: Sequence[Said],
+    incoming: Sequence[SourceMessage],
     seqs: Sequence[int],
     *,
     followed: bool = False,
-) -> Told:
-    """What of a delivery was told before, given the messages that it names by ids which are known (`seqs`)."""
-    told = Told(Progress.load(store.state.cursor(conversation.id, PROGRESS)))
+) -> Duplicates:
+    """Return the messages delivered before; `seqs` are the stored ones that the delivery names by id."""
+    duplicates = Duplicates(Progress.load(store.state.cursor(conversation.id, PROGRESS)))
     if conversation.next_seq > 1:
-        _other_side(store, conversation, stream, incoming, seqs, told, followed)
-        _itself(store, conversation, stream, incoming, told)
+        _find_other_side(store, conversation, stream, incoming, seqs, duplicates, followed)
+        _find_own(store, conversation, stream, incoming, duplicates)
     if stream == "transcript":
-        told.twins = _repeated(incoming) - told.rows.keys()
-    return told
+        duplicates.twins = _repeated(incoming) - duplicates.rows.keys()
+    return duplicates
 
 
-def _other_side(
+def _find_other_side(
     store: Store,
     conversation: ConversationRow,
     stream: Stream,
-    incoming: Sequence[Said],
+    incoming: Sequence[SourceMessage],
     seqs: Sequence[int],
-    told: Told,
+    duplicates: Duplicates,
     followed: bool,
 ) -> None:
-    """What only the other side has told so far lies behind this side's frontier."""
-    progress, complete = told.progress, stream == "transcript"
-    before = progress.reached(stream)
-    progress.tell(stream, max(seqs, default=0))
-    frontier = progress.reached(stream)
+    """Match messages that only the other source has delivered so far: they are after this source's frontier."""
+    progress, complete = duplicates.progress, stream == "transcript"
+    before = progress.frontier(stream)
+    progress.advance(stream, max(seqs, default=0))
+    frontier = progress.frontier(stream)
     copied = store.imported.transplants(conversation.id)
     after = max(frontier, own_after(copied, conversation, _BEHIND))
     behind = store.messages.read(conversation.id, after=after) if incoming else []
     others = [row for row in behind if not ((complete and progress.is_own(row.seq)) or is_copied(copied, row.seq))]
     unsure = progress.timeless and not complete
-    stored = [Said(row.digest, None if unsure else row.at, provider_key(rows.message_of(row))) for row in others]
+    stored = [
+        SourceMessage(row.digest, None if unsure else row.at, provider_key(rows.message_of(row))) for row in others
+    ]
     follows = after == before == frontier > 0
-    pairs = told_before(incoming, stored, complete=complete, follows=follows, followed=followed)
-    told.rows = {at: others[place] for at, place in pairs.items()}
-    found = {row.seq for row in told.rows.values()}
-    progress.tell(stream, max(found, default=0))
-    told.pending = complete and any(row.seq > progress.transcript and row.seq not in found for row in others)
+    pairs = match_messages(incoming, stored, complete=complete, follows=follows, followed=followed)
+    duplicates.rows = {at: others[place] for at, place in pairs.items()}
+    found = {row.seq for row in duplicates.rows.values()}
+    progress.advance(stream, max(found, default=0))
+    duplicates.pending = complete and any(row.seq > progress.transcript and row.seq not in found for row in others)
 
 
-def _itself(store: Store, conversation: ConversationRow, stream: Stream, incoming: Sequence[Said], told: Told) -> None:
-    """What was said at a time that is past already, in the same words, is not said again but told again.
+def _find_own(
+    store: Store,
+    conversation: ConversationRow,
+    stream: Stream,
+    incoming: Sequence[SourceMessage],
+    duplicates: Duplicates,
+) -> None:
+    """Match messages with a past time and the same text: they were delivered before, not said again.
 
-    A host that has names for what it tells has told two things if the names differ; and of one that counts in seconds
-    the same second proves nothing.
+    A host that names its messages has sent two if the names differ; and for one that counts in seconds the same second proves
+    nothing.
     """
     again = {
-        at: said
-        for at, said in enumerate(incoming)
-        if said.at is not None
-        and at not in told.rows
-        and (stream == "transcript" or (not said.named and said.at % _SECOND))
+        at: message
+        for at, message in enumerate(incoming)
+        if message.at is not None
+        and at not in duplicates.rows
+        and (stream == "transcript" or (not message.named and message.at % _SECOND))
     }
-    if not any(said.at is not None and said.at <= told.progress.newest for said in again.values()):
+    if not any(message.at is not None and message.at <= duplicates.progress.newest for message in again.values()):
         return
     behind = store.messages.read(conversation.id, after=max(0, conversation.next_seq - 1 - _AGAIN))
     stored = {(row.digest, row.at): row for row in behind}
-    told.rows |= {at: row for at, said in again.items() if (row := stored.get((said.digest, said.at)))}
+    duplicates.rows |= {at: row for at, message in again.items() if (row := stored.get((message.digest, message.at)))}
 
 
-def _repeated(incoming: Sequence[Said]) -> set[int]:
+def _repeated(incoming: Sequence[SourceMessage]) -> set[int]:
+    """Return the messages that came earlier in the same delivery, with the same time and text."""
     seen, found = set[tuple[bytes, int]](), set[int]()
-    for at, said in enumerate(incoming):
-        if said.at is not None:
-            if (said.digest, said.at) in seen:
+    for at, message in enumerate(incoming):
+        if message.at is not None:
+            if (message.digest, message.at) in seen:
                 found.add(at)
-            seen.add((said.digest, said.at))
+            seen.add((message.digest, message.at))
     return found

@@ -1,7 +1,8 @@
-"""A host's heartbeats. It wakes its agent to look into HEARTBEAT.md, and the agent says that there is nothing.
+"""Recognize the idle turns of a host that polls its agent.
 
-An idle turn is a poll and an acknowledgement of exactly `HEARTBEAT_OK`, with nothing but a look into that file between them.
-It is stored like every other, out of the context. A turn in which the agent did or said more is an ordinary one.
+The host asks its agent to read HEARTBEAT.md, and the agent answers that there is nothing to do. An idle turn is a poll and an
+answer of exactly `HEARTBEAT_OK`, with nothing but a read of that file between them. It is stored like every other turn, out of
+the context. A turn in which the agent did or said more is an ordinary one.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from lossless.store.store import Store
 from lossless.transcripts.base import Entry
 
 IDLE = "poll"
-"""Why a message of an idle turn is out of the context. (`heartbeat` is the reason of one that lost its words.)"""
+"""The reason why a message of an idle turn is outside the context; `heartbeat` if it lost its text."""
 _ACK = "heartbeat_ok"
 _POLL = "[openclaw heartbeat poll]"
 _FILE = "heartbeat.md"
 _LONGEST = 32
-"""A turn of more messages than this is no heartbeat."""
+"""A longer turn is not a heartbeat."""
 
 
 def is_ack(message: Message) -> bool:
+    """Return whether a message is the acknowledgement of a poll."""
     if message.role != "assistant" or any(isinstance(part, ToolCall) for part in message.parts):
         return False
     return message.text.strip().casefold() == _ACK
@@ -36,15 +38,16 @@ def mentions_heartbeat(text: str) -> bool:
     return folded == _POLL or _FILE in folded
 
 
-def _marks(message: Message) -> bool:
-    called = (part.arguments.casefold() for part in message.parts if isinstance(part, ToolCall))
+def _is_heartbeat(message: Message) -> bool:
+    """Return whether a message mentions the heartbeat file or is a poll."""
     if message.role == "user" and mentions_heartbeat(message.text):
         return True
-    return _FILE in message.text.casefold() or any(_FILE in each for each in called)
+    arguments = (part.arguments.casefold() for part in message.parts if isinstance(part, ToolCall))
+    return _FILE in message.text.casefold() or any(_FILE in each for each in arguments)
 
 
 def _works(message: Message) -> bool:
-    """Return whether an agent's message does or says more than looking into the file and acknowledging it."""
+    """Return whether an agent's message does more than read the file and acknowledge it."""
     if message.role != "assistant":
         return False
     if any(isinstance(part, ToolCall) and _FILE not in part.arguments.casefold() for part in message.parts):
@@ -53,13 +56,13 @@ def _works(message: Message) -> bool:
 
 
 def _is_idle(turn: Iterable[Message]) -> bool:
-    """Return whether a turn that ends with an acknowledgement is a poll that led to nothing."""
+    """Return whether a turn that ends with an acknowledgement did nothing."""
     messages = list(turn)
-    return any(map(_marks, messages)) and not any(map(_works, messages))
+    return any(map(_is_heartbeat, messages)) and not any(map(_works, messages))
 
 
-def beats(messages: Sequence[Message]) -> set[int]:
-    """Return the messages (by index) of idle turns: from the user's message before an acknowledgement up to it."""
+def idle_messages(messages: Sequence[Message]) -> set[int]:
+    """Return the messages (by index) of idle turns: from the user's message up to the acknowledgement."""
     found: set[int] = set()
     start: int | None = None
     for at, message in enumerate(messages):
@@ -74,11 +77,11 @@ def beats(messages: Sequence[Message]) -> set[int]:
 
 def outside(messages: Sequence[Message]) -> dict[int, str]:
     """Return why some messages (by index) of a turn stay out of the context."""
-    return dict.fromkeys(beats(messages), IDLE)
+    return dict.fromkeys(idle_messages(messages), IDLE)
 
 
-def with_beats(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries, those of idle turns marked as such. What is not yet answered counts as said."""
+def mark_idle(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries, those of idle turns marked as idle. An unanswered poll is an ordinary message."""
     turn: list[Entry] = []
     for entry in entries:
         message = entry.message
@@ -98,16 +101,19 @@ def with_beats(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def prune(store: Store, conversation_id: int, now: int) -> int:
-    """Remove the words of stored idle turns, except what a summary was made from; return how many messages lost theirs."""
+    """Remove the text of stored idle turns, except where a summary covers them.
+
+    Return the number of messages that lost their text.
+    """
     done = store.state.cursor(conversation_id, _PRUNED) or 0
     found = store.messages.read(conversation_id, after=done)
     if not found:
         return 0
     kept = [row for row in found if row.outside in (None, IDLE)]
-    seqs = [kept[at].seq for at in sorted(beats([message_of(row) for row in kept]))]
+    seqs = [kept[at].seq for at in sorted(idle_messages([message_of(row) for row in kept]))]
     with store.transaction():
         buried = store.context.bury(conversation_id, seqs, "heartbeat", now) if seqs else []
-        # A turn may go on: the next look begins where the last one did.
+        # The last turn may continue: the next call starts at it again.
         last = next((row.seq - 1 for row in reversed(kept) if row.role == "user"), done)
         store.state.set_cursor(conversation_id, _PRUNED, last, now)
     return len(buried)

@@ -1,7 +1,7 @@
-"""What makes two messages the same, and where the new part of a resent conversation starts.
+"""Compare messages by digest, and find the new part of a resent conversation. Pure functions.
 
-Pure. Used only where a host gives no event ids: an id decides, a digest is a witness. Whatever cannot
-be told apart for sure is kept, because a duplicate can be repaired and a drop cannot.
+Used only where a host gives no event ids: an id decides, a digest only supports it. A message that might be new is stored,
+because a duplicate can be repaired and a dropped message cannot.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCal
 from lossless.store import jsontext
 
 Canonicalize: TypeAlias = Callable[[str, str], str]
-"""(role, text) -> the text as it counts for identity, without what a host puts around it."""
+"""(role, text) -> the text to compare, without what a host adds around it."""
 
 
 def digest(message: Message, canonicalize: Canonicalize) -> bytes:
-    """The witness of a message: equal for equal roles and contents, whatever id, time or wire format says.
+    """Return the digest of a message: equal for equal roles and contents, whatever its id, time or wire format.
 
     Thinking counts only where there is nothing else: hosts resend a reply with or without it.
     """
@@ -58,17 +58,17 @@ def _fields(part: Part, role: str, canonicalize: Canonicalize) -> Sequence[str]:
 
 
 def tool_ids(message: Message) -> tuple[str, ...]:
-    """The calls a message makes or answers: two messages that differ in these are different messages."""
+    """Return the ids of the calls a message makes or answers: different ids mean different messages."""
     return tuple(part.call_id for part in message.parts if isinstance(part, (ToolCall, ToolResult)))
 
 
 def same_event(message: Message) -> tuple[object, ...] | None:
-    """Return what two copies of one event have in common; None for a message without an event id."""
+    """Return the fields that two copies of one event share; None for a message without an event id."""
     return (message.event_id, message.role, *tool_ids(message)) if message.event_id else None
 
 
 def without_tags(tags: Sequence[str]) -> Canonicalize:
-    """A canonicalizer that looks through blocks which plugins inject into what a user says."""
+    """Return a canonicalizer that removes blocks which plugins inject into a user's text."""
     patterns = [re.compile(rf"<(/?){re.escape(tag)}(?=[\s>])[^<>]*>", re.IGNORECASE) for tag in tags]
 
     def canonicalize(role: str, text: str) -> str:
@@ -82,7 +82,7 @@ def without_tags(tags: Sequence[str]) -> Canonicalize:
 
 
 def _without(text: str, tag: re.Pattern[str]) -> str:
-    """The text less each `<tag ...>...</tag>`, in one pass however hostile the text."""
+    """Return the text without each `<tag ...>...</tag>`, in one pass."""
     kept, at, opened = [], 0, -1
     for found in tag.finditer(text):
         if not found[1] and opened < 0:
@@ -94,11 +94,11 @@ def _without(text: str, tag: re.Pattern[str]) -> str:
 
 
 def new_part(known: Sequence[bytes], incoming: Sequence[bytes]) -> list[int]:
-    """Which of the incoming messages (by index) are new, when a host sends its whole conversation.
+    """Return which incoming messages (by index) are new, when a host sends its whole conversation.
 
-    Not new are the beginning that both share and what stands behind it in runs of two or more, in the same order, around
-    what was edited, dropped or put in between. Single messages count when nearly everything around them does: alone they
-    may be mere repetitions, and a message kept twice can be repaired, a dropped one cannot.
+    Not new are the shared start, and runs of two or more after it, in the same order, around what was edited, dropped or
+    inserted. Single messages count as known when nearly everything around them is: alone they may be repetitions, and a message
+    stored twice can be repaired, a dropped one cannot.
     """
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(known, incoming, strict=False)))
     tail, rest = known[shared:], incoming[shared:]
@@ -112,9 +112,9 @@ def new_part(known: Sequence[bytes], incoming: Sequence[bytes]) -> list[int]:
 
 
 def continues(old: Sequence[bytes], incoming: Sequence[bytes]) -> bool:
-    """Return whether a list goes on from an older one, and does not merely begin like it.
+    """Return whether a list continues an older one, rather than only starting like it.
 
-    It is at least as long, holds most of the older one (two messages or more) and the message that ended it.
+    It is at least as long, contains most of the older one (two messages or more) and its last message.
     """
     if len(incoming) < len(old):
         return False
@@ -123,7 +123,7 @@ def continues(old: Sequence[bytes], incoming: Sequence[bytes]) -> bool:
 
 
 def _in_order(tail: Sequence[bytes], rest: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Pairs of equal messages in the same order: around those that occur once in each, and at the end of the tail."""
+    """Return pairs of equal messages in the same order: around unique ones, and at the end of the tail."""
     start, length = _run(tail, rest)
     end, before = len(tail) - length, rest[:start] if length else rest
     pairs = [(end + at, start + at) for at in range(length)]
@@ -137,7 +137,7 @@ def _in_order(tail: Sequence[bytes], rest: Sequence[bytes]) -> list[tuple[int, i
 def _around(
     tail: Sequence[bytes], rest: Sequence[bytes], low: tuple[int, int], at: tuple[int, int], high: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """An anchor and the equal messages on both sides of it, up to its neighbours."""
+    """Return an anchor and the equal messages on both sides of it, up to its neighbours."""
     first, last = at, at
     while first[0] - 1 > low[0] and first[1] - 1 > low[1] and tail[first[0] - 1] == rest[first[1] - 1]:
         first = (first[0] - 1, first[1] - 1)
@@ -147,14 +147,14 @@ def _around(
 
 
 def _once(tail: Sequence[bytes], rest: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Where messages stand that occur once on each side, by their place in the rest."""
+    """Return the positions of messages that occur once on each side."""
     places = {digest: at for at, digest in enumerate(tail)}
     counts, others = Counter(tail), Counter(rest)
     return [(places[digest], at) for at, digest in enumerate(rest) if counts[digest] == others[digest] == 1]
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest subsequence that rises on both sides (patience sorting)."""
+    """Return the longest subsequence that rises on both sides (patience sorting)."""
     tops: list[int] = []
     chain: list[tuple[tuple[int, int], int]] = []
     last: list[int] = []
@@ -171,7 +171,7 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _blocks(pairs: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Pairs that follow each other on both sides, together."""
+    """Return the pairs in groups that are consecutive on both sides."""
     blocks: list[list[tuple[int, int]]] = []
     for pair in pairs:
         if blocks and (blocks[-1][-1][0] + 1, blocks[-1][-1][1] + 1) == pair:
@@ -182,7 +182,7 @@ def _blocks(pairs: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
 
 
 def _run(tail: Sequence[bytes], rest: Sequence[bytes]) -> tuple[int, int]:
-    """Where the longest run of `rest` that equals the end of `tail` starts, and its length."""
+    """Return the start and length of the longest run of `rest` that equals the end of `tail`."""
     if not tail or not rest:
         return 0, 0
     matches = _z([*reversed(tail), b"", *reversed(rest)])[len(tail) + 1 :]
@@ -191,7 +191,7 @@ def _run(tail: Sequence[bytes], rest: Sequence[bytes]) -> tuple[int, int]:
 
 
 def _z(sequence: Sequence[bytes]) -> list[int]:
-    """For each position, how long a run there equals the beginning (the Z function, linear)."""
+    """Return the length of the run at each position that equals the start (the Z function, linear)."""
     lengths, left, right = [0] * len(sequence), 0, 0
     for at in range(1, len(sequence)):
         length = min(right - at, lengths[at - left]) if at < right else 0

@@ -1,4 +1,4 @@
-"""Pure: messages whose fields are not what their types say, made storable with nothing of them dropped."""
+"""Make messages with fields of the wrong type storable, without dropping anything. Pure functions."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def check(message: Message) -> None:
         rows.micros(message.at if message.at.tzinfo else instant(message.at) or message.at)
 
 
-def repaired(message: Message) -> Message:
-    """Return a message that says the same and can be stored.
+def repair(message: Message) -> Message:
+    """Return a message with the same content that can be stored.
 
-    A part that is none becomes an `Opaque` of kind "invalid"; a field of another type becomes text, and what it was is
-    kept in `extra["invalid"]`.
+    An invalid part becomes an `Opaque` of kind "invalid"; a field of another type becomes text, and its value is kept in
+    `extra["invalid"]`.
     """
     given: Any = message
     wrong: dict[str, Any] = {}
@@ -45,45 +45,45 @@ def repaired(message: Message) -> Message:
         if value is None or isinstance(value, str):
             return value
         wrong[name] = jsonable(value)
-        return shown(value)
+        return as_text(value)
 
     at = given.at
-    if not _holds(lambda: check(structs.replace(message, parts=(), name=None, stop=None, extra={}))):
+    if not _succeeds(lambda: check(structs.replace(message, parts=(), name=None, stop=None, extra={}))):
         wrong["at"] = jsonable(at)
         at = None
     extra = given.extra
-    if not isinstance(extra, dict) or not _holds(lambda: jsontext.dumps(extra)):
+    if not isinstance(extra, dict) or not _succeeds(lambda: jsontext.dumps(extra)):
         extra = jsonable(extra) if isinstance(extra, Mapping) else {"invalid extra": jsonable(extra)}
     parts = given.parts
     listed = parts if isinstance(parts, list | tuple) else () if parts is None else (parts,)
     role, name, event_id, stop = text("role"), text("name"), text("event_id"), text("stop")
     return Message(
-        role or "None",
-        tuple(_part(part) for part in listed),
-        at,
-        name,
-        event_id,
-        stop,
-        {**extra, "invalid": wrong} if wrong else extra,
+        role=role or "None",
+        parts=tuple(_part(part) for part in listed),
+        at=at,
+        name=name,
+        event_id=event_id,
+        stop=stop,
+        extra={**extra, "invalid": wrong} if wrong else extra,
     )
 
 
 def _part(part: Any) -> Part:
     if isinstance(part, str):
         return Text(part)
-    if isinstance(part, _PARTS) and _holds(lambda: _try(part)):
+    if isinstance(part, _PARTS) and _succeeds(lambda: _encode(part)):
         return part
     return Opaque("invalid", jsonable(part))
 
 
-def _try(part: Part) -> None:
+def _encode(part: Part) -> None:
     message = Message("user", (part,))
     digest(message, lambda role, text: text)
     rows.encode(message)
     message_tokens(message)
 
 
-def _holds(attempt: Callable[[], object]) -> bool:
+def _succeeds(attempt: Callable[[], object]) -> bool:
     try:
         attempt()
     except _ERRORS:
@@ -92,7 +92,7 @@ def _holds(attempt: Callable[[], object]) -> bool:
 
 
 def jsonable(value: Any, depth: int = _DEEPEST) -> Any:
-    """Return a value as JSON: the same for the same value, in whatever process it is."""
+    """Return a value as JSON, the same in every process."""
     if value is None or isinstance(value, bool | float | str):
         return value
     if isinstance(value, int):
@@ -100,23 +100,23 @@ def jsonable(value: Any, depth: int = _DEEPEST) -> Any:
     if depth:
         if isinstance(value, Mapping):
             return {
-                key if isinstance(key, str) else shown(key): jsonable(each, depth - 1) for key, each in value.items()
+                key if isinstance(key, str) else as_text(key): jsonable(each, depth - 1) for key, each in value.items()
             }
         if isinstance(value, list | tuple):
             return [jsonable(each, depth - 1) for each in value]
         if isinstance(value, set | frozenset):
-            return [jsonable(each, depth - 1) for each in sorted(value, key=shown)]
+            return [jsonable(each, depth - 1) for each in sorted(value, key=as_text)]
         if isinstance(value, Struct):
             return {"type": type(value).__name__, **jsonable(structs.asdict(value), depth - 1)}
     if isinstance(value, bytes | bytearray):
         return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, date):
         return value.isoformat()
-    return shown(value)
+    return as_text(value)
 
 
-def shown(value: object) -> str:
-    """Return a value as text, without the address that differs from process to process."""
+def as_text(value: object) -> str:
+    """Return a value as text, without the address that differs between processes."""
     try:
         return _ADDRESS.sub("", value if isinstance(value, str) else repr(value))
     except Exception:  # noqa: BLE001 - a foreign object's own __repr__ may raise anything

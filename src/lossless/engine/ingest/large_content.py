@@ -1,8 +1,8 @@
-"""Which pieces of a message leave the row, what stands in their place, and how they come back.
+"""Move large pieces of a message out of its row, leave references in their place, and put them back. Pure functions.
 
-Pure. Images and base64 always leave; files, tool results, raw text and what a format keeps in `extra` or in an `Opaque`
-do from a number of tokens on. The text that stays names the file and says what is in it; `extra["lossless"]` remembers
-where the piece was, so that `restore` gives the very message back.
+Images and base64 always move; files, tool results, raw text and what a format keeps in `extra` or in an `Opaque` move from a
+number of tokens on. The reference names the file and describes it; `extra["lossless"]` remembers the position of the piece,
+so that `restore` returns the exact message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lossless.engine.ingest.explore import Explore
 
 ID_DIGITS = 24
-"""Of the content's hash: so many that nobody can make two payloads that share an id."""
+"""Digits of the content's hash: enough that two payloads cannot be made to share an id."""
 _MARK, _ASIDE = "lossless", "lossless:host"
 _OURS = frozenset({_MARK, _ASIDE})
 _OWN_TOOLS = "lcm_"
@@ -41,12 +41,12 @@ _DEEPEST = 64
 
 P = TypeVar("P", bound=Part)
 _Place: TypeAlias = tuple[int, ...]
-"""Whose something is: the message's, a part's, or that of a part of a result."""
+"""The owner of a string: the message, a part, or a part of a result."""
 _Label: TypeAlias = Callable[["Payload"], str]
 
 
 class Payload(Struct, frozen=True):
-    """Bytes that leave a row."""
+    """Bytes that are stored in a file instead of a row."""
 
     id: str
     sha256: str
@@ -58,7 +58,7 @@ class Payload(Struct, frozen=True):
 
 
 class _Leaving(Struct, frozen=True):
-    """What leaves one message, and by which rules."""
+    """The rules for one message, and the payloads taken from it so far."""
 
     threshold: int
     tools: Mapping[str, str]
@@ -67,7 +67,7 @@ class _Leaving(Struct, frozen=True):
 
 
 class Cut(Struct, frozen=True):
-    """A stretch of a text that leaves it, and the words that take its place."""
+    """A range of a text that is replaced by a reference."""
 
     start: int
     end: int
@@ -77,7 +77,10 @@ class Cut(Struct, frozen=True):
 
 
 def is_heavy(message: Message, threshold: int) -> bool:
-    """Whether anything of a message could leave the row. Quick, since it is asked of every message; never wrongly no."""
+    """Return whether any piece of a message could leave the row.
+
+    Fast, since it is called for every message; a false positive is possible, a false negative is not.
+    """
     size = 0
     if message.extra:
         if not _OURS.isdisjoint(message.extra):
@@ -116,7 +119,7 @@ def _length(found: Iterable[Sent]) -> int:
 
 
 def _has_long_word(text: str) -> bool:
-    """Whether some stretch of 256 characters has no space in it: it would fill one of these halves whole."""
+    """Return whether a run of 256 characters has no space: it fills one of these halves completely."""
     find, half = text.find, _RUN // 2
     for at in range(0, len(text) - half + 1, half):
         if find(" ", at, at + half) < 0:
@@ -127,9 +130,9 @@ def _has_long_word(text: str) -> bool:
 def leave(
     message: Message, threshold: int, tools: Mapping[str, str], explore: Explore | None = None
 ) -> tuple[Message, list[Payload]]:
-    """The message as its row keeps it, and what left it. `tools` names the tool of a call, where a result does not.
+    """Return the message as its row keeps it, and the payloads. `tools` names the tool of a call, where a result does not.
 
-    `explore` tells what is in a text; if nobody does, it is told without a model.
+    `explore` describes a text; by default it is described without a model.
     """
     leaving = _Leaving(threshold, tools, explore)
     parts, extra = tuple(_escaped(part) for part in message.parts), _aside(message.extra)
@@ -143,12 +146,12 @@ def leave(
 
 
 def file_id(digest: str) -> str:
-    """The id of a payload, from the SHA-256 of its bytes."""
+    """Return the id of a payload, from the SHA-256 of its bytes."""
     return f"file_{digest[:ID_DIGITS]}"
 
 
 def _escaped(part: P) -> P:
-    """The part with a host's own key of our name put aside, so that it is not taken for our mark."""
+    """Return the part with a host's key of our name renamed, so that it is not taken for our mark."""
     if isinstance(part, ToolResult):
         part = structs.replace(part, parts=tuple(_escaped(each) for each in part.parts))
     return part if _OURS.isdisjoint(part.extra) else structs.replace(part, extra=_aside(part.extra))
@@ -170,7 +173,7 @@ def _back(extra: Extra) -> Extra:
 
 
 def _large_fields(parts: tuple[Part, ...], extra: Extra, leaving: _Leaving) -> dict[_Place, list[sent.Path]]:
-    """The largest of the strings that are sent beside texts, by whose they are, until the rest is below the threshold."""
+    """Return the largest strings sent beside texts, by their owner, until the rest is below the threshold."""
     found = [
         (len(each.text), place, each)
         for place, held in _holders(parts, extra, leaving)
@@ -190,7 +193,7 @@ def _large_fields(parts: tuple[Part, ...], extra: Extra, leaving: _Leaving) -> d
 
 
 def _holders(parts: Iterable[Part], extra: Extra, leaving: _Leaving) -> Iterator[tuple[_Place, dict[str, Any]]]:
-    """What may hold such strings, each with its place: the message, its parts, the parts of results."""
+    """Yield what may contain such strings, with its place: the message, its parts, the parts of results."""
     yield (), {"extra": extra}
     for at, part in enumerate(parts):
         if isinstance(part, Reasoning) or (isinstance(part, ToolResult) and _is_own(part, leaving)):
@@ -214,7 +217,7 @@ def _strings(held: dict[str, Any]) -> Iterator[Sent]:
 def _without_fields(
     part: P, place: _Place, role: str, fields: dict[_Place, list[sent.Path]], leaving: _Leaving, tool: str = ""
 ) -> P:
-    """The part with references in the place of its large strings."""
+    """Return the part with references in place of its large strings."""
     if isinstance(part, ToolResult):
         tool = _tool(part, leaving)
         inner = tuple(
@@ -242,7 +245,7 @@ def _moved(
     name: str | None = None,
     mime: str | None = None,
 ) -> dict[str, Any]:
-    """The fields of a part without the strings at some paths, and with the mark of where they were."""
+    """Return the fields of a part without the strings at some paths, and with the mark of their positions."""
     changes, places = dict[sent.Path, str](), list[list[Any]]()
     texts = {each.path: each.text for each in _strings(held)}
     for path in paths:
@@ -278,7 +281,7 @@ def _is_own(part: ToolResult, leaving: _Leaving) -> bool:
 
 
 def _image(part: File, role: str, leaving: _Leaving) -> Text:
-    """The reference to an inline file, which says whether it is a picture, a sound, or text."""
+    """Return the reference to an inline file, which says whether it is an image, a sound, or text."""
     data, encoding = _decoded(part.data or "")
     is_media = (part.mime or "").startswith(("image/", "audio/", "video/")) and not is_text_type(part.mime)
     text = text_in(data, part.mime) if encoding == "base64" and not is_media else None
@@ -336,7 +339,7 @@ def _explored(header: str, payload: Payload) -> str:
 
 
 def _largest(texts: list[Text], threshold: int) -> set[int]:
-    """The largest of the texts, until the rest is below the threshold."""
+    """Return the largest texts, until the rest is below the threshold."""
     costs = sorted(((estimate(text.text), id(text)) for text in texts if not _is_reference(text)), reverse=True)
     total, chosen = sum(cost for cost, _ in costs), set()
     for cost, which in costs:
@@ -348,7 +351,7 @@ def _largest(texts: list[Text], threshold: int) -> set[int]:
 
 
 def _is_reference(text: Text) -> bool:
-    """Whether something left the text already."""
+    """Return whether a piece of the text was replaced already."""
     return not {"part", "cuts"}.isdisjoint(text.extra.get(_MARK, ()))
 
 
@@ -358,7 +361,7 @@ def _whole(part: Text, label: _Label, leaving: _Leaving) -> Text:
 
 
 def _without_files(part: Text, leaving: _Leaving) -> Text:
-    """A user's `<file ...>...</file>` blocks, each on its own."""
+    """Replace a user's `<file ...>...</file>` blocks, each on its own."""
     if "</file>" not in part.text:
         return part
     cuts = [cut for start, end in _file_blocks(part.text) if (cut := _file_cut(part.text, start, end, leaving))]
@@ -388,7 +391,7 @@ def _file_cut(text: str, start: int, end: int, leaving: _Leaving) -> Cut | None:
 
 
 def _without_base64(part: Text, role: str, leaving: _Leaving) -> Text:
-    """Images and other base64 in running text."""
+    """Replace images and other base64 in running text."""
     if _is_reference(part) or len(part.text) < _RUN or not _has_long_word(part.text):
         return part
     cuts = [cut for found in _BASE64.finditer(part.text) if (cut := _base64_cut(part.text, found, role, leaving))]
@@ -412,12 +415,12 @@ def _base64_cut(text: str, found: re.Match[str], role: str, leaving: _Leaving) -
 
 
 def _mixed(run: str) -> bool:
-    """Whether a run looks like base64 rather than a hash, a path or a very long word."""
+    """Return whether a run looks like base64 rather than a hash, a path or a very long word."""
     return len(run) >= 1024 and any(map(str.isupper, run)) and any(map(str.islower, run)) and any(map(str.isdigit, run))
 
 
 def _decoded(text: str) -> tuple[bytes, str]:
-    """The bytes behind base64 where encoding them again gives the same text, else the text's own."""
+    """Return the decoded bytes if encoding them again gives the same text, else the text's own bytes."""
     data = decoded(text)
     return (text.encode("utf-8", "surrogatepass"), "text") if data is None else (data, "base64")
 
@@ -446,13 +449,13 @@ def _payload(
     text: str | None = None,
     binary: bool = False,
 ) -> Payload:
-    from lossless.engine.ingest import explore as room  # a room of its own, entered when something leaves
+    from lossless.engine.ingest import explore as explorers  # loaded for large content only
 
-    explore = leaving.explore or room.explore
+    explore = leaving.explore or explorers.explore
     digest = sha256(data).hexdigest()
     words = data.decode("utf-8", "surrogatepass") if text is None and not binary else text
     if words is None:
-        summary = room.describe_bytes(data, name=name, mime=mime, explore=explore)
+        summary = explorers.describe_bytes(data, name=name, mime=mime, explore=explore)
     else:
         summary = explore(words, name, mime)
     lines = None if words is None else data.count(b"\n") + (not data.endswith(b"\n"))
@@ -460,7 +463,7 @@ def _payload(
 
 
 def _named(name: str | None) -> str:
-    """A name a host or a file gave, fit to stand in one line of ours."""
+    """Return a name from a host or a file, safe for one line of a reference."""
     clean = "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]|")
     return clean.encode("utf-8", "ignore").decode() or "unknown"
 
@@ -470,14 +473,14 @@ def _hint(payload: Payload) -> str:
 
 
 class Piece(Struct, frozen=True):
-    """Something that left a message, as one of its parts."""
+    """A piece that left a message, as one of its parts."""
 
     files: tuple[str, ...]
     is_picture: bool
 
 
 def pieces(message: Message) -> list[Piece]:
-    """Return what left a message, in order."""
+    """Return the pieces that left a message, in order."""
     found: list[Extra] = []
     for part in message.parts:
         found += [each.extra for each in part.parts] if isinstance(part, ToolResult) else []
@@ -494,7 +497,7 @@ def _piece(mark: dict[str, Any]) -> Piece:
 
 
 def restored(message: Message, read: Callable[[str], bytes], chosen: Collection[int]) -> Message:
-    """Return the message with some of its `pieces` put back, by their places among these."""
+    """Return the message with some of its `pieces` put back, by their indexes."""
     if not chosen:
         return message
     places = count()
@@ -516,7 +519,7 @@ def restored(message: Message, read: Callable[[str], bytes], chosen: Collection[
 
 
 def restore(message: Message, read: Callable[[str], bytes]) -> Message:
-    """The message as it was before anything left it; `read` gives the bytes of a file id."""
+    """Return the message as it was before anything left it; `read` returns the bytes of a file id."""
     if message.extra and not _OURS.isdisjoint(message.extra):
         extra = _refilled({"extra": message.extra}, read)["extra"]
         message = structs.replace(message, extra=_back(extra) if _ASIDE in extra else extra)
@@ -546,7 +549,7 @@ def _restored(part: P, read: Callable[[str], bytes]) -> P | File:
 
 
 def _refilled(held: dict[str, Any], read: Callable[[str], bytes]) -> dict[str, Any]:
-    """The fields of a part with the strings that had left them, and without the mark."""
+    """Return the fields of a part with their strings put back, and without the mark."""
     match held["extra"].get(_MARK):
         case {"fields": places}:
             held = sent.changed(held, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places})

@@ -1,11 +1,11 @@
-"""Pure: secrets in messages, and the placeholders that are stored in their place.
+"""Find secrets in messages, and replace them with placeholders before anything is stored. Pure functions.
 
 A placeholder is `[REDACTED:<kind>:<8 hex>]`. Its digits are a keyed hash of the secret: the same secret has the same
-placeholder wherever it is met under one key, and whoever lacks the key cannot try candidates against it. What was redacted is
-left as it is when it is redacted again, so that a message which is sent twice is the same message twice. Secrets are also
-found behind the escapes of JSON and in base64 of text. An id that holds a secret becomes another that is as unique.
+placeholder everywhere under one key, and without the key candidates cannot be tried against it. Redacting twice changes
+nothing, so that a message which is sent twice is the same message twice. Secrets are also found behind JSON escapes and in
+base64 of text. An id that contains a secret becomes another id that is as unique.
 
-Everything is found in time linear in the text (RE2, or one walk by hand).
+Everything takes time linear in the text (RE2, or one pass by hand).
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ if TYPE_CHECKING:
     import re2
 
 ON = "on"
-"""Among the patterns of a setting: the built-in kinds alone."""
+"""The pattern that stands for the built-in kinds only."""
 OWN = "custom"
-"""The kind of what a pattern of one's own finds."""
+"""The kind of a match of the user's own pattern."""
 _DIGITS = 8
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
 _PLACEHOLDER = "[REDACTED:"
 _REDACTED = re.compile(r"\[REDACTED:[a-z-]+:[0-9a-f]{8}\]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DEPTH = 64
-"""Deeper values are looked at as JSON text: no wire format nests so deep."""
+"""Deeper values are searched as JSON text: no wire format nests so deep."""
 
 P = TypeVar("P", bound=Part)
 Accept: TypeAlias = Callable[[str], bool]
 
 
 class Span(NamedTuple):
-    """Where a secret stands, from a character to before another."""
+    """The start and end of a secret in a text, and its kind."""
 
     start: int
     end: int
     kind: str
     quote: str = ""
-    """What has to stand around a placeholder, for JSON to stay JSON."""
+    """The quote to put around a placeholder, so that JSON stays valid."""
     text: str = ""
-    """What stands in its place, if not a placeholder: base64 of a text without its secrets."""
+    """The replacement, if not a placeholder: base64 of a text without its secrets."""
 
 
-# What any secret has somewhere: most texts hold none of it, and are looked at once.
+# Every secret contains one of these: most texts contain none, and are searched once.
 _SIGNS = (
     r"sk-|gh[opusr]_|github_pat_|A[KS]IA[A-Z0-9]|xox[a-z]-|AIza|PRIVATE KEY|eyJ[\w-]{8}|hooks\.slack\.com/"
     r"|(?i:bearer\s|authorization|secret_?(?:access_?)?key|passw|passphrase|pwd)"
@@ -67,7 +67,7 @@ _QUOTE = r"""(?:\\*["'])"""
 
 
 def _is_random(value: str) -> bool:
-    """Whether a run of letters and digits mixed is in it, as in no name that people make up."""
+    """Return whether a value contains a run of mixed letters and digits, as no human-made name does."""
     return any(len(run) >= 16 and _is_mixed(run) for run in re.split(r"[_-]", value))
 
 
@@ -98,7 +98,7 @@ _KINDS: tuple[tuple[str, str, Accept], ...] = (
 )
 _PASSWORD = (
     rf"((?i:{_QUOTE}?{_KEY_NAME}({_QUOTE})?))\s*([:=])\s*"
-    # In quotes that are escaped themselves, a quote ends it; in others an escaped one belongs to it.
+    # Inside escaped quotes any quote ends the value; inside plain quotes an escaped one belongs to it.
     r"""(?:\\+["']((?:[^"'\\\n]|\\[^"'\\])+)|"((?:[^"\\\n]|\\.)+)|'((?:[^'\\\n]|\\.)+)|([^\s"'<>,;&|)}\]\\]+))"""
 )
 _SECRET_NAME = re.compile(_KEY_NAME, re.IGNORECASE)
@@ -108,25 +108,25 @@ _NO_SECRET = re.compile(
     r"|max|prompt|password|passwd|pwd|passphrase)[.:!?]*\Z"
     r"|[*x•.]+\Z|\[REDACTED:|\$[{(]|\$(?:[A-Z0-9_]+|[a-z_]+)\Z|<[^>]*>?\Z|\{[{%]?[\w. ]*[%}]*\Z|%\("
 )
-"""Words about a password, masks, and what a template or a shell fills in."""
+"""Words about a password, masks, and variables of templates and shells."""
 _CODE = re.compile(r"=|[A-Za-z_][\w.]*[(\[]|(?:os|process|env|config|settings|self|args|opts|secrets|request|user)\.")
 _PATH = re.compile(r"[/~.]|[A-Za-z]:[\\/]")
 _PRIVATE = "PRIVATE KEY"
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINES = re.compile(r"(?:[A-Za-z0-9+/=\s:,.-]|\\[nr])*")
-"""What is left of a key whose end was cut off."""
+"""The lines of a key whose end was cut off."""
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{32}")
 _BESIDE = 300
-"""How far from an AWS id its secret may stand."""
+"""Maximum distance between an AWS id and its secret."""
 _RUN = re.compile(r"[A-Za-z0-9/+]+")
 _ESCAPE = re.compile(r"""\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])""")
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HIDING = r"\\(?:u00[2-7]|/)"
-"""Escapes that stand for what a secret is made of."""
+"""Escapes of characters that a secret may contain."""
 _SPACES = re.compile(r"\\[bfnrt]")
 _MOST_ESCAPES = 3
-"""So often JSON may stand in JSON."""
+"""Number of levels of JSON inside JSON."""
 _LONG = r"[\w+/-]{24}"
 _BASE64 = re.compile(r"[\w+/-]{24,}(?:\r?\n[\w+/-]+)*={0,2}", re.ASCII)
 _BINARY_SIGN = 8_192
@@ -141,9 +141,9 @@ def _compiled(pattern: str) -> re2.Pattern:
 
 
 class Redactor:
-    """Finds the built-in kinds of secrets, and what patterns of one's own match; raises `InvalidInput` for what is no pattern.
+    """Finds the built-in kinds of secrets, and the matches of the user's own patterns.
 
-    `key` is asked for once, when the first secret is met.
+    A pattern that cannot be compiled raises `InvalidInput`. `key` is called once, for the first secret.
     """
 
     def __init__(self, patterns: Iterable[str], key: Callable[[], bytes]) -> None:
@@ -155,28 +155,29 @@ class Redactor:
         return self._ask()
 
     def __call__(self, message: Message) -> tuple[Message, int]:
-        """The message without its secrets, and how many there were. The very same one if there were none."""
+        """Return the message without its secrets, and their number; the same object if there are none."""
         walk = _Walk(self)
         return walk.message(message), walk.count
 
     def text(self, text: str) -> str:
-        """The text without its secrets."""
+        """Return the text without its secrets."""
         return _Walk(self).text(text)
 
     def identifier(self, name: str) -> str:
-        """A key, a session or an event id without its secrets, as unique as it was."""
+        """Return a key, a session or an event id without its secrets, as unique as it was."""
         redacted = self.text(name)
         return name if redacted == name else f"{redacted}~{self._digest(name)[:16]}"
 
     def call_id(self, call_id: str) -> str:
-        """The id of a tool call without its secrets, in letters that every provider takes: the same for call and result."""
+        """Return the id of a tool call without its secrets, the same for call and result, valid for every provider."""
         return f"redacted-{self._digest(call_id)[:24]}" if self.spans(call_id) else call_id
 
     def data(self, data: bytes) -> bytes:
-        """The bytes without their secrets, if they are text."""
+        """Return the bytes without their secrets, if they are text."""
         return _Walk(self).data(data)
 
     def placeholder(self, secret: str, span: Span) -> str:
+        """Return the placeholder of a secret."""
         for _ in range(_MOST_ESCAPES):
             secret = _ESCAPE.sub(_resolved, secret)
         return f"{span.quote}{_PLACEHOLDER}{span.kind}:{self._digest(secret)[:_DIGITS]}]{span.quote}"
@@ -185,14 +186,14 @@ class Redactor:
         return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
 
     def spans(self, text: str) -> list[Span]:
-        """Where secrets stand in a text, in order, none over another."""
+        """Return the secrets in a text, in order and without overlaps."""
         text = _SURROGATE.sub("\ufffd", text) if not text.isascii() else text  # RE2 cannot read half a character
         found = self._plain(text)
         if "\\" in text:
             if self._own or _compiled(_HIDING).search(text):
                 found += self._behind_escapes(text, _MOST_ESCAPES)
             elif _compiled(_SIGNS).search(text):
-                # Words that only follow an escape: as far apart as they were, nothing has to be placed again.
+                # Escaped white space only: replacing it by as many spaces keeps all positions.
                 found += _built_in(_SPACES.sub("  ", text))
         return _apart(_beyond_placeholders(text, found)) if found else []
 
@@ -202,7 +203,7 @@ class Redactor:
         return [*found, *self._in_base64(text)] if _compiled(_LONG).search(text) else found
 
     def _behind_escapes(self, text: str, levels: int) -> list[Span]:
-        """What is a secret once the escapes of JSON are resolved."""
+        """Return the secrets that appear once JSON escapes are resolved."""
         if not levels:
             return []
         plain = _SURROGATE.sub("\ufffd", _ESCAPE.sub(_resolved, text))
@@ -213,7 +214,7 @@ class Redactor:
         return [span._replace(start=place(span.start), end=place(span.end), quote="") for span in found]
 
     def _in_base64(self, text: str) -> Iterator[Span]:
-        """Base64 of texts that hold secrets."""
+        """Yield base64 of texts that contain secrets."""
         for run in _BASE64.finditer(text):
             whole = self._recoded(run[0])
             if whole is not None:
@@ -224,7 +225,7 @@ class Redactor:
                         yield Span(run.start() + line.start(), run.start() + line.end(), "base64", text=recoded)
 
     def _recoded(self, encoded: str) -> str | None:
-        """Base64 of a text without its secrets; None if it is no text, or holds none."""
+        """Return base64 of a text without its secrets; None if it is not text, or has none."""
         held = _decoded(encoded)
         kept = held if held is None else self.data(held)
         if held is None or kept is None or kept == held:
@@ -234,13 +235,13 @@ class Redactor:
 
 
 def _resolved(escape: re.Match[str]) -> str:
-    """The character that an escape of JSON stands for."""
+    """Return the character of a JSON escape."""
     sign = escape[0][1:]
     return chr(int(sign[1:], 16)) if len(sign) > 1 else _ESCAPED.get(sign, sign)
 
 
 def _places(text: str) -> Callable[[int], int]:
-    """Where in a text each character stands once its escapes are resolved."""
+    """Return a function from positions in the unescaped text to positions in the original text."""
     resolved, written = [0], [0]
     for escape in _ESCAPE.finditer(text):
         at = resolved[-1] + escape.start() - written[-1]
@@ -255,7 +256,7 @@ def _places(text: str) -> Callable[[int], int]:
 
 
 def _decoded(encoded: str) -> bytes | None:
-    """The bytes of base64 of either alphabet, over lines or not, with or without its padding."""
+    """Return the bytes of base64 in either alphabet, over lines or not, with or without padding."""
     joined = "".join(encoded.split()).rstrip("=")
     try:
         standard = joined.encode("ascii").translate(_STANDARD)
@@ -291,22 +292,22 @@ def _passwords(text: str) -> Iterator[Span]:
 
 
 def _is_password(name: str, value: str) -> bool:
-    """Whether what stands under the name of a password is one."""
+    """Return whether the value under the name of a password is one."""
     if not value or _NO_SECRET.match(value):
         return False
-    # Where a shell keeps its directory, the name means something else.
+    # In a shell, PWD is the working directory.
     return not (re.match(r"""[\\"']*(?:old)?pwd\b""", name, re.IGNORECASE) and _PATH.match(value))
 
 
 def _is_words(value: str, sign: str, quote: str) -> bool:
-    """Whether something without quotes is code, or prose that goes on behind a colon."""
+    """Return whether a value without quotes is code, or prose after a colon."""
     return _CODE.match(value) is not None or (sign == ":" and not quote and value.isalpha())
 
 
 def _private_keys(text: str) -> Iterator[Span]:
     at, has_end = 0, True
     while begin := _BEGIN.search(text, at):
-        # Once none has an end, nobody looks for it again: that would take its time.
+        # Without an END line for one there is none for the rest: searching again would take quadratic time.
         end = _END.search(text, begin.end()) if has_end else None
         has_end = end is not None
         lines = end or _KEY_LINES.match(text, begin.end())
@@ -316,7 +317,7 @@ def _private_keys(text: str) -> Iterator[Span]:
 
 
 def _beside_ids(text: str) -> Iterator[Span]:
-    """Forty characters that stand near the id of an AWS key, and are no hash."""
+    """Yield runs of forty characters near the id of an AWS key that are not a hash."""
     ids = [match.span() for match in _compiled(_KINDS[3][1]).finditer(text)]
     at = 0
     for start, end in ids:
@@ -329,7 +330,7 @@ def _beside_ids(text: str) -> Iterator[Span]:
 
 
 def _beyond_placeholders(text: str, found: list[Span]) -> list[Span]:
-    """Those that are not what an earlier look has left: then a second look changes nothing."""
+    """Return the spans outside existing placeholders, so that redacting twice changes nothing."""
     if _PLACEHOLDER not in text:
         return found
     there = [match.span() for match in _REDACTED.finditer(text)]
@@ -343,7 +344,7 @@ def _beyond_placeholders(text: str, found: list[Span]) -> list[Span]:
 
 
 def _apart(found: list[Span]) -> list[Span]:
-    """The spans in order; of those that overlap, all that they cover together, as the first of them."""
+    """Return the spans in order; overlapping ones become one of the first one's kind."""
     kept: list[Span] = []
     for span in sorted(found, key=lambda each: (each.start, -each.end)):
         if kept and span.start < kept[-1].end:
@@ -358,14 +359,14 @@ def _apart(found: list[Span]) -> list[Span]:
 
 
 class _Walk:
-    """Through all texts of one message."""
+    """One pass through all texts of a message, with the number of secrets found."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self.count = 0
 
     def message(self, message: Message) -> Message:
-        told: dict[str, Any] = {
+        changes: dict[str, Any] = {
             "role": message.role if message.role in _ROLES else self.text(message.role),
             "parts": self._parts(message.parts),
             "name": self._maybe(message.name),
@@ -373,7 +374,7 @@ class _Walk:
             "stop": self._maybe(message.stop),
             "extra": self._value(message.extra) if message.extra else message.extra,
         }
-        return structs.replace(message, **told) if self.count else message
+        return structs.replace(message, **changes) if self.count else message
 
     def _id(self, name: str | None, redacted: Callable[[str], str]) -> str | None:
         if not name:
@@ -391,7 +392,7 @@ class _Walk:
         elif b"\0" in data[:_BINARY_SIGN]:
             return data
         else:
-            encoding, errors = "utf-8", "surrogateescape"  # words in another encoding are found all the same
+            encoding, errors = "utf-8", "surrogateescape"  # text in another encoding is searched all the same
         try:
             words = data.decode(encoding, errors)
         except UnicodeDecodeError:
@@ -403,7 +404,7 @@ class _Walk:
         return self.text(text) if text else text
 
     def _texts(self, texts: Sequence[str]) -> list[str]:
-        """Texts that follow each other: what is a secret only when they are read together goes from each of them."""
+        """Redact consecutive texts: a secret that spans several of them is removed from each."""
         spans, at = [], 0
         for text in texts:
             spans += [span._replace(start=at + span.start, end=at + span.end) for span in self._redactor.spans(text)]
@@ -435,49 +436,49 @@ class _Walk:
         return tuple(done)
 
     def _run(self, parts: list[Any]) -> list[Any]:
-        """Text parts that follow each other."""
-        said = self._texts([part.text for part in parts])
+        """Redact consecutive text parts."""
+        texts = self._texts([part.text for part in parts])
         return [
             structs.replace(part, text=text, extra=self._extra(part)) if text != part.text or part.extra else part
-            for part, text in zip(parts, said, strict=True)
+            for part, text in zip(parts, texts, strict=True)
         ]
 
     def _part(self, part: P) -> P:
-        told: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         match part:
             case Reasoning(text, signature):
-                said = self.text(text)
-                # A signature is for the very words, and a provider refuses it for others.
-                told = {"text": said, "signature": signature if said == text else None}
+                redacted = self.text(text)
+                # A signature covers the exact text; a provider refuses it for another one.
+                changes = {"text": redacted, "signature": signature if redacted == text else None}
             case ToolCall(call_id, name, arguments):
-                told = {
+                changes = {
                     "call_id": self._id(call_id, self._redactor.call_id),
                     "name": self.text(name),
                     "arguments": self.text(arguments),
                 }
             case ToolResult(call_id, inner, name):
-                told = {
+                changes = {
                     "call_id": self._id(call_id, self._redactor.call_id),
                     "parts": self._parts(inner),
                     "name": self._maybe(name),
                 }
             case File(mime, name, data, url):
-                told = {
+                changes = {
                     "mime": self._maybe(mime),
                     "name": self._maybe(name),
                     "data": self._encoded(data),
                     "url": self._url(url),
                 }
             case Opaque(kind, data):
-                told = {"kind": self.text(kind), "data": self._value(data)}
-        return structs.replace(part, **told, extra=self._extra(part))
+                changes = {"kind": self.text(kind), "data": self._value(data)}
+        return structs.replace(part, **changes, extra=self._extra(part))
 
     def _extra(self, part: Part) -> dict[str, Any]:
         extra: dict[str, Any] = self._value(part.extra) if part.extra else part.extra
         return extra
 
     def _encoded(self, data: str | None) -> str | None:
-        """Base64 of a text, without the secrets in the text."""
+        """Redact base64 of a text."""
         held = _decoded(data) if data else None
         if held is None:
             return self._maybe(data)
@@ -485,7 +486,7 @@ class _Walk:
         return data if kept == held else base64.b64encode(kept).decode()
 
     def _url(self, url: str | None) -> str | None:
-        """An address; a text that it holds itself may be percent-encoded."""
+        """Redact an address; the text in a `data:` address may be percent-encoded."""
         head, comma, held = (url or "").partition(",")
         if not comma or not head.lower().startswith("data:") or head.lower().endswith(";base64"):
             return self._maybe(url)
@@ -494,7 +495,7 @@ class _Walk:
         return url if kept == words else f"{head},{quote(kept, errors='surrogateescape')}"
 
     def _value(self, value: Any, depth: int = _DEPTH) -> Any:
-        """A JSON value; what stands under the name of a secret is one, whatever it looks like."""
+        """Redact a JSON value; a value under the name of a secret is one, whatever it looks like."""
         match value:
             case str():
                 return self.text(value)
@@ -511,10 +512,10 @@ class _Walk:
         return self.text(key) if isinstance(key, str) else key
 
     def _entry(self, key: Any, value: Any, depth: int) -> Any:
-        told = self._value(value, depth)
+        redacted = self._value(value, depth)
         is_named = isinstance(key, str) and _SECRET_NAME.fullmatch(key) is not None
         is_one = isinstance(value, str | int | float) and not isinstance(value, bool)
-        if is_named and is_one and told == value and _is_password(key, str(value)):
+        if is_named and is_one and redacted == value and _is_password(key, str(value)):
             self.count += 1
             return self._redactor.placeholder(str(value), Span(0, 0, "password"))
-        return told
+        return redacted

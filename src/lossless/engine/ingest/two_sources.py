@@ -1,8 +1,8 @@
-"""Pure: one event told twice, by the host as it happens and by its transcript.
+"""Match one event that arrives twice: live from the host, and in its transcript. Pure functions.
 
-Both tell the same events in the same order; neither is sure to know the other's names for them. What one of them stored and the
-other has not told yet lies behind the other's *frontier*. Only there does a delivery look for its own: a message that is
-found is the same event and is given its second name, one that is not found is new.
+Both sources have the same events in the same order; neither may know the other's ids for them. A message that one source
+stored and the other has not delivered yet is after the other's *frontier*. Only there does a delivery look for its own
+messages: a match is the same event and gets its second id, anything else is new.
 """
 
 from __future__ import annotations
@@ -18,150 +18,164 @@ from lossless.model import Message, ToolResult
 Pair: TypeAlias = tuple[int, int]
 Stream: TypeAlias = Literal["live", "transcript"]
 
-PROGRESS = "told"
-"""The cursor that remembers how far either side has told."""
+PROGRESS = "told"  # stored name
+"""The cursor that remembers how far each source has delivered."""
 
 _MINTED = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}\Z")
 
 
-class Said(Struct, frozen=True, gc=False):
-    """What tells one event from another."""
+class SourceMessage(Struct, frozen=True, gc=False):
+    """The fields of a message by which two sources are compared."""
 
     digest: bytes
     at: int | None
     key: str | None = None
-    """A name that a provider gave it: of a reply, or of the one call that it answers."""
+    """The provider's id of the reply, or of the one call that it answers."""
     named: bool = False
-    """Whether whoever tells it has a name of its own for it."""
+    """The source has an id of its own for it."""
 
 
 class Progress(Struct):
-    """How far the host and its transcript have told, by seq."""
+    """The seq up to which the host and its transcript have delivered."""
 
     live: int = 0
     transcript: int = 0
     own: list[Pair] = field(default_factory=list)
-    """Runs behind the transcript's frontier that it stored itself, while something the host told was still to come."""
+    """Ranges after the transcript's frontier that it stored itself, before it reached a message of the host."""
     newest: int = 0
-    """The latest time of a message that either of them stored."""
+    """The latest time of a message that either source stored."""
     timeless: bool = False
-    """Whether the times of what the transcript stored are those of its lines."""
-    has_moved: bool = False
+    """The messages of the transcript have the times of their lines."""
+    is_changed: bool = False
 
     @classmethod
     def load(cls, state: Any) -> Self:
+        """Decode the state of the cursor."""
         return convert(state or {}, cls)
 
     def dump(self) -> dict[str, Any]:
-        told: dict[str, Any] = to_builtins(self)
-        return {name: value for name, value in told.items() if name != "has_moved" and value}
+        """Encode the state for the cursor."""
+        fields: dict[str, Any] = to_builtins(self)
+        return {name: value for name, value in fields.items() if name != "is_changed" and value}
 
     def is_own(self, seq: int) -> bool:
+        """Return whether the transcript stored a message after its frontier itself."""
         return any(first <= seq <= last for first, last in self.own)
 
-    def reached(self, stream: Stream) -> int:
-        """A side's frontier."""
+    def frontier(self, stream: Stream) -> int:
+        """Return the seq up to which a source has delivered."""
         return self.transcript if stream == "transcript" else self.live
 
-    def tell(self, stream: Stream, seq: int) -> None:
-        """This side told of a message that was stored already."""
-        if seq <= self.reached(stream):
+    def advance(self, stream: Stream, seq: int) -> None:
+        """Note that a source delivered a message that was stored already."""
+        if seq <= self.frontier(stream):
             return
         if stream == "transcript":
             self.transcript = seq
             self.own = [(first, last) for first, last in self.own if last > seq]
         else:
             self.live = seq
-        self.has_moved = True
+        self.is_changed = True
 
-    def store(self, stream: Stream, first: int, last: int, pending: bool) -> None:
-        """This side told of messages that were new; `pending` if others before them are still to be told by it."""
-        self.has_moved = True
+    def add_stored(self, stream: Stream, first: int, last: int, pending: bool) -> None:
+        """Note new messages of a source; `pending` if it has yet to deliver others before them."""
+        self.is_changed = True
         if stream == "transcript" and pending:
             if self.own and self.own[-1][1] + 1 == first:
                 first = self.own.pop()[0]
             self.own.append((first, last))
         else:
-            self.tell(stream, last)
+            self.advance(stream, last)
 
     def rewind(self, seq: int, own: list[Pair]) -> None:
-        """The transcript was written anew behind a message: what is stored there is told again, these runs apart."""
-        self.transcript, self.own, self.has_moved = seq, own, True
+        """Go back to a message, since the transcript was rewritten after it; `own` are ranges it stored itself."""
+        self.transcript, self.own, self.is_changed = seq, own, True
 
 
 def provider_key(message: Message) -> str | None:
-    """The provider's own name of a message, where it has one that no other message shares.
+    """Return the provider's id of a message, if it has one that no other message shares.
 
-    Some models use call ids like `exec:101` again and again; only ids that a provider has minted count.
+    Some models reuse call ids like `exec:101`; only ids that a provider has generated count.
     """
     if message.role == "assistant":
-        told = message.extra.get("openclaw", {}).get("responseId")
-        return f"reply:{told}" if isinstance(told, str) and told else None
+        reply = message.extra.get("openclaw", {}).get("responseId")
+        return f"reply:{reply}" if isinstance(reply, str) and reply else None
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     if len(results) == len(message.parts) == 1 and _MINTED.match(results[0].call_id):
         return f"result:{results[0].call_id}"
     return None
 
 
-def told_before(
-    incoming: Sequence[Said], stored: Sequence[Said], *, complete: bool, follows: bool, followed: bool = True
+def match_messages(
+    incoming: Sequence[SourceMessage],
+    stored: Sequence[SourceMessage],
+    *,
+    complete: bool,
+    follows: bool,
+    followed: bool = True,
 ) -> dict[int, int]:
-    """Which of the incoming messages (by index) are which of the stored ones.
+    """Return which incoming messages are which stored ones, by index.
 
-    `complete` is for a transcript: it tells every event, so what is stored before the other side named it is the next one
-    like it. A live delivery may tell less, and what it says in the same words as long ago may well be new: equal words alone
-    count only where the delivery goes on from its frontier (`follows`), or ends where the stored ones end, and only if a
-    transcript is there that will tell what was taken for known (`followed`).
+    `complete` is for a transcript, which contains every event: each incoming message matches the next stored one like it. A live
+    delivery may contain less, and may repeat an old text in a new message. There equal text counts only where the delivery
+    continues from its frontier (`follows`) or ends where the stored messages end, and only if a transcript will still deliver a
+    message that was wrongly taken as known (`followed`).
     """
     if complete:
-        return dict(_in_order(incoming, stored, _alike))
-    pairs = list(_in_order(incoming, stored, _surely))
+        return dict(_in_order(incoming, stored, _matches))
+    pairs = list(_in_order(incoming, stored, _matches_certainly))
     found = dict(pairs)
     for pair in [*pairs, *(_edges(incoming, stored, follows) if followed else ())]:
         found.update(_around(incoming, stored, pair, found))
     return found
 
 
-def _alike(one: Said, other: Said) -> bool:
+def _matches(one: SourceMessage, other: SourceMessage) -> bool:
     if one.key is not None and one.key == other.key:
         return True
     return one.digest == other.digest and (one.at is None or other.at is None or one.at == other.at)
 
 
-def _surely(one: Said, other: Said) -> bool:
-    return _alike(one, other) and (
+def _matches_certainly(one: SourceMessage, other: SourceMessage) -> bool:
+    return _matches(one, other) and (
         (one.at is not None and one.at == other.at) or (one.key is not None and one.key == other.key)
     )
 
 
-def _in_order(incoming: Sequence[Said], stored: Sequence[Said], same: Callable[[Said, Said], bool]) -> Iterator[Pair]:
-    """Each incoming message with the next stored one that is the same."""
+def _in_order(
+    incoming: Sequence[SourceMessage],
+    stored: Sequence[SourceMessage],
+    same: Callable[[SourceMessage, SourceMessage], bool],
+) -> Iterator[Pair]:
+    """Yield each incoming message with the next stored one that matches."""
     start = 0
-    for at, said in enumerate(incoming):
+    for at, message in enumerate(incoming):
         for place in range(start, len(stored)):
-            if same(said, stored[place]):
+            if same(message, stored[place]):
                 yield at, place
                 start = place + 1
                 break
 
 
-def _edges(incoming: Sequence[Said], stored: Sequence[Said], follows: bool) -> Iterator[Pair]:
-    """Where a run of both, up to the end of either, may begin: at the frontier, or so that it ends where they end."""
+def _edges(incoming: Sequence[SourceMessage], stored: Sequence[SourceMessage], follows: bool) -> Iterator[Pair]:
+    """Yield the start of a run that matches up to the end of either side: at the frontier, or at the stored end."""
     starts = [0] if follows else []
     starts += range(max(0, len(stored) - len(incoming)), len(stored))
     for start in starts:
         length = min(len(incoming), len(stored) - start)
-        if length and all(_alike(incoming[at], stored[start + at]) for at in range(length)):
+        if length and all(_matches(incoming[at], stored[start + at]) for at in range(length)):
             yield 0, start
             return
 
 
-def _around(incoming: Sequence[Said], stored: Sequence[Said], pair: Pair, found: dict[int, int]) -> dict[int, int]:
-    """A pair and its neighbours on both sides, as far as they are alike and nobody else's."""
+def _around(
+    incoming: Sequence[SourceMessage], stored: Sequence[SourceMessage], pair: Pair, found: dict[int, int]
+) -> dict[int, int]:
+    """Return a pair and its matching neighbours on both sides, without those that are matched already."""
     taken, more = set(found.values()), {}
     for step in (1, -1):
         at, place = pair if step == 1 else (pair[0] - 1, pair[1] - 1)
-        while 0 <= at < len(incoming) and 0 <= place < len(stored) and _alike(incoming[at], stored[place]):
+        while 0 <= at < len(incoming) and 0 <= place < len(stored) and _matches(incoming[at], stored[place]):
             if found.get(at, place) != place or (place in taken and found.get(at) != place):
                 break
             more[at] = place

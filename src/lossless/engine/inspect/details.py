@@ -11,7 +11,7 @@ from lossless.engine.inspect.lists import listed, moment_of, places, stored_file
 from lossless.engine.inspect.status import debt_of
 from lossless.engine.recall.reader import Reader
 from lossless.engine.shared.file_store import Files
-from lossless.engine.sync.read_marks import PREFIX, mark_of
+from lossless.engine.sync.read_marks import PREFIX, load_mark
 from lossless.errors import InvalidInput, NotFound
 from lossless.ids import message_id, parse
 from lossless.model import (
@@ -70,7 +70,7 @@ def conversation(store: Store, row: ConversationRow, limits: Limits, now: int) -
 
 
 def _followed(store: Store, conversation_id: int) -> tuple[Followed, ...]:
-    marks = [mark_of(state) for _, _, state in store.state.cursors(PREFIX, conversation_id)]
+    marks = [load_mark(state) for _, _, state in store.state.cursors(PREFIX, conversation_id)]
     return tuple(
         Followed(
             mark.path,

@@ -14,7 +14,7 @@ from lossless.engine.inspect.titles import title_of
 from lossless.engine.recall.reader import words
 from lossless.engine.shared import cursor as cursors
 from lossless.engine.shared.cursor import Number
-from lossless.engine.sync.read_marks import PREFIX, mark_of
+from lossless.engine.sync.read_marks import PREFIX, load_mark
 from lossless.errors import InvalidInput, InvalidTimeFilter
 from lossless.ids import message_id
 from lossless.model import ListedConversation, ListedMessage, Listing, StoredFile, Whereabouts
@@ -108,7 +108,7 @@ def list_rows(store: Store, rows: Sequence[ConversationRow]) -> list[ListedConve
 
 def listed(row: ConversationRow, figures: Figures, opening: OpeningRow) -> ListedConversation:
     """Return the list entry of a conversation."""
-    directory = None if opening.mark is None else mark_of(opening.mark).directory or None
+    directory = None if opening.mark is None else load_mark(opening.mark).directory or None
     return ListedConversation(
         id=row.id,
         key=row.key,

@@ -17,7 +17,7 @@ from lossless.engine.shared.calibration import Budget, budgets
 from lossless.engine.shared.call_limits import Breaker, Spend, Stop, daily
 from lossless.engine.shared.runtime import Runtime
 from lossless.engine.shared.transplanted_ranges import own_after
-from lossless.engine.sync.lag import following
+from lossless.engine.sync.lag import following_report
 from lossless.errors import LONGEST_PAUSE
 from lossless.model import (
     Calls,
@@ -61,7 +61,7 @@ def status(runtime: Runtime, request: StatusRequest) -> Status:
     """How a database stands, and if one is named, a conversation in it."""
     store, rows, named = runtime.store, runtime.store.conversations.of_owner(), request.conversation
     came, debts = _last_ingest(store, rows), _debts(runtime, request, None)
-    followed, told_at = following(store, None, request.now, request.is_closed)
+    followed, told_at = following_report(store, None, request.now, request.is_closed)
     facts = Status(
         version=__version__,
         database=store.location,
@@ -149,7 +149,7 @@ def _conversation(runtime: Runtime, request: StatusRequest, row: ConversationRow
         _budgets(runtime, [row])[row.id].tokens,
         moment(row.updated_at),
         next(iter(_debts(runtime, request, row.id)), None),
-        following(runtime.store, row.id, request.now, request.is_closed)[0],
+        following_report(runtime.store, row.id, request.now, request.is_closed)[0],
     )
 
 

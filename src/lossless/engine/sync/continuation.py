@@ -1,7 +1,7 @@
-"""Pure: whether a transcript goes on with a conversation that is there already, or tells another story.
+"""Decide whether a transcript continues a stored conversation. Pure functions.
 
-A transcript is never refused. What goes on is appended; what starts anew becomes the next conversation of the family; what nobody
-can place is stored beside it, where no model is shown it, and said so.
+A transcript is never refused. One that continues the conversation is appended; one that starts over becomes the next
+conversation under the key; one that fits nowhere is stored beside it, outside every context, and reported.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-Home: TypeAlias = Literal["same", "epoch", "aside"]
+Destination: TypeAlias = Literal["same", "epoch", "aside"]
 
 _OVERLAP = 50
 
 
-class Told(Struct, frozen=True, gc=False):
-    """A message, as far as it matters here."""
+class Fingerprint(Struct, frozen=True, gc=False):
+    """The role, digest and time of a message, to compare transcripts with stored messages."""
 
     role: str
     digest: bytes
@@ -25,65 +25,68 @@ class Told(Struct, frozen=True, gc=False):
 
 
 class Situation(Struct, frozen=True):
-    """What is known about a transcript none of whose entries is stored, and about the conversation under its key."""
+    """The facts about a transcript without a stored entry, and about the conversation under its key."""
 
-    entries: Sequence[Told]
-    """The first of the transcript."""
-    stored: Sequence[Told]
-    """The last of the conversation."""
+    entries: Sequence[Fingerprint]
+    """The first messages of the transcript."""
+    stored: Sequence[Fingerprint]
+    """The last messages of the conversation."""
     tracked: Literal["none", "same file", "other file", "missing file"]
-    """Which transcript the conversation was read from so far."""
+    """The transcript that the conversation was read from so far."""
     renewed: bool = False
-    """Whether there was a /new since that one was read last."""
+    """There was a /new since that transcript was read last."""
     elsewhere: bool = False
-    """Whether its entries belong to an active conversation under another key."""
+    """Its entries belong to an active conversation under another key."""
     last_at: int | None = None
     """The time of its last message."""
     sure: bool = False
-    """Whether its entries have ids, and its messages times of their own."""
+    """Its entries have ids, and its messages have times of their own."""
 
 
-def home(situation: Situation) -> tuple[Home, str]:
-    """Where a transcript without a known entry belongs, and why."""
+def choose_destination(situation: Situation) -> tuple[Destination, str]:
+    """Return the destination of a transcript without a stored entry, and the reason."""
     entries, stored = situation.entries, situation.stored
     if not stored or not entries:
         return "same", "nothing was stored yet"
-    if situation.sure and _is_told(entries, stored):
-        return "same", "it tells what the host told"
+    if situation.sure and _share_timed_message(entries, stored):
+        return "same", "the host delivered some of its messages"
     if situation.elsewhere:
         return "aside", "its entries belong to another conversation"
     if all(each.role == "system" for each in entries) and len(entries) <= 4:
-        return "aside", "it holds nothing but deliveries"
+        return "aside", "it contains only system messages"
     if all(each.role == "system" for each in stored):
-        return "same", "only the host's own notes were stored"
+        return "same", "only system messages were stored"
     if situation.renewed:
         return "same", "it follows a /new"
     if situation.tracked == "same file":
         return "epoch", "the file was replaced"
-    if situation.tracked == "none" and _goes_along(entries, stored):
-        return "same", "it tells much of what the host told"
-    if situation.tracked != "missing file" and _is_fresh(entries, stored, situation.sure):
-        return "same", "it begins after everything that is stored"
+    if situation.tracked == "none" and _overlap(entries, stored):
+        return "same", "the host delivered most of its messages"
+    if situation.tracked != "missing file" and _start_later(entries, stored, situation.sure):
+        return "same", "it starts after everything that is stored"
     newest = max((each.at for each in stored if each.at is not None), default=None)
     if situation.last_at is not None and newest is not None and situation.last_at < newest:
         return "aside", "it is older than what is stored"
-    return "epoch", "nothing connects it with what is stored"
+    return "epoch", "it shares no message with what is stored"
 
 
-def _is_told(entries: Sequence[Told], stored: Sequence[Told]) -> bool:
-    """Whether any of it stands there with its time."""
+def _share_timed_message(entries: Sequence[Fingerprint], stored: Sequence[Fingerprint]) -> bool:
+    """Return whether any message is on both sides with the same time."""
     known = {(each.digest, each.at) for each in stored}
     return any((each.digest, each.at) in known for each in entries)
 
 
-def _goes_along(entries: Sequence[Told], stored: Sequence[Told]) -> bool:
-    """Whether at least half of the shorter one stands in the other."""
+def _overlap(entries: Sequence[Fingerprint], stored: Sequence[Fingerprint]) -> bool:
+    """Return whether at least half of the shorter side is also on the other side."""
     known = {each.digest for each in stored}
     return 2 * sum(each.digest in known for each in entries) >= min(len(entries), len(stored))
 
 
-def _is_fresh(entries: Sequence[Told], stored: Sequence[Told], sure: bool) -> bool:
-    """Whether all of it was said after what is stored. Times of lines are those of a copy, if it is one: then no word may repeat."""
+def _start_later(entries: Sequence[Fingerprint], stored: Sequence[Fingerprint], sure: bool) -> bool:
+    """Return whether all entries are newer than the stored messages.
+
+    The time of a line may be that of a copy; unless the times are certain (`sure`), no text may repeat.
+    """
     times = [each.at for each in entries]
     last = max((each.at for each in stored if each.at is not None), default=None)
     if last is None or any(at is None or at <= last for at in times):

@@ -1,4 +1,4 @@
-"""What reading a transcript would bring, told without writing anything."""
+"""Count the messages that reading a transcript would store, without writing."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from lossless.engine.ingest.heartbeats import with_beats
-from lossless.engine.ingest.ingest import Intake
+from lossless.engine.ingest.heartbeats import mark_idle
+from lossless.engine.ingest.intake import Intake
 from lossless.engine.sync import placement
-from lossless.engine.sync.placement import LOOK, Transcript
-from lossless.engine.sync.read import bound, sidechain, widen
-from lossless.engine.sync.read_marks import PATIENCE, Mark, goes_on, marked
+from lossless.engine.sync.placement import BATCH, Transcript
+from lossless.engine.sync.read import fork_limit
+from lossless.engine.sync.read_marks import PATIENCE, ReadMark, continues_file, find_mark
+from lossless.engine.sync.store_entries import sidechain_key, widen
 from lossless.model import Bootstrapped
 from lossless.store.store import Store
 from lossless.transcripts.base import Branch, Entry, Tally
 
 
 class _Count(Struct):
+    """The messages counted so far."""
+
     heartbeats: int = 0
     new: int = 0
     known: int = 0
@@ -28,23 +31,23 @@ class _Count(Struct):
     last_at: datetime | None = None
 
 
-def foresee(store: Store, intake: Intake, file: Transcript, stat: os.stat_result, budget: int) -> Bootstrapped:
-    """What `bootstrap` would do with a file that has changed, or was never read.
+def preview(store: Store, intake: Intake, file: Transcript, stat: os.stat_result, budget: int) -> Bootstrapped:
+    """Return the report that `bootstrap` would give for a file that has changed, or was never read.
 
-    What the host told itself under names of its own counts as new: only a reading can tell.
+    Messages that the host delivered under ids of its own count as new: only a real read can match them.
     """
-    found = marked(store, intake.key, file.path)
-    mark = found[1] if found and goes_on(found[1], file.path, stat.st_size) else Mark()
+    found = find_mark(store, intake.key, file.path)
+    mark = found[1] if found and continues_file(found[1], file.path, stat.st_size) else ReadMark()
     branch = None if mark.offset else file.branch()
     is_fork = (
         not mark.offset and file.header.parent_session is not None and store.conversations.active(intake.key) is None
     )
-    bounded = bound(file, branch, budget) if is_fork else mark.bounded
+    bounded = fork_limit(file, branch, budget) if is_fork else mark.bounded
     tally, count = Tally(), _Count()
     given = file.reader.entries(file.path, file.header, tally, offset=mark.offset, number=mark.number)
     is_fresh = intake.now() - stat.st_mtime_ns // 1000 < PATIENCE
-    for batch in _batches(with_beats(given), is_fresh):
-        _add(store, intake, batch, count, branch, bounded)
+    for batch in _batches(mark_idle(given), is_fresh):
+        _count_batch(store, intake, batch, count, branch, bounded)
     return Bootstrapped(
         "would be read",
         imported=count.new,
@@ -63,28 +66,28 @@ def foresee(store: Store, intake: Intake, file: Transcript, stat: os.stat_result
 
 
 def _batches(entries: Iterator[Entry], is_fresh: bool) -> Iterator[list[Entry]]:
-    """The messages, some at a time, up to what may still be on its way."""
+    """Yield the messages in batches, up to an entry that may still be incomplete."""
     batch: list[Entry] = []
     for entry in entries:
         if entry.is_open and is_fresh:
             break
         if entry.message is not None:
             batch.append(entry)
-        if len(batch) == LOOK:
+        if len(batch) == BATCH:
             yield batch
             batch = []
     if batch:
         yield batch
 
 
-def _add(
+def _count_batch(
     store: Store, intake: Intake, batch: Sequence[Entry], count: _Count, branch: Branch | None, bounded: int
 ) -> None:
-    said = [each for each in batch if not (intake.skip and each.message and intake.skip(each.message))]
-    known = {thread: _known(store, intake, said, thread) for thread in {each.thread for each in said}}
+    entries = [each for each in batch if not (intake.skip and each.message and intake.skip(each.message))]
+    known_ids = {thread: _stored_ids(store, intake, entries, thread) for thread in {each.thread for each in entries}}
     seen: set[str] = set()
-    for entry in said:
-        is_new = entry.id not in known[entry.thread] and entry.id not in seen
+    for entry in entries:
+        is_new = entry.id not in known_ids[entry.thread] and entry.id not in seen
         seen.add(entry.id)
         count.new += is_new
         count.known += not is_new
@@ -96,13 +99,13 @@ def _add(
         count.heartbeats += entry.is_idle and entry.thread is None
 
 
-def _known(store: Store, intake: Intake, said: Sequence[Entry], thread: str | None) -> set[str]:
-    """The ids of those that are stored."""
-    key = intake.key if thread is None else sidechain(intake.key, intake.entry_id(thread))
-    mine = [each for each in said if each.thread == thread]
+def _stored_ids(store: Store, intake: Intake, entries: Sequence[Entry], thread: str | None) -> set[str]:
+    """Return the ids of the entries that are stored."""
+    key = intake.key if thread is None else sidechain_key(intake.key, intake.entry_id(thread))
+    mine = [each for each in entries if each.thread == thread]
     return {
         name
         for row in store.conversations.under_key(key)
         if row.next_seq > 1
-        for name in placement.known(store, intake, row.id, mine)
+        for name in placement.known_entries(store, intake, row.id, mine)
     }

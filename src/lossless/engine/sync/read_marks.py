@@ -1,4 +1,4 @@
-"""How far transcripts were read: one mark per file, in the cursor of the conversation it was read into."""
+"""Remember how far each transcript was read: one mark per file, in a cursor of its conversation."""
 
 from __future__ import annotations
 
@@ -15,75 +15,78 @@ from lossless.transcripts.base import Header
 
 PREFIX = "transcript:"
 PATIENCE = 60_000_000
-"""How long, in microseconds, the end of a file may still be on its way."""
+"""Microseconds for which the end of a file may still be incomplete."""
 
 _WITNESS = 1024
 _LONGEST = 1024
 
 
-class Mark(Struct, frozen=True):
-    """How far a file was read."""
+class ReadMark(Struct, frozen=True):
+    """The position up to which a file was read, and the state of its active branch there."""
 
     format: str = ""
     session: str = ""
     offset: int = 0
     number: int = 0
-    """How many messages came before the offset."""
+    """Number of messages before the offset."""
     size: int = -1
-    """Of the file when it was read to its end; so its time."""
+    """Size of the file when it was read to its end; `time` is its time then."""
     time: int = 0
     head: str = ""
     tail: str = ""
     tips: tuple[str, ...] = ()
-    """Where the active branch ends: one entry, or the results of one reply's calls."""
+    """The ends of the active branch: one entry, or the results of one reply's calls."""
     callers: tuple[str, ...] = ()
     """The lines of the reply whose calls these results answer."""
     bounded: int = 0
-    """So many messages of a fork came from the session it was forked from, and are kept out of the context."""
+    """Number of messages that a fork took over from its session, and that stay out of the context."""
     waits: bool = False
-    """Whether something at its end was left for the next time."""
+    """An incomplete entry at the end was left for the next read."""
     branched: bool = False
-    """Whether the context is still to be led over to another branch."""
+    """The context still has to switch to another branch."""
     read_at: int = 0
     fork_of: str = ""
     """The session that this one was forked from."""
     path: str = ""
     named: bool = True
     generation: int = 0
-    """How often a file without entry ids was written anew: what stands in the same place is another message each time."""
+    """Number of times a file without entry ids was rewritten: the same position is another message each time."""
     parent_key: str = ""
-    """The conversation that this sub-agent's hangs from, once it is there."""
+    """The key of the parent conversation of a sub-agent, once it exists."""
     directory: str = ""
     """The directory in which the program worked, if the file names it."""
 
 
-def source_of(path: Path) -> str:
-    """The name of a file's cursor. A byte in a path that is no text is written as `\\xff`, and a long path by its hash."""
+def cursor_name(path: Path) -> str:
+    """Return the name of a file's cursor.
+
+    A byte in a path that is not text is written as `\\xff`, and a long path by its hash.
+    """
     written = os.fsencode(path)
     if len(written) > _LONGEST:
         return f"{PREFIX}sha256:{sha256(written).hexdigest()}"
     return PREFIX + written.decode("utf-8", "backslashreplace")
 
 
-def shown(path: Path) -> str:
-    """A file's name, fit to be told: what is no text in it is written as `\\xff`."""
+def printable_name(path: Path) -> str:
+    """Return the name of a file for messages; bytes that are not text are written as `\\xff`."""
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
-def is_unchanged(mark: Mark, stat: os.stat_result, now: int) -> bool:
-    """Whether there is nothing to be read that was not read, by the look of the file from outside."""
+def is_unchanged(mark: ReadMark, stat: os.stat_result, now: int) -> bool:
+    """Return whether size and time of a file say that nothing in it is unread."""
     if mark.branched or (mark.size, mark.time) != (stat.st_size, stat.st_mtime_ns):
         return False
     return not mark.waits or now - stat.st_mtime_ns // 1000 < PATIENCE
 
 
-def goes_on(mark: Mark, path: Path, size: int) -> bool:
-    """Whether a file still begins, and stands before its mark, as it did when it was read."""
-    return 0 < mark.offset <= size and (mark.head, mark.tail) == witnesses(path, mark.offset)
+def continues_file(mark: ReadMark, path: Path, size: int) -> bool:
+    """Return whether the file still has the content that was read, at its start and before the mark."""
+    return 0 < mark.offset <= size and (mark.head, mark.tail) == edge_digests(path, mark.offset)
 
 
-def header_of(mark: Mark, key: str) -> Header:
-    """What a file that goes on said about itself at its beginning."""
+def header_from_mark(mark: ReadMark, key: str) -> Header:
+    """Return the header of a file that grew, as it was when the file was first read."""
     return Header(
         mark.format,
         mark.session,
@@ -94,27 +97,28 @@ def header_of(mark: Mark, key: str) -> Header:
     )
 
 
-def mark_of(state: Any) -> Mark:
-    return convert(state, Mark)
+def load_mark(state: Any) -> ReadMark:
+    """Decode the state of a cursor."""
+    return convert(state, ReadMark)
 
 
-def marked(store: Store, key: str, path: Path) -> tuple[ConversationRow, Mark] | None:
-    """The newest conversation under the key that this file was read into, and how far."""
+def find_mark(store: Store, key: str, path: Path) -> tuple[ConversationRow, ReadMark] | None:
+    """Return the newest conversation under the key that this file was read into, with the mark."""
     for row in store.conversations.under_key(key):
-        state = store.state.cursor(row.id, source_of(path))
+        state = store.state.cursor(row.id, cursor_name(path))
         if state is not None:
-            return row, mark_of(state)
+            return row, load_mark(state)
     return None
 
 
 def newest_path(store: Store, row: ConversationRow) -> Path | None:
-    """The transcript that was read last into a conversation."""
+    """Return the transcript that was read last into a conversation."""
     last = store.state.newest_cursor(row.id, PREFIX)
-    return Path(mark_of(last[1]).path) if last else None
+    return Path(load_mark(last[1]).path) if last else None
 
 
-def witnesses(path: Path, offset: int) -> tuple[str, str]:
-    """Digests of the beginning of a file and of what stands before an offset."""
+def edge_digests(path: Path, offset: int) -> tuple[str, str]:
+    """Return digests of the start of a file and of the bytes before an offset."""
     with path.open("rb") as file:
         head = file.read(min(_WITNESS, offset))
         file.seek(max(0, offset - _WITNESS))

@@ -1,4 +1,4 @@
-"""What a model should know of a large payload before it decides to open it, and where."""
+"""Describe a large payload, so that a model can decide whether to open it, and where."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from lossless.engine.ingest.explore.binary import describe_binary, medium
-from lossless.engine.ingest.explore.code import describe_code
+from lossless.engine.ingest.explore.code import describe_code, describe_diff
 from lossless.engine.ingest.explore.configs import describe_toml, describe_yaml
-from lossless.engine.ingest.explore.diffs import describe_diff
 from lossless.engine.ingest.explore.kinds import Kind, extension, guess_kind
 from lossless.engine.ingest.explore.lines import normal
 from lossless.engine.ingest.explore.logs import describe_log
@@ -23,13 +22,13 @@ from lossless.sent import text_in
 __all__ = ["Explore", "Kind", "describe_bytes", "explore", "extension", "guess_kind", "medium"]
 
 Explore: TypeAlias = Callable[[str, str | None, str | None], str]
-"""What tells of a text, given its name and its media type."""
+"""Describes a text, given its name and its media type."""
 
 
 def explore(text: str, name: str | None = None, mime: str | None = None) -> str:
-    """A summary of a large text in about 200 tokens: its kind, its structure, and the lines where things are.
+    """Return a summary of a large text in about 200 tokens: its kind, its structure, and line numbers.
 
-    Made without a model. Whatever it quotes is cleaned and cut, but it remains someone else's words.
+    Made without a model. What it quotes is cleaned and cut, but it remains untrusted text.
     """
     text = normal(text)
     if not text.strip():
@@ -38,7 +37,7 @@ def explore(text: str, name: str | None = None, mime: str | None = None) -> str:
 
 
 def describe_bytes(data: bytes, *, name: str | None = None, mime: str | None = None, explore: Explore = explore) -> str:
-    """A summary of a file's bytes: text is explored, anything else is told by its header."""
+    """Return a summary of a file's bytes: text is explored, other bytes are described by their header."""
     text = _decoded(data, mime)
     return explore(text, name, mime) if text else compose(describe_binary(data, name, mime))
 

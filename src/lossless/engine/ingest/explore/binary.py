@@ -1,4 +1,4 @@
-"""Bytes that are not text: what they are by their first bytes, and the cheap facts inside."""
+"""Describe bytes that are not text by their first bytes and cheap facts inside."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CREATED = re.compile(rb"CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?[\"'`\[]?(
 
 
 def describe_binary(data: bytes, name: str | None, mime: str | None) -> list[Fact]:
-    """Type, size and what its header says: pixels, pages, members, tables."""
+    """Return the type, the size and the facts of the header: pixels, pages, members, tables."""
     kind = _kind(data) or _claimed(name, mime)
     detail = _DETAILS.get(kind, _unknown)
     return [f"{kind}, {plural(len(data), 'byte')}.", *detail(data)]

@@ -1,10 +1,10 @@
-"""Source code: what it imports and which signatures are on which lines, broken or not."""
+"""Describe source code and diffs: imports and signatures, or the changed files, with their lines."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 
 from lossless.engine.ingest.explore.kinds import HEAD, extension
 from lossless.engine.ingest.explore.languages import EXTENSIONS, Language, recognise
@@ -15,10 +15,15 @@ IMPORTS_WITHIN = 200_000
 MOST_SIGNATURES = 60_000
 MOST_SHOWN = 400
 CODE_LINES = 200_000
+MOST_FILES = 5_000
+SHOWN_FILES = 200
+
+_GIT = re.compile(r"\ndiff --git (?:\"?a/)?([^\n]{1,300})")
+_PLAIN = re.compile(r"\n\+\+\+ (?:b/)?([^\t\n]{1,300})")
 
 
 def describe_code(text: str, name: str | None, mime: str | None) -> list[Fact]:
-    """Language, imports, and an outline: the outermost definitions first, evenly thinned when there are many."""
+    """Return the language, the imports and an outline: the outermost definitions first, thinned evenly."""
     language = _language(text, name, mime)
     part = beginning(text, CODE_LINES)
     found = _definitions(language, part)
@@ -68,3 +73,35 @@ def _modules(language: Language | None, text: str) -> list[str]:
 
 def _signature(line: str) -> str:
     return shown(line.rstrip().removesuffix("{").rstrip().removesuffix(":"), 90)
+
+
+def describe_diff(text: str) -> list[Fact]:
+    """Return the changed files with the lines added and removed in each."""
+    part = beginning(text)
+    pattern = _GIT if "diff --git " in part[:200_000] else _PLAIN
+    found = list(hits(pattern, part, MOST_FILES))
+    bounds = [*(match.start() for _, match in found), len(part) + 1]
+    padded = "\n" + part
+    files = [
+        f"{_path(match[1])} (line {line:,}) {_change(padded, start, end)}"
+        for (line, match), (start, end) in list(zip(found, pairwise(bounds), strict=True))[
+            :: len(found) // SHOWN_FILES + 1
+        ]
+    ]
+    size = f"{plural(len(text), 'character')} on {plural(line_count(text), 'line')}"
+    hunks = plural(padded.count("\n@@ "), "hunk")
+    return [
+        f"Diff, {size}, {plural(len(found), 'file', MOST_FILES)}, {hunks}, {_change(padded, 0, len(padded))} lines.",
+        *unread(text, part),
+        Several("Files", files, len(found), "\n- ", spread=True),
+    ]
+
+
+def _path(names: str) -> str:
+    return shown(names.split(" b/")[-1].strip('"'), 80)
+
+
+def _change(text: str, start: int, end: int) -> str:
+    added = text.count("\n+", start, end) - text.count("\n+++ ", start, end)
+    removed = text.count("\n-", start, end) - text.count("\n--- ", start, end)
+    return f"+{added:,} -{removed:,}"

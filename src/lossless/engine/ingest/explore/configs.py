@@ -1,4 +1,4 @@
-"""YAML and TOML: the keys at the top, what each holds, and on which line it starts."""
+"""Describe YAML and TOML: the top-level keys, their contents and their lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOML_KEY = re.compile(r"\n[ \t]{0,20}+([^\s#=\[\n][^=\n]{0,100}+)=[ \t]{0,20}+(
 
 
 def describe_yaml(text: str) -> list[Fact]:
-    """Top-level keys or items, found by indentation; anchors and tags stay as they are written."""
+    """Return the top-level keys or items, found by indentation; anchors and tags stay as written."""
     part = beginning(text, YAML_LINES)
     documents = max(1, sum(1 for _ in hits(_DOCUMENT, part)) + (not part.lstrip().startswith("---")))
     size = f"{plural(len(text), 'character')} on {plural(line_count(text), 'line')}"
@@ -40,7 +40,7 @@ def describe_yaml(text: str) -> list[Fact]:
 
 
 def describe_toml(text: str) -> list[Fact]:
-    """Tables with their lines and how many keys each has, after the keys that belong to none."""
+    """Return the tables with their lines and number of keys, after the keys outside of any table."""
     part = beginning(text)
     tables, keys = list(hits(_TOML_TABLE, part)), list(hits(_TOML_KEY, part))
     titles, different = _tables(tables, keys)

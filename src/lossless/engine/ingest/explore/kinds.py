@@ -1,4 +1,4 @@
-"""What a text is: its name and its media type make a claim, the content has the last word."""
+"""Recognize the kind of a text: by its name and media type, unless the content contradicts them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _MARKED = re.compile(r"\n```|\n[-*] |\]\(|\n\|[^\n]*\|[ \t]*(?=\n)|\*\*\w")
 
 
 def extension(name: str | None, mime: str | None) -> str:
-    """A file extension safe to use in a path: from the name, else from the media type, else `txt`."""
+    """Return a file extension that is safe in a path: from the name, else the media type, else `txt`."""
     if found := _EXTENSION.search((name or "")[-300:]):
         return found[1].lower()
     plain = (mime or "")[:200].partition(";")[0].strip().lower()
@@ -110,7 +110,7 @@ def extension(name: str | None, mime: str | None) -> str:
 
 
 def guess_kind(text: str, name: str | None = None, mime: str | None = None) -> Kind:
-    """The family of a text. An unmistakable beginning overrules a name or media type that says otherwise."""
+    """Return the kind of a text. Unmistakable content overrules its name and media type."""
     head = text[:HEAD].lstrip()
     claimed = _BY_EXTENSION.get(extension(name, None)) or _BY_EXTENSION.get(extension(None, mime))
     certain = _unmistakable(head, text)
@@ -122,7 +122,7 @@ def guess_kind(text: str, name: str | None = None, mime: str | None = None) -> K
 
 
 def delimiter(head: str, least: int = 2) -> str | None:
-    """The character that cuts this beginning into rows of one width, `least` rows of them or more."""
+    """Return the character that splits the text into at least `least` rows of equal width."""
     agreed = {mark: _agreement(head, mark, least) for mark in "\t,;|"}
     best = max(agreed, key=lambda mark: agreed[mark])
     return best if agreed[best] >= 0.8 else None

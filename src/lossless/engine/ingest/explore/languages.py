@@ -1,4 +1,4 @@
-"""How each programming language spells an import and a definition at the start of a line."""
+"""Describe how each programming language writes an import and a definition at the start of a line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REST = r"[^\n]{0,160})"
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A language: what to call it, the names its files end with, and two patterns anchored at a line's start.
+    """A language: its name, its file extensions, and two patterns anchored at the start of a line.
 
     An import captures the module; a definition captures its indentation and then the whole signature.
     """
@@ -164,7 +164,7 @@ _SHEBANG = re.compile(r"\s*#![^\n]{0,80}?\b(python|node|bash|zsh|sh|ruby|perl)")
 
 
 def recognise(head: str) -> Language | None:
-    """The language a beginning is written in, when enough of its lines could be nothing else."""
+    """Return the language of a text, if enough of its lines can be no other."""
     if shebang := _SHEBANG.match(head):
         return EXTENSIONS[_INTERPRETERS[shebang[1]]]
     if head.lstrip().startswith("<?php"):

@@ -1,4 +1,4 @@
-"""Walk a large text by its lines without ever holding a list of them all."""
+"""Walk a large text line by line without a list of all lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NEWLINE = re.compile("\n")
 
 
 def normal(text: str) -> str:
-    """The text without a byte order mark, its lines ended by a bare newline."""
+    """Return the text without a byte order mark, its lines ended by a bare newline."""
     text = text.removeprefix("\ufeff")
     if "\r" not in text:
         return text
@@ -23,22 +23,23 @@ def normal(text: str) -> str:
 
 
 def line_count(text: str) -> int:
-    """How many lines an editor would show."""
+    """Return the number of lines that an editor would show."""
     return text.count("\n") + (bool(text) and not text.endswith("\n"))
 
 
 def line_at(text: str, offset: int) -> int:
-    """The number, from 1, of the line that holds this offset."""
+    """Return the number, from 1, of the line at this offset."""
     return text.count("\n", 0, offset) + 1
 
 
 class Ruler:
-    """Line numbers for many offsets of one text, cheapest when asked from the top down."""
+    """Line numbers for many offsets of one text, fastest in ascending order."""
 
     def __init__(self, text: str) -> None:
         self._text, self._offset, self._line = text, 0, 1
 
     def line(self, offset: int) -> int:
+        """Return the number of the line at an offset."""
         if offset < self._offset:
             self._offset, self._line = 0, 1
         self._line += self._text.count("\n", self._offset, offset)
@@ -47,13 +48,13 @@ class Ruler:
 
 
 def line_from(text: str, start: int, most: int = 400) -> str:
-    """The line that begins here, cut at `most` characters."""
+    """Return the line that starts here, cut at `most` characters."""
     piece = text[start : start + most]
     return piece.partition("\n")[0]
 
 
 def beginning(text: str, most: int = MOST_LINES) -> str:
-    """As much of a text as is worth reading line by line: all of it, unless it is enormous."""
+    """Return as much of a text as is worth reading by lines: all of it, unless it is enormous."""
     text = text[:MOST_CHARS]
     if text.count("\n") < most:
         return text
@@ -62,12 +63,12 @@ def beginning(text: str, most: int = MOST_LINES) -> str:
 
 
 def unread(text: str, part: str) -> list[str]:
-    """What to admit when only the beginning was read."""
+    """Return the note that only the beginning was read."""
     return [] if len(part) == len(text) else [f"Structure below covers lines 1-{line_count(part):,} only."]
 
 
 def hits(pattern: re.Pattern[str], text: str, most: int = MOST_HITS) -> Iterator[tuple[int, re.Match[str]]]:
-    r"""Line numbers and matches of a pattern that begins with `\n`, which stands for the start of a line."""
+    """Yield line numbers and matches of a pattern that starts with `\\n`, which stands for the start of a line."""
     # A literal newline lets the regex engine leap from line to line; `^` would make it try every character.
     padded = "\n" + text
     ruler = Ruler(padded)
@@ -76,7 +77,7 @@ def hits(pattern: re.Pattern[str], text: str, most: int = MOST_HITS) -> Iterator
 
 
 def sample(text: str, most: int, width: int = 2_000) -> tuple[list[tuple[int, str]], bool]:
-    """Lines with their offsets, spread evenly over the text, and whether these are all of its lines."""
+    """Return lines with their offsets, spread evenly over the text, and whether they are all lines."""
     whole = text.count("\n") < most
     found = _all_lines(text) if whole else _spread_lines(text, most)
     return [(at, text[at : min(end, at + width)]) for at, end in found if end > at], whole

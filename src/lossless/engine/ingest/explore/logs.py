@@ -1,4 +1,4 @@
-"""Logs: when, how bad, and which few messages make up most of it."""
+"""Describe a log: its time span, its levels and its most frequent messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VARIABLE = re.compile(
 
 
 def describe_log(text: str) -> list[Fact]:
-    """Time span, lines by level, the commonest messages with numbers masked, the first errors with lines."""
+    """Return the time span, lines by level, the most frequent messages with numbers masked, and the first errors."""
     part = beginning(text)
     pattern = max((_LOUD, _QUIET, _STATUS), key=lambda one: len(one.findall(text[:EDGE])))
     levels = _levels(part, pattern)

@@ -1,4 +1,4 @@
-"""XML and HTML, read tag by tag: nothing is expanded, fetched or trusted."""
+"""Describe XML and HTML tag by tag: nothing is expanded, fetched or trusted."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MARKUP = re.compile(r"<[^<>]{0,500}>?")
 
 
 class _Enough(Exception):
-    """Raised out of a handler to stop the parser early, with the reason a reader should see."""
+    """Raised by a handler to stop the parser early, with the reason for the reader."""
 
 
 class _Tree:
-    """Root, what it holds and what those hold, counted as the parser walks by."""
+    """The root and two levels below it, counted while parsing."""
 
     def __init__(self) -> None:
         self.root = ""
@@ -40,7 +40,7 @@ class _Tree:
         self._depth = 0
 
     def parse(self, text: str) -> str:
-        """Read as far as it goes; why it stopped, when it stopped early."""
+        """Parse as far as possible; return why it stopped early, if it did."""
         if not text.startswith("<"):
             return "It does not begin with a tag."
         self._parser = expat.ParserCreate()
@@ -80,7 +80,7 @@ class _Tree:
 
 
 def describe_xml(text: str) -> list[Fact]:
-    """The root element, its children by tag with counts, first lines and attributes."""
+    """Return the root element and its children by tag with counts, first lines and attributes."""
     tree = _Tree()
     trouble = tree.parse(text[:MOST_CHARS].lstrip())
     if len(text) > MOST_CHARS:
@@ -98,7 +98,7 @@ def describe_xml(text: str) -> list[Fact]:
 
 
 def describe_html(text: str) -> list[Fact]:
-    """Title, headings with their lines, and which elements the page is made of."""
+    """Return the title, the headings with their lines, and the elements of the page."""
     title = _TITLE.search(text[:200_000])
     facts: list[Fact] = [f"HTML, {_size(text)}."]
     facts += [f"Title: {shown(title[1], 120)}"] if title else []

@@ -1,4 +1,4 @@
-"""Markdown and plain text: an outline when there is one, landmarks when there is not."""
+"""Describe Markdown and plain text: an outline if there is one, otherwise landmarks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 @dataclass(slots=True)
 class _Outline:
-    """Headings and code blocks of a Markdown text, met in order."""
+    """Headings and code blocks of a Markdown text, in order."""
 
     headings: list[tuple[int, int, str]] = field(default_factory=list)
     blocks: Counter[str] = field(default_factory=Counter)
@@ -36,7 +36,7 @@ class _Outline:
 
 
 def describe_markdown(text: str) -> list[Fact]:
-    """Headings with their lines (the upper levels when there are too many), blocks, tables and links."""
+    """Return the headings with their lines (the upper levels if there are too many), blocks, tables and links."""
     part = beginning(text)
     outline = _outline(part)
     tables = sum(1 for _ in hits(_TABLE, part))
@@ -60,7 +60,7 @@ def describe_markdown(text: str) -> list[Fact]:
 
 
 def describe_text(text: str) -> list[Fact]:
-    """Size, lines that look like headings, and a line from each quarter."""
+    """Return the size, lines that look like headings, and a line from each quarter."""
     if base64 := encoded(text):
         return [base64, f"Begins: {shown(text[:200], 60)}", f"Ends: {shown(text[-200:], 60)}"]
     words, paragraphs, about = _words(text)
@@ -156,7 +156,7 @@ def _last_line(text: str) -> str:
 
 
 def encoded(text: str) -> str:
-    """What to say of a text that is no prose but encoded data; empty if it is none."""
+    """Return a note if a text is encoded data rather than prose, else an empty text."""
     probes = [text[at : at + 200].replace("\n", "") for at in range(0, len(text), max(200, len(text) // 20))]
     if len(text) < 1_000 or not all(_BASE64.fullmatch(probe) for probe in probes[:-1]):
         return ""

@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: the shape of the values, which keys, how many elements."""
+"""Describe JSON and JSON Lines: the shape of the values, their keys and numbers of elements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLON = re.compile(r"\s*:\s*")
 
 
 def describe_json(text: str) -> list[Fact]:
-    """One JSON value; what could be seen of it when it is broken, cut short or too large to parse."""
+    """Describe one JSON value, as far as it can be parsed if it is broken, cut short or too large."""
     if _is_heavy(text):
         return _walked(text, "too large to parse whole, so described from its beginning")
     try:
@@ -47,7 +47,7 @@ def describe_json(text: str) -> list[Fact]:
 
 
 def describe_jsonl(text: str) -> list[Fact]:
-    """One JSON value per line: which keys, in how many of the records, with which values."""
+    """Describe one JSON value per line: the keys, how many records have them, and their values."""
     lines, whole = _record_lines(text)
     values, bad = _records(lines)
     seen = "" if whole else f" in {len(lines):,} sampled records"
@@ -64,7 +64,7 @@ def describe_jsonl(text: str) -> list[Fact]:
 
 
 def shape(value: Json, depth: int = DEPTH) -> str:
-    """A value described by its type, its keys and its lengths, to a limited depth."""
+    """Return a value's type, keys and lengths, to a limited depth."""
     if isinstance(value, dict):
         return _object_shape(value, depth)
     if isinstance(value, list):
@@ -260,7 +260,7 @@ def _size(text: str) -> str:
 
 @dataclass(slots=True)
 class _Seen:
-    """What a walk met inside one container before it had to stop, and where that was."""
+    """The contents of one container up to where a walk had to stop."""
 
     opening: str
     path: str

@@ -1,4 +1,4 @@
-"""SQL scripts and dumps: the tables they create, the rows they bring."""
+"""Describe SQL scripts and dumps: the tables they create and the rows they insert."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CONSTRAINTS = frozenset(("CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK",
 
 
 class _Copy(NamedTuple):
-    """Rows that follow a COPY statement, as offsets of their first and last newline."""
+    """Rows after a COPY statement, as offsets of their first and last newline."""
 
     table: str
     start: int
@@ -48,7 +48,7 @@ class _Copy(NamedTuple):
 
 
 def describe_sql(text: str) -> list[Fact]:
-    """Statements by kind, tables with their columns and where they are created, rows per table."""
+    """Return the statements by kind, the tables with columns and lines, and the rows per table."""
     part = _readable(text)
     copies = list(_copies(part)) if "stdin" in part or "STDIN" in part else []
     kinds, rows = _counted(part, copies)

@@ -1,4 +1,4 @@
-"""Rows and columns: how many, what each column holds, where a row has the wrong width."""
+"""Describe rows and columns: their number, the contents of each column, rows of the wrong width."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BOOLEANS = frozenset(("true", "false", "yes", "no", "t", "f"))
 
 @dataclass(slots=True)
 class _Table:
-    """What one pass over the rows keeps: the first rows, a sample of the others, and the widths."""
+    """The result of one pass over the rows: the first rows, a sample of the others, and the widths."""
 
     header: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Table:
 
 
 def describe_table(text: str, tabs: bool = False) -> list[Fact]:
-    """A delimited table, its cells read by the csv module so that quoted newlines do not count as rows."""
+    """Describe a delimited table, read by the csv module so that quoted newlines are not rows."""
     mark = delimiter(text[:HEAD].lstrip()) or ("\t" if tabs else ",")
     table = _read(text[:MOST_CHARS], mark)
     titled = _is_header(table.header)
