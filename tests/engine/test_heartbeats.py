@@ -7,7 +7,7 @@ import pytest
 from lossless import Message
 from lossless.engine.ingest.heartbeats import idle_messages, mark_idle
 from lossless.model import ToolCall
-from lossless.transcripts.base import Entry
+from lossless.transcripts.base import TranscriptEntry
 
 POLL, ACK = Message.user("Read HEARTBEAT.md if it exists."), Message.assistant(" heartbeat_ok\n")
 LOOK = Message("assistant", (ToolCall("c1", "read", '{"path": "HEARTBEAT.md"}'),))
@@ -41,12 +41,12 @@ LOOK = Message("assistant", (ToolCall("c1", "read", '{"path": "HEARTBEAT.md"}'),
 )
 def test_only_whole_turns_in_which_nothing_was_done_are_idle(messages: list[Message], found: set[int]) -> None:
     assert idle_messages(messages) == found
-    entries = [Entry(str(at), None, at, at, message) for at, message in enumerate(messages)]
+    entries = [TranscriptEntry(str(at), None, at, at, message) for at, message in enumerate(messages)]
     given = list(mark_idle(entries))
     assert [entry.message for entry in given] == messages, "nothing is taken out"
     assert {at for at, entry in enumerate(given) if entry.is_idle} == found
 
 
 def test_a_poll_that_is_not_answered_yet_counts_as_said() -> None:
-    entries = [Entry("1", None, 1, 1, Message.user("hi")), Entry("2", "1", 2, 2, POLL)]
+    entries = [TranscriptEntry("1", None, 1, 1, Message.user("hi")), TranscriptEntry("2", "1", 2, 2, POLL)]
     assert list(mark_idle(entries)) == entries

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lossless.transcripts import Entry, Header, Tally, reader, recognise
+from lossless.transcripts import Header, Tally, TranscriptEntry, reader, recognise
 
 Line = dict[str, Any]
 SESSION = "8698dce9-4ad5-44c4-8d22-cd7c4181c698"
@@ -21,17 +21,17 @@ def put(path: Path, *lines: Line) -> Path:
 
 def read(
     path: Path, *, offset: int = 0, number: int = 0, header: Header | None = None
-) -> tuple[list[Entry], Header, Tally]:
+) -> tuple[list[TranscriptEntry], Header, Tally]:
     header, tally = header or recognise(path), Tally()
     entries = list(reader(header.format).entries(path, header, tally, offset=offset, number=number))
     return entries, header, tally
 
 
-def said(entries: list[Entry]) -> list[Entry]:
+def said(entries: list[TranscriptEntry]) -> list[TranscriptEntry]:
     return [entry for entry in entries if entry.message]
 
 
-def words(entries: list[Entry]) -> list[tuple[str, str]]:
+def words(entries: list[TranscriptEntry]) -> list[tuple[str, str]]:
     return [(entry.message.role, entry.message.text) for entry in entries if entry.message]
 
 

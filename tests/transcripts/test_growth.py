@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.transcripts import Entry, Header, Tally, reader, recognise
+from lossless.transcripts import Header, Tally, TranscriptEntry, reader, recognise
 from tests.transcripts.files import (
     DONE,
     Line,
@@ -88,13 +88,13 @@ def grown(draw: st.DrawFn, format: str) -> list[bytes]:
     return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
 
-def told(entries: list[Entry]) -> list[object]:
+def told(entries: list[TranscriptEntry]) -> list[object]:
     return [(each.id, each.parent, each.number, each.message, each.thread) for each in entries]
 
 
-def follow(path: Path, pieces: list[bytes], *, by_tally: bool) -> tuple[Header, list[Entry]]:
+def follow(path: Path, pieces: list[bytes], *, by_tally: bool) -> tuple[Header, list[TranscriptEntry]]:
     """The entries of a file as somebody gets them who looks at it after every piece and keeps what is whole."""
-    kept: list[Entry] = []
+    kept: list[TranscriptEntry] = []
     offset = number = 0
     path.write_bytes(b"")
     for piece in pieces:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lossless.formats.wire import Record
 from lossless.transcripts import Tally
-from lossless.transcripts.lines import parsed, records
+from lossless.transcripts.lines import parse_record, records
 from tests.transcripts.files import SESSION, pi, pi_session, put, read, words
 
 ANY_JSON = st.recursive(
@@ -68,14 +68,14 @@ def test_every_value_is_read_as_the_standard_library_reads_it(value: Record, asc
         line = json.dumps(value, ensure_ascii=ascii_only).encode()
     except UnicodeEncodeError:  # a lone surrogate is only ever written as an escape
         line = json.dumps(value).encode()
-    assert repr(parsed(line)) == repr(json.loads(line))
+    assert repr(parse_record(line)) == repr(json.loads(line))
 
 
 @pytest.mark.parametrize(
     "line", ['{"a": 1e400}', '{"a": 1, "a": 2}', '{"a": 123456789012345678901234567890}', '{"a": -0.0}']
 )
 def test_numbers_and_keys_out_of_the_ordinary_are_kept(line: str) -> None:
-    assert repr(parsed(line.encode())) == repr(json.loads(line))
+    assert repr(parse_record(line.encode())) == repr(json.loads(line))
 
 
 def test_a_half_written_line_is_left_and_given_when_it_is_whole(tmp_path: Path) -> None:

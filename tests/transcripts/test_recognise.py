@@ -40,13 +40,13 @@ def test_a_broken_beginning_does_not_hide_whose_file_it_is(tmp_path: Path) -> No
         (b"\x7fELF\x02\x01\x01\0\0\0", "is binary"),
         ('{"role": "user", "content": "x"}'.encode("utf-16"), "is in UTF-16"),
         ('{"role": "user", "content": "x"}'.encode("utf-16-be"), "is in UTF-16"),
-        (b"x", "is no transcript that we know"),
-        (b'{"name": "package", "version": "1.0"}', "is no transcript that we know"),
-        (b"[]", "is no transcript that we know"),
-        (b"[1, 2]", "is no transcript that we know"),
-        (b"caf\xe9\n", "is no transcript that we know"),
-        (b'{"type": "session"}\n', "is no transcript that we know"),
-        (b'{"type": "session_meta", "payload": 7}\n', "is no transcript that we know"),
+        (b"x", "is not a known kind of transcript"),
+        (b'{"name": "package", "version": "1.0"}', "is not a known kind of transcript"),
+        (b"[]", "is not a known kind of transcript"),
+        (b"[1, 2]", "is not a known kind of transcript"),
+        (b"caf\xe9\n", "is not a known kind of transcript"),
+        (b'{"type": "session"}\n', "is not a known kind of transcript"),
+        (b'{"type": "session_meta", "payload": 7}\n', "is not a known kind of transcript"),
     ],
 )
 def test_a_file_that_is_nobodys_is_told_with_the_cause(tmp_path: Path, content: bytes, cause: str) -> None:
@@ -61,12 +61,12 @@ def test_a_file_that_is_nobodys_is_told_with_the_cause(tmp_path: Path, content: 
 def test_what_is_no_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="is a directory"):
         recognise(tmp_path)
-    with pytest.raises(InvalidInput, match="is not there"):
+    with pytest.raises(InvalidInput, match="is missing"):
         recognise(tmp_path / "x.jsonl")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InvalidInput, match="is no file"):
+    with pytest.raises(InvalidInput, match="is not a file"):
         recognise(tmp_path / "pipe")
-    with pytest.raises(InvalidInput, match="no format of transcripts"):
+    with pytest.raises(InvalidInput, match="not a format of transcripts"):
         reader("cobol")
 
 

@@ -1,9 +1,9 @@
-"""Transcripts: the files in which other programs keep what was said, as messages.
+"""Read the transcripts of other programs as messages.
 
     header = recognise(path)
     for entry in reader(header.format).entries(path, header, tally): ...
 
-Nothing is written and nothing is held: a file of any length is read line by line, and from where one left off.
+Nothing is written, and no file is held in memory: it is read line by line, from any offset.
 """
 
 from __future__ import annotations
@@ -13,14 +13,24 @@ from pathlib import Path
 
 from lossless.errors import InvalidInput
 from lossless.formats.wire import Record
-from lossless.transcripts.base import Branch, Entry, Header, Reader, Tally
+from lossless.transcripts.base import Branch, Header, Reader, Tally, TranscriptEntry
 from lossless.transcripts.claude_code import ClaudeCode
 from lossless.transcripts.codex import Codex
-from lossless.transcripts.lines import lines, parsed
-from lossless.transcripts.messages import Messages, is_array, written
+from lossless.transcripts.lines import lines, parse_record
+from lossless.transcripts.messages import Messages, is_array, read_records
 from lossless.transcripts.openclaw import OpenClaw
 
-__all__ = ["KNOWN", "Branch", "Entry", "Header", "Reader", "Tally", "find", "looks_like_one", "reader", "recognise"]
+__all__ = [
+    "KNOWN",
+    "Branch",
+    "Header",
+    "Reader",
+    "Tally",
+    "TranscriptEntry",
+    "may_be_transcript",
+    "reader",
+    "recognise",
+]
 
 KNOWN: tuple[Reader, ...] = (Codex(), ClaudeCode(), OpenClaw(), Messages())
 
@@ -31,48 +41,50 @@ _UNFINISHED = (".lock", ".tmp", ".gz", ".zst")
 
 
 def recognise(path: Path, format: str | None = None) -> Header:
-    """What a file says about itself, whichever program wrote it. The content decides, not the name.
+    """Return the header of a file, whichever program wrote it. The content decides, not the name.
 
-    With `format` only that kind of file will do.
+    With `format` only that kind of file is accepted.
     """
-    asked = KNOWN if format is None else (reader(format),)
+    readers = KNOWN if format is None else (reader(format),)
     if not path.is_file():
-        what = "a directory" if path.is_dir() else "no file" if path.exists() else "not there"
-        raise InvalidInput(f"{path} is {what}.", hint="Name a file; `find` looks for them in a directory.")
+        what = "a directory" if path.is_dir() else "not a file" if path.exists() else "missing"
+        raise InvalidInput(f"{path} is {what}.", hint="Name a file; `lcm import` accepts a directory.")
     try:
         first = _first(path)
     except OSError as problem:
         raise InvalidInput(f"{path} cannot be read: {problem.strerror}.", hint=_HINT) from problem
-    for each in asked:
+    for each in readers:
         if first and (header := each.header(first, path)):
             return header
-    raise InvalidInput(f"{path} is no transcript that we know.", hint=_HINT)
+    raise InvalidInput(f"{path} is not a known kind of transcript.", hint=_HINT)
 
 
 def _first(path: Path) -> list[Record]:
-    """The first records of a file. Not many lines are looked at: a wrong file may be a large one."""
+    """Return the first records of a file. Few lines are read: a wrong file may be large."""
     with open(path, "rb") as file:
         start = file.read(4096)
     if not start.strip():
-        raise InvalidInput(f"{path} is empty.", hint="Try again when something was said.")
+        raise InvalidInput(f"{path} is empty.", hint="Try again when it contains a message.")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or (b"\0" in start[:2] and start[:2].strip(b"\0") in (b"{", b"[")):
         raise InvalidInput(f"{path} is in UTF-16.", hint="Convert it to UTF-8, e.g. with iconv.")
-    if b"\0" in start and not any(map(parsed, start.splitlines())):
+    if b"\0" in start and not any(map(parse_record, start.splitlines())):
         raise InvalidInput(f"{path} is binary.", hint=_HINT)
     if is_array(path):
-        return [item for item, _ in islice(written(path, Tally()), _FIRST)]
-    found = (parsed(line) for line, _ in islice(lines(path, Tally()), _LOOKED_AT))
+        return [item for item, _ in islice(read_records(path, Tally()), _FIRST)]
+    found = (parse_record(line) for line, _ in islice(lines(path, Tally()), _LOOKED_AT))
     return list(islice((record for record in found if record is not None), _FIRST))
 
 
 def reader(format: str) -> Reader:
-    """The reader of a format, by the name a header gives it."""
+    """Return the reader of a format, by the name in a header."""
     for each in KNOWN:
         if each.name == format:
             return each
-    raise InvalidInput(f"{format} is no format of transcripts.", hint=f"There are {', '.join(r.name for r in KNOWN)}.")
+    raise InvalidInput(
+        f"{format} is not a format of transcripts.", hint=f"Use one of {', '.join(r.name for r in KNOWN)}."
+    )
 
 
-def looks_like_one(name: str) -> bool:
-    """Whether a file may be a transcript, by its name."""
+def may_be_transcript(name: str) -> bool:
+    """Return whether a file may be a transcript, by its name."""
     return name.endswith((".jsonl", ".json")) or (".jsonl." in name and not name.endswith(_UNFINISHED))

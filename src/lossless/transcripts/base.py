@@ -1,7 +1,7 @@
-"""What every reader of transcripts gives: entries in the order of the file, and where each one ends.
+"""Define what every reader of transcripts returns: entries in file order, and the offset after each.
 
-A reader knows one program's files and nothing of ours but values. It streams: what it holds at any time is one message. What
-it cannot use it counts in a `Tally` and passes over; a last line that is still being written is left alone.
+A reader knows one program's files and only our value classes. It streams: at any time it holds one message. Lines without a
+message are counted in a `Tally` and skipped; a last line that is still being written is left alone.
 """
 
 from __future__ import annotations
@@ -18,79 +18,81 @@ from lossless.model import Message
 
 
 class Header(Struct, frozen=True):
-    """What a file says about itself."""
+    """The facts about a transcript at its beginning."""
 
     format: str
     """`openclaw`, `claude_code`, `codex` or `messages`."""
     session: str
-    """The program's own id of the session; made from the first line where there is none."""
+    """The program's id of the session, or one made from the first line."""
     key: str
-    """The conversation's key where nobody names one, e.g. `claude-code:<session>`."""
+    """The default key of the conversation, e.g. `claude-code:<session>`."""
     parent_session: str | None = None
     """The session this one was forked from."""
     parent_key: str | None = None
-    """The conversation a sub-agent's hangs from."""
+    """The key of the parent conversation of a sub-agent."""
     started_at: datetime | None = None
     directory: str | None = None
-    """Where the program was working."""
+    """The directory in which the program worked."""
     named: bool = True
-    """Whether the file gives its entries ids; otherwise they are named after their place."""
+    """The file gives its entries ids; otherwise they are named after their position."""
 
 
-class Entry(Struct, frozen=True, gc=False):
-    """A message of a transcript, or a mere link between messages (`message` is None)."""
+class TranscriptEntry(Struct, frozen=True, gc=False):
+    """A message of a transcript, or a link between messages (`message` is None)."""
 
     id: str
     parent: str | None
-    """The entry before it in the tree; of a linear file, the one before it."""
+    """The parent entry in the tree; in a linear file, the entry before."""
     end: int
-    """The offset behind its last line."""
+    """The offset after its last line."""
     number: int
-    """How many messages the file holds up to and including this one."""
+    """Number of messages in the file up to and including this one."""
     message: Message | None = None
-    """Its event id is the entry's; its time the message's own, else the line's."""
+    """Its event id is the entry's id; its time is its own, else that of the line."""
     own_time: bool = False
-    """Whether the message itself says when it was, so that a copy under another id can be told."""
+    """The message has a time of its own, so that a copy under another id can be recognized."""
     thread: str | None = None
-    """Which sub-agent's it is, where several share a file."""
+    """The sub-agent of the entry, where several share a file."""
     is_open: bool = False
-    """Whether more of the same message may follow: it stands at the end of the file and nothing says that it is whole."""
+    """More of the message may follow: it is the last in the file, and nothing marks it as complete."""
     is_idle: bool = False
-    """Whether it belongs to a heartbeat turn in which nothing was done."""
+    """It belongs to a heartbeat turn without any work."""
 
 
 class Tally(Struct):
-    """What became of the lines that are no entries."""
+    """The counts of lines that are not entries."""
 
     lines: int = 0
     links: int = 0
-    """Lines that say something about the session, not in it (a change of model, a cost, a hook's outcome)."""
+    """Lines about the session (a change of model, a cost, the outcome of a hook)."""
     boundaries: int = 0
-    """Where the program compacted its own context, and the summaries it made: they are its view, not what was said."""
+    """Lines of the program's own compaction, with its summaries: they are not messages."""
     malformed: int = 0
     too_long: int = 0
     end: int = 0
-    """Where to go on next time, once everything was read: behind the last line, or where a message begins that is open."""
+    """The offset to continue from: after the last line, or at the start of an open message."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """By type."""
+    """Lines of unknown types, by type."""
 
 
 class Branch(Protocol):
-    """Which entries of a file a model would be shown."""
+    """The entries of a file that a model would be shown."""
 
     def __contains__(self, entry_id: object) -> bool: ...
 
 
 class Reader(Protocol):
-    """One program's transcripts."""
+    """The reader of one program's transcripts."""
 
     name: str
 
     def header(self, first: list[Record], path: Path) -> Header | None:
-        """What a file says about itself, by its first lines; None if it is not one of this program's."""
+        """Return the header of a file from its first lines; None if another program wrote it."""
 
-    def entries(self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0) -> Iterator[Entry]:
-        """The entries that begin at an offset, `number` messages having come before it."""
+    def entries(
+        self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0
+    ) -> Iterator[TranscriptEntry]:
+        """Yield the entries after an offset, with `number` messages before it."""
 
     def branch(self, path: Path, header: Header) -> Branch | None:
-        """The active branch, from a quick look at the links of the whole file; None if every entry is on it."""
+        """Return the active branch, from the links of the whole file; None if every entry is on it."""

@@ -1,11 +1,11 @@
-"""The sessions of Claude Code: `projects/<directory>/<session>.jsonl`, and those of its sub-agents beside them.
+"""Read the sessions of Claude Code: `projects/<directory>/<session>.jsonl`, and those of its sub-agents beside them.
 
     {"type": "user", "uuid": ..., "parentUuid": ..., "sessionId": ..., "timestamp": ..., "message": {"role": "user", ...}}
     {"type": "assistant", "uuid": ..., "parentUuid": ..., "message": {"id": "msg_...", "content": [one block], ...}}
 
-Only the type of a line tells what it is: copies of whole requests stand there too. A reply of the model is as many lines as it has
-blocks, one after another, and one message. It is named after the first; the others are links behind it, so that whatever hangs
-from one of them hangs from the message. Lines that compaction left are links in the chain and never messages.
+Only the type of a line identifies it: copies of whole requests are in the file too. A reply of the model has one line per
+block, and is one message. It has the id of its first line; the others are links after it, so that a child of any of them is a
+child of the message. Lines of a compaction are links in the chain and never messages.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from lossless.errors import InvalidInput
 from lossless.formats import anthropic as wire
 from lossless.formats.wire import Record
 from lossless.model import Message, Text
-from lossless.transcripts import quick
-from lossless.transcripts.base import Branch, Entry, Header, Tally
+from lossless.transcripts import fast_load
+from lossless.transcripts.base import Branch, Header, Tally, TranscriptEntry
+from lossless.transcripts.fields import parse_time, with_event_id
 from lossless.transcripts.lines import records
-from lossless.transcripts.moments import moment
-from lossless.transcripts.naming import named
 from lossless.transcripts.tree import Tree
 
 COMPACTED = ("compact_boundary", "microcompact_boundary")
@@ -55,6 +54,8 @@ CHAINED = ("user", "assistant", "system", "attachment")
 
 
 class ClaudeCode:
+    """The reader of Claude Code sessions."""
+
     name = "claude_code"
 
     def header(self, first: list[Record], path: Path) -> Header | None:
@@ -65,35 +66,44 @@ class ClaudeCode:
         agent = _text(chained, "agentId") if chained.get("isSidechain") else None
         forked = chained.get("forkedFrom")
         return Header(
-            self.name,
-            agent or session,
-            f"claude-code:{agent or session}",
+            format=self.name,
+            session=agent or session,
+            key=f"claude-code:{agent or session}",
             parent_session=_text(forked, "sessionId") if isinstance(forked, dict) else None,
             parent_key=f"claude-code:{session}" if agent else None,
-            started_at=next((at for line in first if (at := moment(line.get("timestamp")))), None),
+            started_at=next((at for line in first if (at := parse_time(line.get("timestamp")))), None),
             directory=next((cwd for line in first if (cwd := _text(line, "cwd"))), None),
         )
 
-    def entries(self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0) -> Iterator[Entry]:
+    def entries(
+        self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0
+    ) -> Iterator[TranscriptEntry]:
         threads = _Threads(path, offset, header)
         reply: _Reply | None = None
         begin = offset
         for line, end in records(path, tally, offset=offset):
             thread = threads.of(line)
             message = _message(line, tally)
-            if reply and message and not reply.goes_on(line):
+            if reply and message and not reply.continues(line):
                 yield from reply.closed()
                 reply = None
             if message is None:
                 if link := _link(line, end, number, thread):
-                    yield from _behind(reply, link)
+                    yield from _after_reply(reply, link)
             elif reply:
                 reply.join(_link(line, end, number, thread), message, end)
             else:
                 number += 1
                 name = _text(line, "uuid") or f"{header.session}#{number}"
-                said = named(message, name, moment(line.get("timestamp")))
-                reply = _Reply(Entry(name, _parent(line), end, number, said, thread=thread), _reply_id(line), begin)
+                entry = TranscriptEntry(
+                    id=name,
+                    parent=_parent(line),
+                    end=end,
+                    number=number,
+                    message=with_event_id(message, name, parse_time(line.get("timestamp"))),
+                    thread=thread,
+                )
+                reply = _Reply(entry, _reply_id(line), begin)
             if reply and message and reply.is_whole:
                 yield from reply.closed()
                 reply = None
@@ -110,22 +120,22 @@ class ClaudeCode:
 
 
 class _Reply(Struct):
-    """A message that may have further lines, and the links that stand between and behind them."""
+    """A message that may have further lines, and the links between and after them."""
 
-    entry: Entry
+    entry: TranscriptEntry
     reply_id: str | None
     begin: int
-    links: list[Entry] = field(default_factory=list)
+    links: list[TranscriptEntry] = field(default_factory=list)
 
-    def goes_on(self, line: Record) -> bool:
+    def continues(self, line: Record) -> bool:
         return self.reply_id is not None and _reply_id(line) == self.reply_id
 
     @property
     def is_whole(self) -> bool:
-        """Whether its last line was read.
+        """Return whether its last line was read.
 
-        Why a reply ended stands on each of its lines. A call may be followed by another, and thoughts by words; words that
-        ended a turn are the last.
+        Each line has the reason why the reply ended. A call may be followed by another, and thinking by text; text that ended a turn
+        is the last block.
         """
         message = self.entry.message
         if self.reply_id is None or message is None:
@@ -133,22 +143,25 @@ class _Reply(Struct):
         has_words = not message.parts or isinstance(message.parts[-1], Text)
         return has_words and message.stop not in (None, "tool_use", "pause_turn")
 
-    def join(self, link: Entry | None, more: Message, end: int) -> None:
-        said = self.entry.message
-        assert said is not None
-        joined = replace(named(more, said.event_id, said.at), parts=said.parts + more.parts)
+    def join(self, link: TranscriptEntry | None, more: Message, end: int) -> None:
+        found = self.entry.message
+        assert found is not None
+        joined = replace(with_event_id(more, found.event_id, found.at), parts=found.parts + more.parts)
         self.entry = replace(self.entry, end=end, message=joined)
         self.links += [link] if link else []
 
-    def closed(self) -> Iterator[Entry]:
-        """The entry, and then its links: a reader that goes on behind any of them must not find a line of it again."""
+    def closed(self) -> Iterator[TranscriptEntry]:
+        """Yield the entry, then its links.
+
+        A reader that continues after any of them must not find a line of the message again.
+        """
         yield self.entry
         for link in self.links:
             yield link if link.end >= self.entry.end else replace(link, end=self.entry.end)
 
 
 class _Threads:
-    """Which sub-agent a line is of: the one it names, else the first line of the chain it stands in."""
+    """The sub-agent of each line: the one it names, else the first line of its chain."""
 
     def __init__(self, path: Path, offset: int, header: Header) -> None:
         self._path, self._offset = path, offset
@@ -176,12 +189,12 @@ class _Threads:
 
 
 class _Seen:
-    """The lines of a file as the branch needs them."""
+    """The lines of a file, reduced to what the active branch needs."""
 
     def __init__(self, *, whole_file: bool) -> None:
         self._whole_file = whole_file
         self._tree = Tree()
-        self._said = bytearray()
+        self._is_message = bytearray()
         self._replies = array("q")
         self._calls, self._callers = array("q"), array("q")
         self._answers, self._answerers = array("q"), array("q")
@@ -190,75 +203,75 @@ class _Seen:
         name = _text(line, "uuid")
         if name is None or (line.get("isSidechain") and not self._whole_file):
             return
-        place = len(self._said)
+        index = len(self._is_message)
         self._tree.add(name, _parent(line))
-        self._said.append(_said(line) is not None)
+        self._is_message.append(_message_record(line) is not None)
         self._replies.append(hash(_reply_id(line) or ""))
         for block in _blocks(line):
             if call := _text(block, "id"):
                 self._calls.append(hash(call))
-                self._callers.append(place)
+                self._callers.append(index)
             if answered := _text(block, "tool_use_id"):
                 self._answers.append(hash(answered))
-                self._answerers.append(place)
+                self._answerers.append(index)
 
     def branch(self) -> Branch | None:
-        """The way from the last line that was said up to the first, and what forked off it without being another branch.
+        """Return the path from the last message up to the first, with forks that are no other branch.
 
-        Calls of one reply run at once: each result hangs from its own call, and only one of them leads on.
+        Calls of one reply run in parallel: each result is a child of its own call, and only one of them continues.
         """
-        leaf = self._said.rfind(1)
+        leaf = self._is_message.rfind(1)
         marks = self._tree.up(leaf) if leaf >= 0 else None
         if marks is None:
             return None
         self._mark_replies(marks)
         self._mark_answers(marks)
-        if all(marked or not said for marked, said in zip(marks, self._said, strict=True)):
+        if all(marked or not found for marked, found in zip(marks, self._is_message, strict=True)):
             return None
         return self._tree.path(marks)
 
     def _mark_replies(self, marks: bytearray) -> None:
         shown = {reply for reply, marked in zip(self._replies, marks, strict=True) if marked and reply}
-        for place, reply in enumerate(self._replies):
+        for index, reply in enumerate(self._replies):
             if reply in shown:
-                marks[place] = 1
+                marks[index] = 1
 
     def _mark_answers(self, marks: bytearray) -> None:
         path = self._tree.path(marks)
-        shown = {call for call, place in zip(self._calls, self._callers, strict=True) if marks[place]}
-        for answer, place in zip(self._answers, self._answerers, strict=True):
-            if answer in shown and path.holds(self._tree.parents[place]):
-                marks[place] = 1
+        shown = {call for call, index in zip(self._calls, self._callers, strict=True) if marks[index]}
+        for answer, index in zip(self._answers, self._answerers, strict=True):
+            if answer in shown and path.holds(self._tree.parents[index]):
+                marks[index] = 1
 
 
-def _behind(reply: _Reply | None, link: Entry) -> Iterator[Entry]:
+def _after_reply(reply: _Reply | None, link: TranscriptEntry) -> Iterator[TranscriptEntry]:
     if reply:
         reply.links.append(link)
     else:
         yield link
 
 
-def _link(line: Record, end: int, number: int, thread: str | None) -> Entry | None:
+def _link(line: Record, end: int, number: int, thread: str | None) -> TranscriptEntry | None:
     name = _text(line, "uuid")
-    return Entry(name, _parent(line), end, number, thread=thread) if name else None
+    return TranscriptEntry(id=name, parent=_parent(line), end=end, number=number, thread=thread) if name else None
 
 
 def _message(line: Record, tally: Tally) -> Message | None:
-    """The message of a line; where there is none, the line is counted."""
-    said = _said(line)
-    if said is None or line.get("isCompactSummary"):
+    """Return the message of a line; a line without one is counted."""
+    found = _message_record(line)
+    if found is None or line.get("isCompactSummary"):
         _count(line, tally)
         return None
     try:
-        message = quick.anthropic(said) or wire.load(said)
+        message = fast_load.anthropic(found) or wire.load(found)
     except (InvalidInput, RecursionError):
         tally.malformed += 1
         return None
     return replace(message, stop="error") if line.get("isApiErrorMessage") else message
 
 
-def _said(line: Record) -> Record | None:
-    """What was said in a line: by the user, by the model, or by the user while the model was at work."""
+def _message_record(line: Record) -> Record | None:
+    """Return the message in a line: the user's, the model's, or the user's during a running turn."""
     match line:
         case {"type": "user" | "assistant", "message": dict(message)}:
             return message
@@ -297,7 +310,7 @@ def _blocks(line: Record) -> list[Record]:
 
 
 def _parent(line: Record) -> str | None:
-    """The line before; behind a compaction, the one before that."""
+    """Return the id of the line before; after a compaction, of the line before that."""
     return _text(line, "parentUuid") or _text(line, "logicalParentUuid")
 
 

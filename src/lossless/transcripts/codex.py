@@ -1,12 +1,12 @@
-"""The rollouts of Codex: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`.
+"""Read the rollouts of Codex: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`.
 
     {"timestamp": ..., "type": "session_meta", "payload": {"id": ..., "cwd": ..., "forked_from_id": ...}}
     {"timestamp": ..., "type": "response_item", "payload": an item of the Responses API}
 
-Only response items were said; events repeat them. What the model produced in one response is one message, as in
-`lossless.formats.openai_responses`. Codex asks for the summary of a compaction like for any answer and writes it down like
-one; it is told by a mark on the line, or by the `compacted` line behind it, and is a boundary. What Codex itself tells the
-model about its surroundings is no message either. Entries are named after their place: not every item has an id.
+Only response items are messages; events repeat them. Everything the model produced in one response is one message, as in
+`lossless.formats.openai_responses`. Codex requests the summary of a compaction like any answer and writes it like one; a mark
+on the line, or the `compacted` line after it, identifies it as a boundary. What Codex itself tells the model about its
+environment is not a message either. Entries are named after their position: not every item has an id.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from lossless.errors import InvalidInput
 from lossless.formats import openai_responses as wire
 from lossless.formats.wire import Record
 from lossless.model import Message, Part, Reasoning, Text
-from lossless.transcripts import quick
-from lossless.transcripts.base import Branch, Entry, Header, Tally
+from lossless.transcripts import fast_load
+from lossless.transcripts.base import Branch, Header, Tally, TranscriptEntry
+from lossless.transcripts.fields import parse_time, position_id, with_event_id
 from lossless.transcripts.lines import records
-from lossless.transcripts.moments import moment
-from lossless.transcripts.naming import named, place
 
 LINKS = ("session_meta", "turn_context", "world_state", "token_usage_record", "event_msg")
 COMPACTED = ("compaction", "compaction_summary", "context_compaction")
 ENDS = ("task_complete", "turn_complete", "turn_aborted")
-"""Events behind which a response does not go on."""
+"""Events after which a response does not continue."""
 HOUSEKEEPING = "internal_chat_message_metadata_passthrough"
 INJECTED = (
     ("<environment_context>", "</environment_context>"),
@@ -40,6 +39,8 @@ INJECTED = (
 
 
 class Codex:
+    """The reader of Codex rollouts."""
+
     name = "codex"
 
     def header(self, first: list[Record], path: Path) -> Header | None:
@@ -49,17 +50,19 @@ class Codex:
             return None
         parent = _spawned_by(about)
         return Header(
-            self.name,
-            thread,
-            f"codex:{thread}",
+            format=self.name,
+            session=thread,
+            key=f"codex:{thread}",
             parent_session=_text(about.get("forked_from_id")) or _text(about.get("forked_from")),
             parent_key=f"codex:{parent}" if parent else None,
-            started_at=moment(about.get("timestamp")),
+            started_at=parse_time(about.get("timestamp")),
             directory=_text(about.get("cwd")),
             named=False,
         )
 
-    def entries(self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0) -> Iterator[Entry]:
+    def entries(
+        self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0
+    ) -> Iterator[TranscriptEntry]:
         response: _Response | None = None
         begin = offset
         for line, end in records(path, tally, offset=offset):
@@ -71,7 +74,7 @@ class Codex:
                     number += 1
                     yield _entry(header, number, response.message, response.at, response.end)
                 response = None
-            at = moment(line.get("timestamp")) if message else None
+            at = parse_time(line.get("timestamp")) if message else None
             if message is None:
                 _note(response, line)
             elif message.role != "assistant":
@@ -91,7 +94,7 @@ class Codex:
 
 
 class _Response(Struct):
-    """What the model has produced since it was last asked."""
+    """The output of the model since the last request."""
 
     at: datetime | None
     begin: int
@@ -118,7 +121,7 @@ class _Response(Struct):
         return kind in ("response_item", "compacted") or (kind == "event_msg" and _payload(line).get("type") in ENDS)
 
     def is_summary_of(self, line: Record) -> bool:
-        """Whether it is what a compaction asked for, the line being the one behind it."""
+        """Return whether the response is the summary of a compaction; `line` is the line after it."""
         if self.is_summary or line.get("type") != "compacted":
             return self.is_summary
         about = _payload(line)
@@ -140,13 +143,20 @@ def _note(response: _Response | None, line: Record) -> None:
 
 def _entry(
     header: Header, number: int, message: Message, at: datetime | None, end: int, *, is_open: bool = False
-) -> Entry:
+) -> TranscriptEntry:
     name = f"{header.session}#{number}"
-    return Entry(name, place(header.session, number - 1), end, number, named(message, name, at), is_open=is_open)
+    return TranscriptEntry(
+        id=name,
+        parent=position_id(header.session, number - 1),
+        end=end,
+        number=number,
+        message=with_event_id(message, name, at),
+        is_open=is_open,
+    )
 
 
 def _message(line: Record, tally: Tally) -> Message | None:
-    """The message of a line; where there is none, the line is counted."""
+    """Return the message of a line; a line without one is counted."""
     item = _payload(line)
     if line.get("type") != "response_item" or item.get("type") in COMPACTED:
         _count(line, tally)
@@ -157,7 +167,7 @@ def _message(line: Record, tally: Tally) -> Message | None:
     if HOUSEKEEPING in item:
         item = {key: value for key, value in item.items() if key != HOUSEKEEPING}
     try:
-        return quick.responses(item) or wire.load([item])[0]
+        return fast_load.responses(item) or wire.load([item])[0]
     except (InvalidInput, RecursionError):
         tally.malformed += 1
         return None
@@ -174,7 +184,7 @@ def _count(line: Record, tally: Tally) -> None:
 
 
 def _is_injected(item: Record) -> bool:
-    """Whether Codex said it, not the user: what the machine is like, and what the project's files ask for."""
+    """Return whether Codex wrote the item, not the user: its environment, or instructions of project files."""
     if item.get("role") != "user":
         return item.get("role") == "developer"
     content = item.get("content")

@@ -1,7 +1,7 @@
-"""The lines of a file that may still grow, and the records in them.
+"""Read the lines of a file that may still grow, and the records in them.
 
-A line is held while it is looked at, and no other. What is no record is counted and passed over: whoever reads a transcript wants
-the rest of it. A last line without an end is somebody's who is still writing; it is given only if it is whole already.
+Only one line is held at a time. What is not a record is counted and skipped. A last line without an end is still being
+written; it is returned only if it is complete already.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from lossless.formats.wire import Record
 from lossless.transcripts.base import Tally
 
 LONGEST = 256 << 20
-"""Bytes of a line that is still read."""
+"""Maximum bytes of a line that is read."""
 
 _STEP = 1 << 18
 _decode = msgspec.json.Decoder().decode
 
 
 def records(path: Path, tally: Tally, *, offset: int = 0, longest: int = LONGEST) -> Iterator[tuple[Record, int]]:
-    """The records that begin at an offset, each with the offset behind its line."""
+    """Yield the records after an offset, each with the offset after its line."""
     for line, end in lines(path, tally, offset=offset, longest=longest):
-        record = parsed(line)
+        record = parse_record(line)
         if record is None:
             tally.malformed += 1
         else:
@@ -34,7 +34,7 @@ def records(path: Path, tally: Tally, *, offset: int = 0, longest: int = LONGEST
 
 
 def lines(path: Path, tally: Tally, *, offset: int = 0, longest: int = LONGEST) -> Iterator[tuple[bytes, int]]:
-    """The lines that begin at an offset, blank ones left out, each with the offset behind it."""
+    """Yield the lines after an offset without blank ones, each with the offset after it."""
     tally.end = offset
     with open(path, "rb", buffering=_STEP) as file:
         file.seek(offset)
@@ -42,14 +42,14 @@ def lines(path: Path, tally: Tally, *, offset: int = 0, longest: int = LONGEST) 
             size = len(line)
             if line[-1:] != b"\n":
                 if size == longest:
-                    if (rest := _passed_over(file)) is None:
+                    if (rest := _skip_line(file)) is None:
                         return
                     offset += size + rest
                     tally.end = offset
                     tally.lines += 1
                     tally.too_long += 1
                     continue
-                if parsed(line) is None:
+                if parse_record(line) is None:
                     return
             offset += size
             tally.end = offset
@@ -58,25 +58,25 @@ def lines(path: Path, tally: Tally, *, offset: int = 0, longest: int = LONGEST) 
                 yield line, offset
 
 
-def parsed(line: bytes) -> Record | None:
-    """The JSON object that a line is, if it is one."""
+def parse_record(line: bytes) -> Record | None:
+    """Return the JSON object in a line; None if it is not one."""
     try:
         value = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = _parsed_slowly(line)
+        value = _parse_leniently(line)
     return value if type(value) is dict else None
 
 
-def _parsed_slowly(line: bytes) -> Any:
-    """What msgspec refuses although it can be kept: lone surrogates, NaN, numbers out of range, a byte order mark."""
+def _parse_leniently(line: bytes) -> Any:
+    """Decode what msgspec refuses: lone surrogates, NaN, numbers out of range, a byte order mark."""
     try:
         return json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
 
 
-def _passed_over(file: BinaryIO) -> int | None:
-    """How many bytes the rest of a line has; None if it has no end yet."""
+def _skip_line(file: BinaryIO) -> int | None:
+    """Return the number of bytes in the rest of a line; None if it has no end yet."""
     size = 0
     while piece := file.readline(_STEP):
         size += len(piece)

@@ -1,7 +1,7 @@
-"""Plain messages in a file: one a line, or all of them as one JSON array.
+"""Read plain messages from a file: one per line, or all in one JSON array.
 
-They are those of Anthropic's API, of OpenAI's chat API or of pi, and need not all be of one. Nothing names them, so they are
-named after their place.
+They have the shape of Anthropic's API, of OpenAI's chat API or of pi, and may be mixed. They have no ids, so they are named
+after their position.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from lossless.errors import InvalidInput
 from lossless.formats import anthropic, openai_chat, openclaw
 from lossless.formats.wire import Record
 from lossless.model import Message
-from lossless.transcripts import quick
-from lossless.transcripts.base import Branch, Entry, Header, Tally
+from lossless.transcripts import fast_load
+from lossless.transcripts.base import Branch, Header, Tally, TranscriptEntry
+from lossless.transcripts.fields import make_session_id, message_time, position_id, with_event_id
 from lossless.transcripts.lines import LONGEST, records
-from lossless.transcripts.moments import own_moment
-from lossless.transcripts.naming import named, place, session_of
 
 CLAUDE = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking", "document"))
 _raw = json.JSONDecoder().raw_decode
@@ -29,41 +28,58 @@ _between = re.compile(r"\s*,?\s*")
 
 
 class Messages:
+    """The reader of files of plain messages."""
+
     name = "messages"
 
     def header(self, first: list[Record], path: Path) -> Header | None:
         if not first or not all(isinstance(line.get("role"), str) for line in first):
             return None
-        session = session_of(first[0], path)
-        return Header(self.name, session, f"messages:{session}", started_at=own_moment(first[0]), named=False)
+        session = make_session_id(first[0], path)
+        return Header(
+            format=self.name,
+            session=session,
+            key=f"messages:{session}",
+            started_at=message_time(first[0]),
+            named=False,
+        )
 
-    def entries(self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0) -> Iterator[Entry]:
-        for record, end in written(path, tally, offset=offset):
+    def entries(
+        self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0
+    ) -> Iterator[TranscriptEntry]:
+        for record, end in read_records(path, tally, offset=offset):
             message = _load(record)
             if message is None:
                 tally.malformed += 1
                 continue
             number += 1
-            name, at = f"{header.session}#{number}", message.at or own_moment(record)
-            said = named(message, name, at)
-            yield Entry(name, place(header.session, number - 1), end, number, said, at is not None)
+            name, at = f"{header.session}#{number}", message.at or message_time(record)
+            yield TranscriptEntry(
+                id=name,
+                parent=position_id(header.session, number - 1),
+                end=end,
+                number=number,
+                message=with_event_id(message, name, at),
+                own_time=at is not None,
+            )
 
     def branch(self, path: Path, header: Header) -> Branch | None:
         return None
 
 
-def written(path: Path, tally: Tally, *, offset: int = 0) -> Iterator[tuple[Record, int]]:
-    """The records of a file of either kind that begin at an offset, each with the offset behind it."""
+def read_records(path: Path, tally: Tally, *, offset: int = 0) -> Iterator[tuple[Record, int]]:
+    """Yield the records of a file of either kind after an offset, each with the offset after it."""
     return _items(path, tally, offset) if is_array(path) else records(path, tally, offset=offset)
 
 
 def is_array(path: Path) -> bool:
+    """Return whether a file contains a JSON array."""
     with open(path, "rb") as file:
         return file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
 
 def _items(path: Path, tally: Tally, offset: int) -> Iterator[tuple[Record, int]]:
-    """The items of an array. What is not whole ends it: nobody can tell where the next would begin."""
+    """Yield the items of an array. An incomplete item ends it, since the start of the next is unknown."""
     tally.end = offset
     if path.stat().st_size > LONGEST:
         tally.too_long += 1
@@ -98,13 +114,13 @@ def _is_text(text: str) -> bool:
 
 def _load(record: Record) -> Message | None:
     try:
-        return quick.chat(record) or _format(record).load(record)
+        return fast_load.chat(record) or _format(record).load(record)
     except (InvalidInput, RecursionError):
         return None
 
 
 def _format(record: Record) -> Any:
-    """Whose message it is, by what only theirs have."""
+    """Return the format of a message, by fields that only that format has."""
     content = record.get("content")
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     kinds = {str(block.get("type")) for block in blocks}

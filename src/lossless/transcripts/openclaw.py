@@ -1,11 +1,11 @@
-"""The sessions of OpenClaw and pi: JSON lines, a tree since their version 2, before that one line after another.
+"""Read the sessions of OpenClaw and pi: JSON lines, a tree since their version 2, linear before.
 
     {"type": "session", "version": 3, "id": ..., "cwd": ..., "parentSession": ...}
     {"type": "message", "id": ..., "parentId": ..., "timestamp": ..., "message": {"role": ...}}
     {"type": "model_change", "id": ..., "parentId": ..., ...}
 
-Every entry hangs from another, whatever its type; the newest of them is where the conversation stands. A line without an id
-is named after its place. A line that is a mere message (`{"role": ...}`) is taken for one.
+Every entry has a parent, whatever its type; the newest entry is the current end of the conversation. A line without an id is
+named after its position. A line that is only a message (`{"role": ...}`) is read as one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from lossless.errors import InvalidInput
 from lossless.formats import openclaw as wire
 from lossless.formats.wire import Record
 from lossless.model import Message
-from lossless.transcripts import quick
-from lossless.transcripts.base import Branch, Entry, Header, Tally
+from lossless.transcripts import fast_load
+from lossless.transcripts.base import Branch, Header, Tally, TranscriptEntry
+from lossless.transcripts.fields import make_session_id, message_time, parse_time, position_id
 from lossless.transcripts.lines import records
-from lossless.transcripts.moments import moment, own_moment
-from lossless.transcripts.naming import place, session_of
 from lossless.transcripts.tree import Tree
 
 BOUNDARIES = ("compaction", "branch_summary")
@@ -32,42 +31,50 @@ LINKS = ("session", "model_change", "thinking_level_change", "label", "session_i
 
 
 class OpenClaw:
+    """The reader of OpenClaw and pi sessions."""
+
     name = "openclaw"
 
     def header(self, first: list[Record], path: Path) -> Header | None:
         about = next((line for line in first if _is_header(line)), None)
-        if about is None and not any(isinstance(line.get("message"), dict) and _said(line) for line in first):
+        if about is None and not any(
+            isinstance(line.get("message"), dict) and _payload_message(line) for line in first
+        ):
             return None
-        session = about["id"] if about else session_of(first[0], path)
+        session = about["id"] if about else make_session_id(first[0], path)
         about = about or {}
         return Header(
-            self.name,
-            session,
-            f"openclaw:{session}",
+            format=self.name,
+            session=session,
+            key=f"openclaw:{session}",
             parent_session=_text(about.get("parentSession")),
-            started_at=moment(about.get("timestamp")),
+            started_at=parse_time(about.get("timestamp")),
             directory=_text(about.get("cwd")),
             named=any(_name(line) for line in first if line.get("type") != "session"),
         )
 
-    def entries(self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0) -> Iterator[Entry]:
+    def entries(
+        self, path: Path, header: Header, tally: Tally, *, offset: int = 0, number: int = 0
+    ) -> Iterator[TranscriptEntry]:
         for line, end in records(path, tally, offset=offset):
-            name, said = _name(line), _said(line)
-            message = _load(said) if said is not None else None
-            if said is None:
+            name, record = _name(line), _payload_message(line)
+            message = _load(record) if record is not None else None
+            if record is None:
                 _count(line, tally)
             elif message is None:
                 tally.malformed += 1
             if message is None:
                 if name:
-                    yield Entry(name, _parent(line), end, number)
+                    yield TranscriptEntry(id=name, parent=_parent(line), end=end, number=number)
                 continue
-            parent = _parent(line) if name else place(header.session, number)
+            parent = _parent(line) if name else position_id(header.session, number)
             number += 1
             name = name or f"{header.session}#{number}"
-            own = message.at or own_moment(said)
-            message = replace(message, event_id=name, at=own or moment(line.get("timestamp")))
-            yield Entry(name, parent, end, number, message, own is not None)
+            own = message.at or message_time(record)
+            message = replace(message, event_id=name, at=own or parse_time(line.get("timestamp")))
+            yield TranscriptEntry(
+                id=name, parent=parent, end=end, number=number, message=message, own_time=own is not None
+            )
 
     def branch(self, path: Path, header: Header) -> Branch | None:
         if not header.named:
@@ -87,25 +94,25 @@ def _is_header(line: Record) -> bool:
     return line.get("type") == "session" and bool(_text(line.get("id")))
 
 
-def _said(line: Record) -> Any:
-    """The message in a line; None if there is none."""
+def _payload_message(line: Record) -> Any:
+    """Return the message in a line; None if there is none."""
     match line.get("type"):
         case "message":
             return line.get("message", line) or {}
         case "custom_message":
-            told = ("customType", "content", "display", "details")
-            return {"role": "custom"} | {key: line[key] for key in told if key in line}
+            fields = ("customType", "content", "display", "details")
+            return {"role": "custom"} | {key: line[key] for key in fields if key in line}
         case None if "role" in line:
             return line
         case _:
             return None
 
 
-def _load(said: Any) -> Message | None:
-    if not isinstance(said, dict):
+def _load(record: Any) -> Message | None:
+    if not isinstance(record, dict):
         return None
     try:
-        return quick.openclaw(said) or wire.load(said)
+        return fast_load.openclaw(record) or wire.load(record)
     except (InvalidInput, RecursionError):
         return None
 

@@ -1,6 +1,6 @@
-"""Which entries of a tree lead to its newest one.
+"""Find the entries of a tree that lead to its newest one.
 
-A file of millions of entries is looked through at a few bytes each: an id is its hash, and only this process sees it.
+A file of millions of entries takes a few bytes for each: an id is stored as its hash, valid in this process only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class Path:
-    """A set of entries."""
+    """A set of entry ids, as hashes."""
 
     def __init__(self, hashes: Iterable[int]) -> None:
         self._hashes = array("q", sorted(hashes))
@@ -20,12 +20,13 @@ class Path:
         return self.holds(hash(entry_id))
 
     def holds(self, hashed: int) -> bool:
+        """Return whether the set contains a hashed id."""
         place = bisect_left(self._hashes, hashed)
         return place < len(self._hashes) and self._hashes[place] == hashed
 
 
 class Tree:
-    """Entries in the order of their file, each with the one it hangs from."""
+    """Entries in file order, each with its parent."""
 
     def __init__(self) -> None:
         self.ids = array("q")
@@ -36,10 +37,10 @@ class Tree:
         self.parents.append(hash(parent) if parent else 0)
 
     def up(self, leaf: int) -> bytearray | None:
-        """A mark for each entry from the leaf's place up to a root; None if the way breaks off.
+        """Return a mark for each entry from a leaf up to a root; None if a parent is missing.
 
-        Files are only appended to, so what an entry hangs from stands before it: one look backwards finds the whole way and
-        runs in no circle. Of an id that stands there twice, the newer is meant.
+        Files are only appended to, so a parent is before its children: one pass backwards finds the whole path and cannot loop. Of a
+        repeated id, the newer entry counts.
         """
         marks = bytearray(len(self.ids))
         wanted = self.ids[leaf]
@@ -52,4 +53,5 @@ class Tree:
         return None
 
     def path(self, marks: bytearray) -> Path:
+        """Return the marked entries."""
         return Path(hashed for hashed, marked in zip(self.ids, marks, strict=True) if marked)

@@ -33,7 +33,7 @@ class Found(Struct):
 
     @property
     def looks_like_transcript(self) -> bool:
-        return transcripts.looks_like_one(self.path.name)
+        return transcripts.may_be_transcript(self.path.name)
 
     def recognise(self) -> ImportedSource | None:
         """Read the header of a transcript; if it is none, what there is to tell."""
@@ -77,7 +77,7 @@ def _below(directory: str, problems: list[ImportedSource]) -> Iterator[str]:
 
 
 def _is_likely(name: str) -> bool:
-    return name.endswith(_DATABASE) or transcripts.looks_like_one(name)
+    return name.endswith(_DATABASE) or transcripts.may_be_transcript(name)
 
 
 def _unreadable(name: str, error: OSError) -> ImportedSource:

@@ -14,7 +14,7 @@ from msgspec import structs
 from lossless.model import Message, ToolCall
 from lossless.store.rows import message_of
 from lossless.store.store import Store
-from lossless.transcripts.base import Entry
+from lossless.transcripts.base import TranscriptEntry
 
 IDLE = "poll"
 """The reason why a message of an idle turn is outside the context; `heartbeat` if it lost its text."""
@@ -80,9 +80,9 @@ def outside(messages: Sequence[Message]) -> dict[int, str]:
     return dict.fromkeys(idle_messages(messages), IDLE)
 
 
-def mark_idle(entries: Iterable[Entry]) -> Iterator[Entry]:
+def mark_idle(entries: Iterable[TranscriptEntry]) -> Iterator[TranscriptEntry]:
     """Yield the entries, those of idle turns marked as idle. An unanswered poll is an ordinary message."""
-    turn: list[Entry] = []
+    turn: list[TranscriptEntry] = []
     for entry in entries:
         message = entry.message
         starts = message is not None and message.role == "user" and entry.thread is None

@@ -25,7 +25,7 @@ from lossless.model import Message
 from lossless.store import rows
 from lossless.store.base import ConversationRow, KnownEvent, MessageRow
 from lossless.store.store import Store
-from lossless.transcripts.base import Branch, Entry, Header, Reader, Tally
+from lossless.transcripts.base import Branch, Header, Reader, Tally, TranscriptEntry
 
 BATCH = 500
 """Number of entries or messages that are compared together."""
@@ -44,14 +44,14 @@ class Transcript(Struct, frozen=True):
     def branch(self) -> Branch | None:
         return self.reader.branch(self.path, self.header)
 
-    def messages(self) -> Iterator[Entry]:
+    def messages(self) -> Iterator[TranscriptEntry]:
         """Yield the entries that are messages, except those of sub-agents."""
         read = self.reader.entries(self.path, self.header, Tally())
         return (entry for entry in read if entry.message is not None and entry.thread is None)
 
-    def batches(self) -> Iterator[list[Entry]]:
+    def batches(self) -> Iterator[list[TranscriptEntry]]:
         """Yield the same entries in batches."""
-        batch: list[Entry] = []
+        batch: list[TranscriptEntry] = []
         for entry in self.messages():
             batch.append(entry)
             if len(batch) == BATCH:
@@ -103,12 +103,12 @@ def find_anchor(store: Store, intake: Intake, file: Transcript, members: Sequenc
     return Anchor(holder, seq, end, tuple(own)) if holder else None
 
 
-def _is_same(entry: Entry, event: KnownEvent, intake: Intake) -> bool:
+def _is_same(entry: TranscriptEntry, event: KnownEvent, intake: Intake) -> bool:
     return entry.message is not None and digest(intake.cleaned(entry.message), intake.canonicalize) == event.digest
 
 
 def known_entries(
-    store: Store, intake: Intake, conversation_id: int, entries: Sequence[Entry]
+    store: Store, intake: Intake, conversation_id: int, entries: Sequence[TranscriptEntry]
 ) -> dict[str, KnownEvent]:
     """Return the stored events of some entries, by the entries' ids in the transcript."""
     names = {entry.id: rows.event_key(intake.entry_id(entry.id)) for entry in entries}
@@ -195,7 +195,7 @@ def _tracked_state(read: Sequence[Path]) -> Literal["none", "other file", "missi
     return "other file" if any(path.exists() for path in read) else "missing file"
 
 
-def _is_elsewhere(store: Store, intake: Intake, header: Header, first: Sequence[Entry]) -> bool:
+def _is_elsewhere(store: Store, intake: Intake, header: Header, first: Sequence[TranscriptEntry]) -> bool:
     """Return whether the entries belong to an active conversation under an unrelated key."""
     if not header.named or header.parent_session is not None:
         return False

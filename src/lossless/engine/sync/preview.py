@@ -17,7 +17,7 @@ from lossless.engine.sync.read_marks import PATIENCE, ReadMark, continues_file, 
 from lossless.engine.sync.store_entries import sidechain_key, widen
 from lossless.model import Bootstrapped
 from lossless.store.store import Store
-from lossless.transcripts.base import Branch, Entry, Tally
+from lossless.transcripts.base import Branch, Tally, TranscriptEntry
 
 
 class _Count(Struct):
@@ -65,9 +65,9 @@ def preview(store: Store, intake: Intake, file: Transcript, stat: os.stat_result
     )
 
 
-def _batches(entries: Iterator[Entry], is_fresh: bool) -> Iterator[list[Entry]]:
+def _batches(entries: Iterator[TranscriptEntry], is_fresh: bool) -> Iterator[list[TranscriptEntry]]:
     """Yield the messages in batches, up to an entry that may still be incomplete."""
-    batch: list[Entry] = []
+    batch: list[TranscriptEntry] = []
     for entry in entries:
         if entry.is_open and is_fresh:
             break
@@ -81,7 +81,7 @@ def _batches(entries: Iterator[Entry], is_fresh: bool) -> Iterator[list[Entry]]:
 
 
 def _count_batch(
-    store: Store, intake: Intake, batch: Sequence[Entry], count: _Count, branch: Branch | None, bounded: int
+    store: Store, intake: Intake, batch: Sequence[TranscriptEntry], count: _Count, branch: Branch | None, bounded: int
 ) -> None:
     entries = [each for each in batch if not (intake.skip and each.message and intake.skip(each.message))]
     known_ids = {thread: _stored_ids(store, intake, entries, thread) for thread in {each.thread for each in entries}}
@@ -99,7 +99,7 @@ def _count_batch(
         count.heartbeats += entry.is_idle and entry.thread is None
 
 
-def _stored_ids(store: Store, intake: Intake, entries: Sequence[Entry], thread: str | None) -> set[str]:
+def _stored_ids(store: Store, intake: Intake, entries: Sequence[TranscriptEntry], thread: str | None) -> set[str]:
     """Return the ids of the entries that are stored."""
     key = intake.key if thread is None else sidechain_key(intake.key, intake.entry_id(thread))
     mine = [each for each in entries if each.thread == thread]

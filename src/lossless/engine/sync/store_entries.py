@@ -21,7 +21,7 @@ from lossless.model import Ingested, Message, ToolCall, ToolResult
 from lossless.store import rows
 from lossless.store.base import ConversationRow
 from lossless.store.store import Store
-from lossless.transcripts.base import Branch, Entry, Tally
+from lossless.transcripts.base import Branch, Tally, TranscriptEntry
 
 _MOST_TIPS = 64
 _BATCH = 500
@@ -75,7 +75,7 @@ class ReadJob(Struct):
 
 def read_entries(job: ReadJob, until: int | None = None) -> None:
     """Store the entries after the mark, or up to an offset, in batches, each with its mark."""
-    mark, batch, waits = job.mark, list[Entry](), False
+    mark, batch, waits = job.mark, list[TranscriptEntry](), False
     given = job.file.reader.entries(job.file.path, job.file.header, job.tally, offset=mark.offset, number=mark.number)
     is_fresh = job.intake.now() - job.stat.st_mtime_ns // 1000 < PATIENCE
     for entry in mark_idle(_with_generations(job, given)):
@@ -94,18 +94,18 @@ def read_entries(job: ReadJob, until: int | None = None) -> None:
         follow_branch(job)
 
 
-def _with_generations(job: ReadJob, entries: Iterator[Entry]) -> Iterator[Entry]:
+def _with_generations(job: ReadJob, entries: Iterator[TranscriptEntry]) -> Iterator[TranscriptEntry]:
     """Rename the entries of a file without entry ids that was rewritten."""
     return (_with_generation(entry, job.mark.generation) if job.mark.generation else entry for entry in entries)
 
 
-def _with_generation(entry: Entry, generation: int) -> Entry:
+def _with_generation(entry: TranscriptEntry, generation: int) -> TranscriptEntry:
     """Return an entry named after its position, with the generation of its file."""
     name = f"{entry.id}~{generation}"
     return structs.replace(entry, id=name, message=entry.message and structs.replace(entry.message, event_id=name))
 
 
-def _store_batch(job: ReadJob, batch: Sequence[Entry], *, ended: bool = False, waits: bool = False) -> None:
+def _store_batch(job: ReadJob, batch: Sequence[TranscriptEntry], *, ended: bool = False, waits: bool = False) -> None:
     """Store a batch and its mark in one transaction, after the messages of sub-agents in it."""
     messages = [entry for entry in batch if entry.message is not None and entry.thread is None]
     for entry in batch:
@@ -175,7 +175,7 @@ def lock_target(job: ReadJob) -> ConversationRow:
     return job.store.conversations.lock(job.intake.key, job.intake.session, job.intake.now())
 
 
-def _next_mark(job: ReadJob, batch: Sequence[Entry], ended: bool, waits: bool) -> ReadMark:
+def _next_mark(job: ReadJob, batch: Sequence[TranscriptEntry], ended: bool, waits: bool) -> ReadMark:
     """Return the mark after a batch."""
     offset, number = (batch[-1].end, batch[-1].number) if batch else (job.mark.offset, job.mark.number)
     head, tail = edge_digests(job.file.path, offset)
@@ -195,7 +195,7 @@ def _next_mark(job: ReadJob, batch: Sequence[Entry], ended: bool, waits: bool) -
     )
 
 
-def _outside_reasons(job: ReadJob, messages: Sequence[Entry]) -> dict[str, str]:
+def _outside_reasons(job: ReadJob, messages: Sequence[TranscriptEntry]) -> dict[str, str]:
     """Return why some of the entries stay out of the context, by event id."""
     found = {}
     for entry in messages:
@@ -208,7 +208,7 @@ def _outside_reasons(job: ReadJob, messages: Sequence[Entry]) -> dict[str, str]:
     return found
 
 
-def _track_branch(job: ReadJob, entry: Entry) -> None:
+def _track_branch(job: ReadJob, entry: TranscriptEntry) -> None:
     """Follow the active branch. An entry that continues from elsewhere than its end starts another one.
 
     The results of one reply's calls all continue from the reply.
@@ -274,7 +274,7 @@ def sidechain_key(key: str, thread: str) -> str:
     return f"{key}:sidechain_key:{rows.event_key(thread)}"
 
 
-def _store_threads(job: ReadJob, batch: Sequence[Entry]) -> None:
+def _store_threads(job: ReadJob, batch: Sequence[TranscriptEntry]) -> None:
     """Store the messages of sub-agents in the file, each in a conversation below this one."""
     threads: dict[str, list[Message]] = {}
     for entry in batch:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.formats.wire import Record
-from lossless.transcripts import quick
+from lossless.transcripts import fast_load
 
 WORDS = st.text(max_size=5)
 ODD: st.SearchStrategy[Any] = (
@@ -106,35 +106,41 @@ def read(load: Any, value: Any) -> Any:
 
 @given(PI)
 def test_pi_as_the_format_reads_it(message: Record) -> None:
-    assert quick.openclaw(message) in (None, read(openclaw.load, message))
+    assert fast_load.openclaw(message) in (None, read(openclaw.load, message))
 
 
 @given(CLAUDE)
 def test_claude_as_the_format_reads_it(message: Record) -> None:
-    assert quick.anthropic(message) in (None, read(anthropic.load, message))
+    assert fast_load.anthropic(message) in (None, read(anthropic.load, message))
 
 
 @given(ITEM)
 def test_items_as_the_format_reads_them(item: Record) -> None:
-    assert quick.responses(item) in (None, (read(openai_responses.load, [item]) or [None])[0])
+    assert fast_load.responses(item) in (None, (read(openai_responses.load, [item]) or [None])[0])
 
 
 @given(record({"role": ROLE, "content": WORDS}, ("name",)))
 def test_plain_chat_as_the_format_reads_it(message: Record) -> None:
-    assert quick.chat(message) in (None, read(openai_chat.load, message))
+    assert fast_load.chat(message) in (None, read(openai_chat.load, message))
 
 
 def test_the_commonest_are_read_the_quick_way() -> None:
     words = [{"type": "text", "text": "x"}]
     about = {"api": "a", "provider": "p", "model": "m", "usage": {"input": 1}, "stopReason": "stop", "timestamp": 1}
-    assert quick.openclaw({"role": "user", "content": words, "timestamp": 1})
-    assert quick.openclaw({"role": "assistant", "content": words, **about})
-    assert quick.openclaw(
+    assert fast_load.openclaw({"role": "user", "content": words, "timestamp": 1})
+    assert fast_load.openclaw({"role": "assistant", "content": words, **about})
+    assert fast_load.openclaw(
         {"role": "toolResult", "toolCallId": "c", "toolName": "t", "content": words, "isError": False, "timestamp": 1}
     )
-    assert quick.anthropic({"role": "user", "content": "x"})
-    assert quick.anthropic({"role": "user", "content": [{"tool_use_id": "c", "type": "tool_result", "content": "x"}]})
-    assert quick.anthropic({"id": "m", "type": "message", "role": "assistant", "content": words, "stop_reason": None})
-    assert quick.responses({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]})
-    assert quick.responses({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]})
-    assert quick.chat({"role": "user", "content": "x"})
+    assert fast_load.anthropic({"role": "user", "content": "x"})
+    assert fast_load.anthropic(
+        {"role": "user", "content": [{"tool_use_id": "c", "type": "tool_result", "content": "x"}]}
+    )
+    assert fast_load.anthropic(
+        {"id": "m", "type": "message", "role": "assistant", "content": words, "stop_reason": None}
+    )
+    assert fast_load.responses({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]})
+    assert fast_load.responses(
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}
+    )
+    assert fast_load.chat({"role": "user", "content": "x"})

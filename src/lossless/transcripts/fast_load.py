@@ -1,8 +1,8 @@
-"""The commonest messages of transcripts, read without ceremony.
+"""Load the most frequent messages of transcripts several times faster than `lossless.formats`.
 
-`lossless.formats` proves for every record that it comes out as it went in, which takes its time. For plain texts, thoughts, calls
-and results it is known beforehand. Each function gives exactly what the `load` of its format does, several times as fast, or
-None where a record is anything but plain.
+`lossless.formats` verifies for every record that it can be written back unchanged, which takes time. For plain texts,
+thinking, calls and results this is known. Each function returns exactly what the `load` of its format returns, or None if a
+record is not plain.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _arguments = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def openclaw(record: Record) -> Message | None:
-    """A message of pi: a user's, a model's or a tool's."""
+    """Load a message of pi: a user's, a model's or a tool's."""
     role, stamp, content = record.get("role"), record.get("timestamp"), record.get("content")
     if type(stamp) is not int or not 0 < stamp < _YEAR_10000 or type(content) is not list:
         return None
@@ -46,7 +46,7 @@ def openclaw(record: Record) -> Message | None:
 
 
 def anthropic(record: Record) -> Message | None:
-    """A message of Anthropic's API: a prompt, a model's reply or the results of tools."""
+    """Load a message of Anthropic's API: a prompt, a model's reply or the results of tools."""
     role, content = record.get("role"), record.get("content")
     if "type" in record:
         return _reply(record) if role == "assistant" and record["type"] == "message" else None
@@ -61,7 +61,7 @@ def anthropic(record: Record) -> Message | None:
 
 
 def chat(record: Record) -> Message | None:
-    """A message of OpenAI's chat API that is one text."""
+    """Load a message of OpenAI's chat API that is one text."""
     role, content = record.get("role"), record.get("content")
     if tuple(record) != ("role", "content") or type(content) is not str or not content:
         return None
@@ -69,16 +69,16 @@ def chat(record: Record) -> Message | None:
 
 
 def responses(item: Record) -> Message | None:
-    """An item of the Responses API: a user's text, or a model's, its reasoning, a call or its output."""
+    """Load an item of the Responses API: a text, reasoning, a call or its output."""
     match item.get("type"):
         case "message":
-            return _said(item)
+            return _message(item)
         case "function_call":
             return _produced(_call(RESPONSES, item, "call_id", "arguments"))
         case "function_call_output":
             return _output(item)
         case "reasoning":
-            return _produced(_reasoned(item))
+            return _produced(_reasoning(item))
         case _:
             return None
 
@@ -102,14 +102,14 @@ def _parts(content: list[object], blocks: dict[str, Block]) -> tuple[Part, ...] 
 
 
 def _written(content: object, blocks: dict[str, Block]) -> tuple[Part, ...] | None:
-    """The parts of a content that is a text or a list."""
+    """Return the parts of a content that is a text or a list."""
     if type(content) is str and content:
         return (Text(content),)
     return _parts(content, blocks) if type(content) is list else None
 
 
 def _shape(content: object, parts: tuple[Part, ...] | None) -> str | None:
-    """How a content was written, if that is not how one plain text is."""
+    """Return how a content was written, if not as one plain text."""
     plain = parts is not None and len(parts) == 1 and type(parts[0]) is Text and not parts[0].extra
     return "list" if plain and type(content) is list else None
 
@@ -152,7 +152,7 @@ def _tool_result(block: Record) -> ToolResult | None:
     return ToolResult(call, texts, None, failed, _extra(ANTHROPIC, notes))
 
 
-def _said(item: Record) -> Message | None:
+def _message(item: Record) -> Message | None:
     role = item.get("role")
     if role not in ("user", "assistant") or type(item.get("content")) is not list:
         return None
@@ -167,7 +167,7 @@ def _said(item: Record) -> Message | None:
 
 
 def _marked(part: Part, place: int, about: Extra) -> Part:
-    """A text of a model's item: the first tells about the item, the others that they belong to it."""
+    """Return a text of a model's item: the first carries the item's fields, the others say that they belong to it."""
     assert isinstance(part, Text)
     known: Extra = part.extra.get(RESPONSES.name, {})
     return Text(part.text, {RESPONSES.name: known | ({"$joined": True} if place else {"$item": about})})
@@ -181,14 +181,14 @@ def _output(item: Record) -> Message | None:
     return Message("tool", (ToolResult(call, (Text(output),), None, False, _extra(RESPONSES, notes)),))
 
 
-def _reasoned(item: Record) -> Reasoning | None:
+def _reasoning(item: Record) -> Reasoning | None:
     lists = [item[key] for key in ("summary", "content") if type(item.get(key)) is list]
-    told = [part["text"] for each in lists for part in each if type(part) is dict and type(part.get("text")) is str]
-    sealed = item.get("encrypted_content")
-    notes = _notes(RESPONSES, item, "type" if sealed is None else "type encrypted_content")
-    if notes is None or type(sealed) not in (str, type(None)):
+    texts = [part["text"] for each in lists for part in each if type(part) is dict and type(part.get("text")) is str]
+    encrypted = item.get("encrypted_content")
+    notes = _notes(RESPONSES, item, "type" if encrypted is None else "type encrypted_content")
+    if notes is None or type(encrypted) not in (str, type(None)):
         return None
-    return Reasoning("\n\n".join(told), sealed, {RESPONSES.name: notes})
+    return Reasoning("\n\n".join(texts), encrypted, {RESPONSES.name: notes})
 
 
 def _text(wire: Wire, block: Record) -> Text | None:
@@ -219,7 +219,7 @@ def _extra(wire: Wire, notes: Extra) -> Extra:
 
 
 def _notes(wire: Wire, record: Record, bare: str, shape: str | None = None) -> Extra | None:
-    """What a record says beyond its bare keys, as `Wire.remember` has it; None if that is not plain to see."""
+    """Return the fields of a record beyond its bare keys, as `Wire.remember` keeps them; None if it is not plain."""
     plan = _plan(wire.order, bare, tuple(record))
     if plan is None:
         return None
@@ -234,7 +234,7 @@ def _notes(wire: Wire, record: Record, bare: str, shape: str | None = None) -> E
 
 @lru_cache(4096)
 def _plan(order: str, bare: str, keys: tuple[str, ...]) -> tuple[tuple[str, ...], bool] | None:
-    """Which keys are noted, and whether they all stand in the format's order."""
+    """Return the keys to note, and whether all keys are in the format's order."""
     if any(key.startswith("$") for key in keys):
         return None
     rank = {key: place for place, key in enumerate(order.split())}
