@@ -40,8 +40,9 @@ from lossless.errors import (
     StoreUnavailable,
 )
 from lossless.model import Backup
+from lossless.store.sqlite.errors import translate
 from lossless.store.sqlite.site import FileSite
-from lossless.store.sqlite.store import SQLiteStore, translate
+from lossless.store.sqlite.store import SQLiteStore
 from tests.transcribing import Session, user
 
 LARGE = "All of the ledger, line by line. " * 10_000

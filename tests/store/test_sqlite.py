@@ -21,7 +21,9 @@ import pytest
 from lossless import File, Lossless, Message, Settings, Text
 from lossless.errors import LosslessError, NotOurDatabase, StoreCorrupt, StoreFull, StoreUnavailable
 from lossless.events import Event
-from lossless.store.sqlite.store import BUSY_MS, Patience, SQLiteStore, journal_mode
+from lossless.store.sqlite.busy import BUSY_MS, Patience
+from lossless.store.sqlite.connection import journal_mode
+from lossless.store.sqlite.store import SQLiteStore
 
 BATCH = [
     Message.user("first of the batch", event_id="b1"),
@@ -477,7 +479,7 @@ def test_what_is_left_over_of_an_index_does_not_keep_it_from_being_made_anew(lar
     with Lossless.open(large, on_event=told.append) as lcm:
         assert lcm._store.check_search() == []
         assert lcm._store.damage() == []
-    assert [(event.name, event.message) for event in told] == [("store.mended", "made anew: search_message")]
+    assert [(event.name, event.message) for event in told] == [("store.mended", "rebuilt: search_message")]
 
 
 def test_much_damage_is_told_in_few_words(large: Path) -> None:

@@ -113,7 +113,7 @@ def restore(
     database = settings.database
     if database == ":memory:":
         raise InvalidInput("A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL.")
-    from lossless.store.sqlite.store import refuse_programs
+    from lossless.store.sqlite.programs import refuse_programs
 
     site, location = _site(database)
     files, own_files = _files(site, settings, open_store)

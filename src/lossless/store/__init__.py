@@ -1,1 +1,1 @@
-"""Where everything is kept: one contract, two databases."""
+"""Keep everything: one store, two databases."""

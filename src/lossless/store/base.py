@@ -1,4 +1,4 @@
-"""The storage contract on one screen: what a database must do for the engine.
+"""The rows of the store: every value that a query takes or returns.
 
 A store belongs to one owner: whatever another owner keeps does not exist for it. Reads run on their
 own; writes happen inside `transaction()`, which is all or nothing and never open while a model thinks.
@@ -32,18 +32,18 @@ class ConversationRow(Struct, frozen=True):
     archive_cause: str | None = None
     title: str | None = None
     renewed_at: int | None = None
-    """The last time its context was begun anew."""
+    """When its context was last started again."""
     transcribed: bool = False
     """A transcript is read into it."""
 
     @property
     def messages(self) -> int:
-        """How many messages it holds: seqs have no gaps."""
+        """Return how many messages it has: seqs have no gaps."""
         return self.next_seq - 1
 
 
 class NewMessage(Struct, frozen=True, gc=False):
-    """A message as its columns, before it has a place."""
+    """A message as its columns, before it is stored."""
 
     role: str
     text: str
@@ -58,17 +58,17 @@ class NewMessage(Struct, frozen=True, gc=False):
 
 
 class MessageRow(NewMessage, frozen=True, gc=False):
-    """A message as its columns, with its place."""
+    """A message as its columns, with its seq."""
 
     seq: int
 
 
 MESSAGE, USER_MESSAGE = -1, -2
-"""The depths of items that are messages; a user's are told apart, since a turn starts with them."""
+"""The depths of items that are messages; those of a user have their own, since a turn starts with them."""
 
 
 class ItemRow(Struct, frozen=True, gc=False):
-    """One entry of the ordered view; a message's seq is its ordinal."""
+    """One item of a context; a message's seq is its ordinal."""
 
     ordinal: int
     summary_id: int | None
@@ -85,7 +85,7 @@ class ItemRow(Struct, frozen=True, gc=False):
 
 
 class NewSummary(Struct, frozen=True, gc=False):
-    """A summary as its columns, before it has a place."""
+    """A summary as its columns, before it is stored."""
 
     public_id: str
     depth: int
@@ -104,7 +104,7 @@ class NewSummary(Struct, frozen=True, gc=False):
 
 
 class SummaryRow(NewSummary, frozen=True, gc=False):
-    """A summary as its columns, with its place."""
+    """A summary as its columns, with its id."""
 
     id: int
     revision: int
@@ -113,7 +113,7 @@ class SummaryRow(NewSummary, frozen=True, gc=False):
 
 
 class PlacedSummary(SummaryRow, frozen=True, gc=False):
-    """A summary and its place, for somebody who looks at it; its text may be only the beginning."""
+    """A summary and its position, for a list; its text may be only the beginning."""
 
     stale: bool = False
     sources: int = 0
@@ -126,7 +126,7 @@ class PlacedSummary(SummaryRow, frozen=True, gc=False):
 
 
 class Run(Struct, frozen=True, gc=False):
-    """A summary of the view, or messages that stand together in it: from which ordinal to which, how many, what they cost."""
+    """A summary of the context, or neighbouring messages in it: first and last ordinal, count, tokens."""
 
     summary_id: int | None
     first: int
@@ -136,14 +136,14 @@ class Run(Struct, frozen=True, gc=False):
 
 
 class Aside(Run, frozen=True, gc=False):
-    """The same of what left the view: one summary, or all messages that left for one cause."""
+    """The same for what left the context: one summary, or all messages that left for one cause."""
 
     cause: str
     at: int
 
 
 class SourceMessage(Struct, frozen=True, gc=False):
-    """A message that a leaf was made from, and the beginning of its words."""
+    """A message that a leaf was made from, and the beginning of its text."""
 
     seq: int
     role: str
@@ -170,11 +170,11 @@ Links: TypeAlias = tuple[Sequence[str], Sequence[str]]
 TextAt: TypeAlias = tuple[int, int, int]
 """Which text a summary has: its id, the revision, and when that was made, since after an undo a number is given again."""
 Named: TypeAlias = Literal["summary", "file", "operation"]
-"""What has an id that somebody may mistype."""
+"""Things with an id that a user may mistype."""
 
 
 class DebtRow(Struct, frozen=True):
-    """What is owed to a conversation, and who is at it."""
+    """Pending work on a conversation, and the worker that does it."""
 
     conversation_id: int
     key: str
@@ -194,7 +194,7 @@ class DebtRow(Struct, frozen=True):
 
 
 class NewManifest(Struct, frozen=True):
-    """What one assembly showed, before it has a place."""
+    """A record of one assembly, before it is stored."""
 
     at: int
     window_tokens: int
@@ -207,13 +207,13 @@ class NewManifest(Struct, frozen=True):
 
 
 class Manifest(NewManifest, frozen=True, kw_only=True):
-    """What one assembly showed."""
+    """A record of one assembly: what the model was shown."""
 
     turn: int
 
 
 class UncoveredRow(Struct, frozen=True):
-    """A conversation whose newest assembly left out what no summary covers."""
+    """A conversation whose newest assembly left out messages that no summary covers."""
 
     key: str
     tokens: int
@@ -221,7 +221,7 @@ class UncoveredRow(Struct, frozen=True):
 
 
 class PinRow(Struct, frozen=True):
-    """A text that an operator wants a model to see always."""
+    """A text that the model is always shown."""
 
     id: str
     message_id: int | None
@@ -231,7 +231,7 @@ class PinRow(Struct, frozen=True):
 
 
 class Heap(Struct, frozen=True):
-    """What contexts hold: their items, the tokens of messages in them and set aside by name, and those below their summaries."""
+    """Totals of contexts: items, tokens of messages in them and set aside, tokens below their summaries."""
 
     items: int
     message_tokens: int
@@ -240,7 +240,7 @@ class Heap(Struct, frozen=True):
 
 
 class DepthRow(Struct, frozen=True):
-    """The summaries of one depth, and how many of them are flawed in which way."""
+    """Counts of the summaries of one depth, by problem."""
 
     depth: int
     summaries: int
@@ -254,7 +254,7 @@ class DepthRow(Struct, frozen=True):
 
 
 class Glance(Struct, frozen=True, gc=False):
-    """A message in a count: who said how much, and when it was said and stored."""
+    """A message for counting: role, size, its own time and the time it was stored."""
 
     id: int
     role: str
@@ -264,7 +264,7 @@ class Glance(Struct, frozen=True, gc=False):
 
 
 class WrittenRow(Struct, frozen=True):
-    """What a model wrote: texts of summaries, earlier ones included, and the tokens it read and wrote for them."""
+    """Counts of a model's work: texts of summaries, earlier ones included, tokens read and written."""
 
     model: str
     texts: int
@@ -273,7 +273,7 @@ class WrittenRow(Struct, frozen=True):
 
 
 class KnownEvent(Struct, frozen=True):
-    """What is stored under an event id: enough to tell a copy from a different message."""
+    """A stored message under an event id: enough to tell a copy from a different message."""
 
     seq: int
     role: str
@@ -291,14 +291,14 @@ BURIED = ("forgotten", "heartbeat")
 
 
 class Kept(Struct, frozen=True):
-    """Where some words stand: the names of this owner's rows, a few of each table, and how many rows with everybody's."""
+    """The rows that still contain some words: names of this owner's rows, a few of each table, and counts over all owners."""
 
     names: tuple[str, ...]
     count: int
 
 
 class KeptCopy(Struct, frozen=True):
-    """A copy of the database, or of rows of it: since when it is there, if that is known, and its bytes."""
+    """A copy of the database, or of rows of it: its time if known, and its bytes."""
 
     name: str
     at: int | None
@@ -306,7 +306,7 @@ class KeptCopy(Struct, frozen=True):
 
 
 class OverRows(Struct, frozen=True):
-    """How many rows are over: grants, manifests of archived conversations, leases of workers that are gone."""
+    """Counts of expired rows: grants, manifests of archived conversations, leases of stopped workers."""
 
     grants: int = 0
     manifests: int = 0
@@ -325,7 +325,7 @@ class FileRow(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """A conversation in numbers that its own row does not hold."""
+    """Figures of a conversation that its own row does not contain."""
 
     items: int
     """Of the view; `summaries_shown` of them are summaries."""
@@ -351,7 +351,7 @@ class OpeningRow(Struct, frozen=True):
 
 
 class PlaceRow(Struct, frozen=True, gc=False):
-    """Where a message stands itself, or a summary that tells it: in the view, or out of it for a cause."""
+    """The position of a message, or of a summary that covers it: in the context, or out of it for a cause."""
 
     seq: int
     summary: str | None
@@ -361,7 +361,7 @@ class PlaceRow(Struct, frozen=True, gc=False):
 
 
 class CopyRow(Struct, frozen=True, gc=False):
-    """Another text that came under a message's event id."""
+    """Another text delivered under a message's event id."""
 
     text: str
     parts: str | None
@@ -374,7 +374,7 @@ TextKind: TypeAlias = Literal["message", "summary"]
 
 
 class TextRow(Struct, frozen=True, gc=False):
-    """The words of a message (with its role) or of a summary (with its public id and depth), and their time."""
+    """The text of a message (with its role) or of a summary (with its public id and depth), and its time."""
 
     id: int
     conversation_id: int
@@ -402,7 +402,7 @@ class SummaryMatch(Struct, frozen=True):
 
 
 class BranchRow(Struct, frozen=True, gc=False):
-    """A summary's place among others and what it costs, without its text."""
+    """A summary's position among others and its cost, without its text."""
 
     id: int
     public_id: str
@@ -415,7 +415,7 @@ class BranchRow(Struct, frozen=True, gc=False):
 
 
 class GrantRow(Struct, frozen=True):
-    """Leave to read some conversations, up to a number of tokens and for a while."""
+    """Permission to read some conversations, up to a number of tokens and a time."""
 
     id: str
     origin: str
@@ -456,7 +456,7 @@ class Shape(Struct, frozen=True):
 
 
 class Measure(Struct, frozen=True, gc=False):
-    """What a message counts for, without its words."""
+    """The size of a message, without its text."""
 
     seq: int
     tokens: int
@@ -466,7 +466,7 @@ class Measure(Struct, frozen=True, gc=False):
 
 
 class TransplantRow(Struct, frozen=True, gc=False):
-    """Messages that were copied from another conversation: their seqs, and the place of the first in the order, 0 or less."""
+    """Messages copied from another conversation: their seqs, and the position of the first in the order, 0 or less."""
 
     first_seq: int
     last_seq: int
@@ -474,7 +474,7 @@ class TransplantRow(Struct, frozen=True, gc=False):
 
 
 class OperationRow(Struct, frozen=True):
-    """Something that was done to old data, or is to be."""
+    """An operation on old data, applied or planned."""
 
     id: str
     conversation_id: int
@@ -486,7 +486,7 @@ class OperationRow(Struct, frozen=True):
 
 
 class Touched(Struct, frozen=True):
-    """Which rows of a conversation an operation may change in one transaction."""
+    """The rows of a conversation that an operation may change in one transaction."""
 
     conversation_id: int
     summaries: tuple[int, ...] = ()
@@ -500,7 +500,7 @@ class Touched(Struct, frozen=True):
 
 
 class Flaw(Struct, frozen=True):
-    """A way in which a conversation breaks the promise: how often, and from where to where (seqs, or ids of summaries)."""
+    """A way in which a conversation breaks the promise: count, first and last (seqs, or ids of summaries)."""
 
     name: str
     count: int
@@ -509,7 +509,7 @@ class Flaw(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True, gc=False):
-    """One change that a doctor makes to derived data: to a row, or to all of an index (`rebuild`, `make`, `recount`)."""
+    """One change of derived data by the doctor: to a row, or to a whole index (`rebuild`, `make`, `recount`)."""
 
     action: str
     table: str
@@ -518,7 +518,7 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class FaultRow(Struct, frozen=True, gc=False):
-    """Something that does not agree with the rest: where, and what would put it right, if anything does."""
+    """An inconsistent row: its place, and the change that fixes it, if there is one."""
 
     conversation: int | None
     what: str
@@ -543,7 +543,7 @@ class NodeRow(Struct, frozen=True, gc=False):
 
 
 class LeafRow(Struct, frozen=True, gc=False):
-    """What the messages of a leaf come to; `strays` are those of other conversations."""
+    """Sums over the messages of a leaf; `strays` are those of other conversations."""
 
     summary_id: int
     count: int
@@ -554,7 +554,7 @@ class LeafRow(Struct, frozen=True, gc=False):
 
 
 class LedgerRow(Struct, frozen=True):
-    """How many messages are kept in a way (`context`, `below`, `detached`, `outside`, `tombstone`, `missing`) and for a reason.
+    """Count of messages kept in one way (`context`, `below`, `detached`, `outside`, `tombstone`, `missing`) for one reason.
 
     `times` is how often they are reached, which is once each. `item` counts the items of the context.
     """
@@ -567,7 +567,7 @@ class LedgerRow(Struct, frozen=True):
 
 
 class Dump(Struct, frozen=True):
-    """A whole database as one file: in which form, and made by what; without a form if it could not be made, and why."""
+    """A whole database as one file: its format and the program that made it; without a format if that failed, with the reason."""
 
     form: str
     by: str

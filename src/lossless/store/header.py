@@ -1,4 +1,4 @@
-"""What a file says about itself as a database, read without opening it as one and without a handle of our own.
+"""Read the header of a database file without opening the database and without a file handle of our own.
 
 On POSIX, closing any handle of a file drops every lock the process holds on it. SQLite knows which files it has open and
 puts such a close off, so the bytes are read by SQLite's own file layer. It does not know the shared memory of a database
@@ -29,7 +29,7 @@ _BLOCK = 1 << 22
 
 
 class Header(Struct, frozen=True):
-    """The part of a database's first page that tells whose it is."""
+    """The part of a database's first page that says which program it belongs to."""
 
     application_id: int
     user_version: int
@@ -41,7 +41,7 @@ class Header(Struct, frozen=True):
 
     @property
     def is_blank(self) -> bool:
-        """Whether no program has put anything into it."""
+        """Tell whether no program has written to it."""
         return not (self.application_id or self.user_version or self.has_tables)
 
 
@@ -63,13 +63,13 @@ def read(path: str | Path) -> Header | None:
 
 
 def refuse_log(path: str | Path) -> None:
-    """Raise if a name is one of those that SQLite gives to the files beside a database."""
+    """Raise if a name is one that SQLite gives to files beside a database."""
     if os.path.realpath(path).endswith(LOGS):
         raise StoreUnavailable(f"{path} belongs to a database and is none.", hint="Name the database itself.")
 
 
 def is_database(path: str | Path) -> bool:
-    """Whether a file is a database, or one of the files that SQLite keeps beside one."""
+    """Tell whether a file is a database, or one of the files that SQLite keeps beside one."""
     path = os.path.realpath(path)
     if not os.path.isfile(path):
         return False
@@ -86,7 +86,7 @@ def refuse_database(path: str | Path) -> None:
 
 
 def beginning(path: str | Path, size: int) -> bytes:
-    """The first bytes of a file that may be an open database; empty if it cannot be read."""
+    """Return the first bytes of a file that may be an open database; empty if it cannot be read."""
     import apsw
 
     try:
@@ -97,7 +97,7 @@ def beginning(path: str | Path, size: int) -> bytes:
 
 
 def blocks(path: str, overlap: int) -> Iterator[bytes]:
-    """All bytes of a database or its log, in pieces that overlap."""
+    """Yield all bytes of a database or its log, in overlapping pieces."""
     if not os.path.exists(path):
         return
     with closing(_File(path)) as file:
@@ -106,7 +106,7 @@ def blocks(path: str, overlap: int) -> Iterator[bytes]:
 
 
 class _File:
-    """A database, or its log of writes (which carries no locks), as SQLite itself opens it."""
+    """A database, or its write-ahead log (which carries no locks), as SQLite itself opens it."""
 
     def __init__(self, path: str) -> None:
         import apsw
@@ -133,7 +133,7 @@ def _header(page: bytes) -> Header:
 
 
 def _logged(path: str) -> bytes:
-    """The beginning of the newest first page that was committed to the log of writes; empty if it is not there."""
+    """Return the beginning of the newest first page committed to the write-ahead log; empty if there is none."""
     import apsw
 
     log = f"{path}-wal"

@@ -1,4 +1,4 @@
-"""JSON that loses nothing, at the speed of msgspec where msgspec loses nothing either.
+"""Write and read JSON without loss, at the speed of msgspec where msgspec loses nothing either.
 
 msgspec writes NaN as null and refuses lone surrogates in both directions, so free-form values go
 through the standard library, and what msgspec cannot read is read by it.
@@ -18,13 +18,13 @@ _decode = msgspec.json.Decoder().decode
 
 
 def dumps(value: Any) -> str:
-    """Any JSON value as text that both databases can hold. NaN, infinities and lone surrogates survive."""
+    """Return a JSON value as text that both databases can store. NaN, infinities and lone surrogates survive."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if is_clean(text) else json.dumps(value, separators=(",", ":"))
 
 
 def dumps_plain(value: Any) -> str:
-    """The same for a value known to hold only strings, whole numbers and containers: six times as fast."""
+    """Return the same for a value of strings, whole numbers and containers only: six times as fast."""
     try:
         return _encode(value).decode()
     except UnicodeEncodeError:
@@ -39,7 +39,7 @@ def loads(text: str) -> Any:
 
 
 def stored(text: str) -> Any:
-    """A value that we wrote into a database: what is no JSON any more has been damaged there."""
+    """Return a value that we wrote into a database; raise if it is damaged there."""
     try:
         return loads(text)
     except ValueError as error:
@@ -49,7 +49,7 @@ def stored(text: str) -> Any:
 
 
 def is_clean(text: str) -> bool:
-    """Whether a text column of either database takes it as it is (no NUL, no lone surrogate)."""
+    """Tell whether a text column of either database takes a text as it is (no NUL, no lone surrogate)."""
     if "\0" in text:
         return False
     if text.isascii():
@@ -62,5 +62,5 @@ def is_clean(text: str) -> bool:
 
 
 def cleaned(text: str) -> str:
-    """A copy that a text column takes, for searching and for people's own queries."""
+    """Return a copy that a text column takes, for searching and for people's own queries."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

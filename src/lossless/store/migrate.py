@@ -1,4 +1,4 @@
-"""Schemas move forward only: numbered files, one transaction a step, a copy first.
+"""Migrate schemas forward only: numbered files, one transaction a step, a copy first.
 
 Two processes that start together are served one after the other: the version is read again once
 the database is held.
@@ -18,7 +18,7 @@ DIRECTORY = Path(__file__).parent / "migrations"
 
 
 class Migratable(Protocol):
-    """What a dialect offers to be migrated."""
+    """The parts of a driver that a migration needs."""
 
     location: str
 
@@ -32,10 +32,10 @@ class Migratable(Protocol):
         """Hold the database against every other writer, in one transaction."""
 
     def keep_copy_before(self, version: int) -> None:
-        """A copy of what is there, before it becomes `version`."""
+        """Copy what is there, before it becomes `version`."""
 
     def rebuild_search(self) -> int:
-        """Make the search index anew."""
+        """Rebuild the search index."""
 
 
 def steps(dialect: str, directory: Path = DIRECTORY) -> dict[int, Path]:
@@ -43,7 +43,7 @@ def steps(dialect: str, directory: Path = DIRECTORY) -> dict[int, Path]:
 
 
 def until(dialect: str, version: int) -> dict[int, Path]:
-    """The steps that lead to a version, which is one of ours."""
+    """Return the steps that lead to one of our versions."""
     found = steps(dialect)
     if version > max(found):
         raise SchemaTooNew(
@@ -65,7 +65,7 @@ def migrate(database: Migratable, scripts: dict[int, Path]) -> None:
             if version and not copied:
                 database.keep_copy_before(version + 1)
                 copied = True
-            # A new database has nothing to copy, and comes into being as a whole.
+            # A new database has nothing to copy, and is created as a whole.
             for step in range(version + 1, (version + 1 if version else newest) + 1):
                 database.script(scripts[step].read_text(encoding="utf-8"))
                 database.set_version(step)

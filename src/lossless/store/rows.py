@@ -1,4 +1,4 @@
-"""How a message lies in a row.
+"""Write a message into the columns of a row, and read it back.
 
 Its words are stored once, in `text`, where searches read them. `parts` is NULL for one plain text; else
 it is JSON in which each piece says where its words stand (`span`: start and length in characters). Behind them stand,
@@ -30,7 +30,7 @@ _COMMON_ROLES = frozenset({"user", "assistant", "tool", "system"})
 
 
 class Words(NamedTuple):
-    """The three columns that hold what a message says."""
+    """The three columns with the content of a message."""
 
     text: str
     parts: str | None
@@ -38,7 +38,7 @@ class Words(NamedTuple):
 
 
 def micros(moment: datetime) -> int:
-    """Microseconds since 1970. The few moments whose year in UTC has no number are moved to the nearest that has."""
+    """Return microseconds since 1970. The few times whose year in UTC has no number move to the nearest that has."""
     return min(max((moment - _EPOCH) // _MICROSECOND, _FIRST_MOMENT), _LAST_MOMENT)
 
 
@@ -47,7 +47,7 @@ def moment(micros: int) -> datetime:
 
 
 def _is_beyond(moment: datetime) -> bool:
-    """Whether a moment, told in UTC, lies before the year 1 or after the year 9999."""
+    """Tell whether a time lies before the year 1 or after the year 9999 in UTC."""
     return (
         moment.tzinfo is not None
         and moment.year in (1, 9999)
@@ -56,7 +56,7 @@ def _is_beyond(moment: datetime) -> bool:
 
 
 def event_key(event_id: str | None) -> str | None:
-    """The event id as the index holds it: itself, or its hash when no index could hold it. An empty one is none."""
+    """Return the event id as the index stores it: itself, or its hash if it is too long. An empty one is none."""
     if not event_id:
         return None
     if len(event_id) <= _MAX_EVENT_ID and jsontext.is_clean(event_id):
@@ -67,19 +67,19 @@ def event_key(event_id: str | None) -> str | None:
 
 
 def encode(message: Message, key: str | None = None) -> Words:
-    """The columns of a message. `decode` gives an equal message back. `key` is the event id as its column holds it."""
+    """Return the columns of a message. `decode` returns an equal message. `key` is the event id as its column stores it."""
     meta = None
-    told = (
+    known = (
         (message.at is not None and _is_beyond(message.at))
         or message.name is not None
         or message.stop is not None
         or message.extra
         or key != message.event_id
     )
-    if told or not (message.role in _COMMON_ROLES or jsontext.is_clean(message.role)):
+    if known or not (message.role in _COMMON_ROLES or jsontext.is_clean(message.role)):
         meta = jsontext.dumps(_meta(message, key))
     parts = message.parts
-    beside = _beside(message) if told else []
+    beside = _beside(message) if known else []
     if len(parts) == 1 and not beside:
         only = parts[0]
         if type(only) is Text and not only.extra and jsontext.is_clean(only.text):
@@ -96,7 +96,7 @@ def encode(message: Message, key: str | None = None) -> Words:
 
 
 def _beside(message: Message) -> list[str]:
-    """What a message says beside its parts, for searches."""
+    """Return the text of a message beside its parts, for searches."""
     named = [message.name] if message.name else []
     return [*named, *sent.words(sent.noted(message.extra))] if message.extra else named
 
@@ -119,7 +119,7 @@ def _meta(message: Message, key: str | None) -> dict[str, Any]:
 
 
 class _Writer:
-    """Collects the words of the parts and what the row must remember of each."""
+    """Collects the text of the parts and what the row must remember of each."""
 
     def __init__(self, *, whole: bool = False) -> None:
         self.words: list[str] = []
@@ -185,7 +185,7 @@ class _Writer:
 
 
 def decode(role: str, text: str, parts: str | None, meta: str | None, at: int | None, event_id: str | None) -> Message:
-    """The message that `encode` put into these columns."""
+    """Return the message that `encode` put into these columns."""
     found = (Text(text),) if parts is None else tuple([_part(piece, text) for piece in jsontext.stored(parts)])
     when = None if at is None else moment(at)
     if meta is None:
@@ -203,7 +203,7 @@ def decode(role: str, text: str, parts: str | None, meta: str | None, at: int | 
 
 
 def message_of(row: MessageRow) -> Message:
-    """The message of a row, as its row keeps it."""
+    """Return the message of a row, as its row stores it."""
     return decode(row.role, row.text, row.parts, row.meta, row.at, row.event_id)
 
 
@@ -216,7 +216,7 @@ def spoken_by(row: MessageRow) -> tuple[str, str | None, Extra]:
 
 
 def said_in(row: MessageRow) -> list[str | Part]:
-    """The parts of a row's message, plain texts among them as their bare words."""
+    """Return the parts of a row's message, plain texts as bare strings."""
     if row.parts is None:
         return [row.text]
     said: list[str | Part] = []
@@ -232,7 +232,7 @@ def said_in(row: MessageRow) -> list[str | Part]:
 
 
 def is_from_user(row: NewMessage) -> bool:
-    """Whether a message holds words of the user's own, and not only the results of tools."""
+    """Tell whether a message contains words of the user, and not only tool results."""
     if row.role != "user" or row.parts is None or '"tool_result"' not in row.parts:
         return row.role == "user"
     return any(piece["type"] != "tool_result" for piece in jsontext.stored(row.parts))
@@ -251,7 +251,7 @@ def links_in(parts: str) -> Links:
 
 
 class _Tie(Struct, gc=False):
-    """As much of a stored part as tells what it calls or answers."""
+    """The fields of a stored part that link calls and results."""
 
     type: str
     call_id: str = ""
@@ -263,7 +263,7 @@ _decode_ties = json.Decoder(list[_Tie]).decode
 
 
 def _calls(kind: str, data: Any) -> bool:
-    """Whether an opaque part is a call of a tool that we do not model."""
+    """Tell whether an opaque part is a call of a tool that we do not model."""
     return kind.endswith("_call") and isinstance(data, dict) and isinstance(data.get("call_id"), str)
 
 

@@ -1,8 +1,8 @@
-"""Pure: a witness of the words that lie below a summary.
+"""Compute a hash of the words below a summary (a seal). Pure.
 
 A leaf's is the hash of what its messages say, as their columns hold it and in their order; a condensed summary's is the hash of
-its sources'. So it tells of everything below, down to the words, and a summary that is made anew keeps it. It says nothing of
-numbers that a copy has anew: what is copied takes its witness along.
+its sources'. So it depends on everything below, down to the words, and a rewritten summary keeps it. It does not depend on
+ids, which differ in a copy: what is copied keeps its seal.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _encode = msgpack.Encoder().encode
 
 
 def of_messages(rows: Iterable[Sequence[Any]]) -> str:
-    """The witness of a leaf, from the `WORDS` of its messages."""
+    """Return the seal of a leaf, from the `WORDS` of its messages."""
     return sha256(b"".join(map(_encode, rows))).hexdigest()
 
 
 def of_sources(seals: Iterable[str | None]) -> str | None:
-    """The witness of a condensed summary; None if one of its sources has none."""
+    """Return the seal of a condensed summary; None if one of its sources has none."""
     found = list(seals)
     return sha256("".join(each for each in found if each).encode()).hexdigest() if found and all(found) else None
 
 
 class Sealing:
-    """The witnesses of many leaves at once, from their messages as they come by."""
+    """Computes the seals of many leaves at once, from their messages in order."""
 
     def __init__(self) -> None:
         self._open: dict[int, _Hash] = {}
@@ -42,7 +42,7 @@ class Sealing:
         self._open.setdefault(leaf, sha256()).update(_encode(words))
 
     def all(self, sources: Mapping[int, Sequence[int]]) -> dict[int, str]:
-        """The witness of each leaf, and of each summary whose sources lead down to leaves only."""
+        """Return the seal of each leaf, and of each summary whose sources lead down to leaves only."""
         found = {leaf: seal.hexdigest() for leaf, seal in self._open.items()}
         waiting = [summary for summary in sources if summary not in found]
         while waiting:

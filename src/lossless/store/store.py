@@ -1,4 +1,4 @@
-"""The seam between engine and database: what a driver provides, and the sections with the queries both share."""
+"""The seam between engine and database: what a driver provides, and the sections with the shared queries."""
 
 from __future__ import annotations
 
@@ -72,42 +72,42 @@ class Store(ABC):
 
     @abstractmethod
     def version(self) -> int:
-        """The number of its schema."""
+        """Return the number of its schema."""
 
     @abstractmethod
     def place(self) -> Path | None:
-        """What the names of files that are kept beside it begin with; None in memory."""
+        """Return the prefix of files that are kept beside it; None in memory."""
 
     @abstractmethod
     def dump(self, path: Path) -> Dump:
-        """In a snapshot: everything, of all owners, as a new file."""
+        """Write everything, of all owners, to a new file (in a snapshot)."""
 
     @abstractmethod
     def erasing(self) -> AbstractContextManager[None]:
-        """A transaction whose deleted words are overwritten, as far as the database does that."""
+        """Open a transaction whose deleted words are overwritten, as far as the database does that."""
 
     @abstractmethod
     def scrub(self) -> Unscrubbed:
-        """Outside a transaction: what was deleted leaves the search index, free pages and logs too, as far as they are ours.
+        """Remove deleted words from the search index, free pages and logs, as far as they are ours (outside a transaction).
 
         Nobody waits long for it. Unless the answer is empty it is to be done again.
         """
 
     @abstractmethod
     def give_back(self) -> bool:
-        """Outside a transaction: let go of them. False if somebody's reading keeps the log of writes from being emptied."""
+        """Release unused disk space; False if a reader keeps the log from being emptied (outside a transaction)."""
 
     @abstractmethod
     def remains(self, needles: Sequence[str]) -> list[str] | None:
-        """Those of these words, which no row holds, that are still among the bytes of the database; None if these are not ours to read."""
+        """Return those of these words, which no row contains, that are still in the bytes of the database; None if we cannot read them."""
 
     @abstractmethod
     def kept_copies(self) -> list[str]:
-        """The copies of this database, or of rows of it, that were kept before migrations and repairs."""
+        """Return the copies of this database, or of rows of it, that were kept before migrations and repairs."""
 
     @abstractmethod
     def drop_copies(self) -> None:
-        """Remove all of those."""
+        """Remove all kept copies."""
 
     @abstractmethod
     def stream(self, sql: str, **parameters: Any) -> Rows: ...
@@ -117,11 +117,11 @@ class Store(ABC):
 
     @abstractmethod
     def present(self) -> set[str]:
-        """The names of all tables, views and indexes, and of columns as `table.column`."""
+        """Return the names of all tables, views and indexes, and of columns as `table.column`."""
 
     @abstractmethod
     def references(self) -> list[tuple[str, str, str]]:
-        """Table, column, and the table whose `id` it refers to."""
+        """Return table, column, and the table whose `id` it refers to."""
 
     @abstractmethod
     def lost_events(self) -> list[tuple[int, int]]: ...
@@ -131,62 +131,62 @@ class Store(ABC):
 
     @abstractmethod
     def unindex_conversation(self, conversation_id: int) -> None:
-        """Nothing of a conversation is found any more, and none of its event ids is known."""
+        """Remove a conversation from the search index and its event ids from the known ones."""
 
     @abstractmethod
     def slack(self) -> list[str]:
-        """Room that the database takes and does not use, as sentences."""
+        """Return sentences about disk space that the database takes and does not use."""
 
     @abstractmethod
     def keep(self, name: str, steps: Sequence[Step]) -> str:
-        """Before these steps: a copy of all they touch, under that name; where it is, "" if nowhere. More may be added to it."""
+        """Copy all rows that these steps touch under a name; return where, "" if nowhere. More may be added to it."""
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
-        """What this thread reads meanwhile is one state of the database, whatever others write."""
+        """Read one state of the database in this thread, whatever others write."""
 
     @abstractmethod
     def columns(self, table: str) -> list[tuple[str, str, int]]:
-        """Name, type and place in the primary key (from 1 on; 0: none) of the columns that can be written."""
+        """Return name, type and position in the primary key (from 1; 0: none) of the writable columns."""
 
     @abstractmethod
     def defer_links(self) -> None:
-        """In a transaction: rows may refer to rows that come later in it."""
+        """Let rows refer to rows that come later in the transaction."""
 
     @abstractmethod
     def renumber(self) -> None:
-        """In a transaction: new rows are numbered behind those that were taken in."""
+        """Number new rows after those that were copied in (in a transaction)."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """One write transaction for this thread: committed whole on leaving, rolled back on any error."""
+        """Open one write transaction for this thread: committed on leaving, rolled back on any error."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     @abstractmethod
     def all(self, sql: str, **parameters: Any) -> list[Row]:
-        """The rows of a query, in this thread's transaction if there is one."""
+        """Return the rows of a query, in this thread's transaction if there is one."""
 
     @abstractmethod
     def run(self, sql: str, **parameters: Any) -> int:
-        """A write inside the transaction; how many rows it changed."""
+        """Run a statement that writes, in the transaction; return how many rows it changed."""
 
     @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """Many rows into one table, in the fastest way the database has."""
+        """Insert many rows into one table, in the fastest way the database has."""
 
     @abstractmethod
     def index(self, texts: Sequence[tuple[int, str]]) -> None:
-        """Add texts by their ids, which ascend, to the search index of messages; see `recall_calls.index`."""
+        """Add the words of new messages to the search index."""
 
     @abstractmethod
     def unindex(self, ids: Sequence[int]) -> None:
-        """Messages that have no words any more, in the search index."""
+        """Remove messages from the search index."""
 
     @abstractmethod
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
-        """Event ids of new messages, where the database keeps them apart from the messages."""
+        """Store the event ids of new messages, where the database keeps them apart from the messages."""
 
     @abstractmethod
     def search(
@@ -200,7 +200,7 @@ class Store(ABC):
         roles: Sequence[str] | None = None,
         include_recall: bool = False,
     ) -> list[Match]:
-        """Messages that answer the question, the best match first, the newest of equals.
+        """Return messages that match the question, the best first, the newest of equals.
 
         Words without a sentence around them find messages that hold some of them; a sentence also finds the
         turns beside those. Times are microseconds, of the message's own time if it has one. Calls of our own recall
@@ -211,7 +211,7 @@ class Store(ABC):
     def search_summaries(
         self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
     ) -> list[SummaryMatch]:
-        """Summaries that hold any term of the question, the best match first."""
+        """Return summaries that contain any term of the question, the best match first."""
 
     @abstractmethod
     def count_matches(
@@ -224,58 +224,58 @@ class Store(ABC):
         before: int | None = None,
         include_recall: bool = False,
     ) -> int:
-        """Count the messages, or the summaries, that hold any term of the question."""
+        """Count the messages, or the summaries, that contain any term of the question."""
 
     @abstractmethod
     def check_search(self) -> list[str]:
-        """What is wrong with the search index, as sentences; empty when it agrees with the messages."""
+        """Return sentences about what is wrong with the search index; empty if it is consistent with the messages."""
 
     @abstractmethod
     def rebuild_search(self) -> int:
-        """Make the search index anew from the messages; how many there are."""
+        """Rebuild the search index from the messages; return how many there are."""
 
     @abstractmethod
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return the bytes on disk."""
 
     @abstractmethod
     def damage(self) -> list[str]:
-        """What is wrong with the database itself, as sentences."""
+        """Return sentences about what is wrong with the database file itself."""
 
     @abstractmethod
     def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
-        """What is stored under the event ids that messages came with."""
+        """Return what is stored under the event ids that messages came with."""
 
     @abstractmethod
     def hold_files(self, *, alone: bool) -> None:
-        """In a transaction: keep the files directory as it is; with `alone`, nobody else may hold it until the end."""
+        """Lock the files directory until the end of the transaction; with `alone`, against all others."""
 
     @abstractmethod
     def hold_key(self, key: str) -> None:
-        """In a transaction: no other one that holds the key goes on until the end of this one."""
+        """Lock a key until the end of the transaction."""
 
     @abstractmethod
     def each_of(self, name: str, kind: str) -> str:
-        """A query giving the column `value`, of an SQL type, for each element of a list parameter."""
+        """Return a query that gives each element of a list parameter as the column `value`, of an SQL type."""
 
     @abstractmethod
     def listing(self, values: Sequence[Any]) -> Any:
-        """A list as the parameter that `each_of` reads."""
+        """Return a list as the parameter that `each_of` reads."""
 
     @abstractmethod
     def needle(self, literal: str, *, folded: bool) -> tuple[str, str]:
-        """How a literal is looked for in `t.text`: a condition with a place for a parameter, and the parameter.
+        """Return how to find a literal in `t.text`: a condition with a place for a parameter, and the parameter.
 
         Texts without it may pass, if that is faster; a `folded` one is in lower case and found in either.
         """
 
     @abstractmethod
     def new_ids(self, table: str, count: int) -> list[int]:
-        """In a transaction: ids for rows to come, of a table that numbers its rows."""
+        """Return ids for new rows of a numbered table (in a transaction)."""
 
     @abstractmethod
     def index_summary(self, summary_id: int, text: str) -> None:
-        """The words of a summary into its search index, in the place of what it said before."""
+        """Add the words of a summary to its search index, replacing earlier ones."""
 
     @cached_property
     def conversations(self) -> Conversations:
@@ -411,7 +411,7 @@ class Store(ABC):
 
 
 class Site(Protocol):
-    """Where a database is, or will be, as a whole: nobody need have opened it."""
+    """The place of a database as a whole, whether or not it is open."""
 
     form: str
     """Which dumps `load` takes."""
@@ -419,17 +419,17 @@ class Site(Protocol):
     """What the name of a draft may begin with, so that `load` need not copy it."""
 
     def is_taken(self) -> bool:
-        """Whether there is a database."""
+        """Tell whether there is a database."""
 
     def cleared(self, now: datetime, *, replaces: bool) -> AbstractContextManager[tuple[str, ...]]:
-        """Keep what is there aside, and the place for whoever fills it within; where that is.
+        """Move what is there aside and hold the place; return where it is.
 
-        `StoreBusy` if somebody has it open, `InvalidInput` unless it `replaces` what is there by now. If anything goes
+        `StoreBusy` if it is open elsewhere, `InvalidInput` unless it `replaces` what is there by now. If anything goes
         wrong within, everything is as it was before.
         """
 
     def load(self, path: Path, schema: int) -> None:
-        """Within: put the database there whose rows a dump of a schema holds, whole or not at all. A file is moved."""
+        """Put the database there whose rows a dump of a schema contains, whole or not at all. A file is moved."""
 
     def filling(self) -> AbstractContextManager[Store]:
-        """Within, in its stead: a new database, which takes the place once it was left without an error."""
+        """Open a new database, which takes the place once it was left without an error."""

@@ -1,1 +1,1 @@
-"""postgres."""
+"""PostgreSQL through psycopg."""

@@ -1,4 +1,4 @@
-"""`pg_dump` and `pg_restore`, where they are installed. Passwords go by the environment: a command line is there for all to read."""
+"""Run `pg_dump` and `pg_restore` where they are installed. Passwords go by the environment: anybody can read a command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COPY = re.compile(rb'COPY lossless\.(\w+) \(("?\w+"?(?:, "?\w+"?)*)\) FROM stdi
 
 
 def dump(url: str, snapshot: str, path: Path) -> Dump:
-    """The schema as an exported snapshot shows it, read back to its end; without a form, and with the reason, if that fails."""
+    """Dump the schema as an exported snapshot shows it, and read it back; without a format, and with the reason, if that fails."""
     try:
         _run("pg_dump", url, "--format=custom", "--schema=lossless", f"--snapshot={snapshot}", f"--file={path}")
         _run("pg_restore", None, f"--file={os.devnull}", str(path))
@@ -38,7 +38,7 @@ def dump(url: str, snapshot: str, path: Path) -> Dump:
 
 
 def refuse_programs(path: Path, names: Set[str]) -> None:
-    """Raise `InvalidInput` if a dump holds anything but what one of our schemas has."""
+    """Raise `InvalidInput` unless the file of a backup contains our schema of a version, nothing else, and values that fit its columns."""
     for line in _run("pg_restore", None, "--list", str(path)).splitlines():
         if not line.strip() or line.startswith(";"):
             continue
@@ -53,7 +53,7 @@ def refuse_programs(path: Path, names: Set[str]) -> None:
 
 
 def rows(path: Path, table: str) -> Iterator[tuple[list[str], Iterator[bytes]]]:
-    """The columns of a table in a dump, and its rows as COPY reads them. Everything else in the dump is passed over."""
+    """Return the columns of a table in a dump, and its rows as COPY reads them. Everything else in the dump is skipped."""
     script = path.with_name(f"{path.name}.{table}.sql")
     try:
         _run("pg_restore", None, "--data-only", "--schema=lossless", f"--table={table}", f"--file={script}", str(path))
@@ -80,10 +80,10 @@ def _run(program: str, url: str | None, *arguments: str) -> str:
         )
     environment, server = dict(os.environ), []
     if url is not None:
-        told = conninfo_to_dict(url)
-        if told.get("password"):
-            environment["PGPASSWORD"] = str(told["password"])
-        open_to_all: dict[str, Any] = {name: value for name, value in told.items() if name not in _SECRET}
+        options = conninfo_to_dict(url)
+        if options.get("password"):
+            environment["PGPASSWORD"] = str(options["password"])
+        open_to_all: dict[str, Any] = {name: value for name, value in options.items() if name not in _SECRET}
         server = ["--no-password", f"--dbname={make_conninfo(**open_to_all)}"]
     ran = subprocess.run(  # noqa: S603 - one of two programs, no shell
         [found, *server, *arguments],

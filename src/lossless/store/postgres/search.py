@@ -1,4 +1,4 @@
-"""Full text in PostgreSQL: what tsvectors tell about a question's terms."""
+"""Search full text in PostgreSQL with tsvectors."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class TSVectorIndex:
         return {identity: places for identity, places in found.items() if any(places)}
 
     def _phrases(self, terms: Sequence[Term]) -> dict[str, list[tuple[int, str]]]:
-        """The lexemes that each form is made of, with their distance from its first."""
+        """Return the lexemes of each form, with their distance from its first."""
         rows = self._all(
             "SELECT f.form, u.positions[1], u.lexeme FROM unnest(CAST(:forms AS text[]), CAST(:words AS text[])) AS f (form, words),"
             " unnest(to_tsvector('words', f.words)) AS u ORDER BY 1, 2",
@@ -131,7 +131,7 @@ class TSVectorIndex:
 
 
 def queries(terms: Sequence[Term]) -> Iterator[str]:
-    """For each term an expression that is its tsquery, over the `parameters` of the same terms."""
+    """Return for each term an expression that is its tsquery, over the `parameters` of the same terms."""
     number = 0
     for term in terms:
         names = [f"phraseto_tsquery('words', :f{n})" for n in range(number, number + len(term.forms))]
@@ -145,7 +145,7 @@ def parameters(terms: Sequence[Term]) -> dict[str, str]:
 
 
 def chunks(text: str) -> Iterator[str]:
-    """The words of a text, as PostgreSQL's parser should see them, in pieces that a tsvector can hold."""
+    """Split the words of a text, as PostgreSQL's parser should see them, into pieces that a tsvector can hold."""
     words = bare(segment(text))
     while len(words) > _CHUNK:
         end = words.rfind(" ", 1, _CHUNK)
@@ -156,7 +156,7 @@ def chunks(text: str) -> Iterator[str]:
 
 
 def bare(text: str) -> str:
-    """The words of a text: nothing that a parser takes for a path or an address, and Latin letters without accents."""
+    """Return the words of a text without what a parser takes for a path or an address, Latin letters without accents."""
     if not text.isascii():
         text = _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
     return _NOT_WORDS.sub(" ", text)
@@ -167,7 +167,7 @@ def _by_term(terms: Sequence[Term], phrases: dict[str, list[tuple[int, str]]], l
 
 
 def _starts(phrase: list[tuple[int, str]], lexemes: _Lexemes) -> Sequence[int]:
-    """Where all lexemes of a phrase follow each other."""
+    """Return the positions where all lexemes of a phrase follow each other."""
     if not phrase:
         return ()
     (_, first), *rest = phrase

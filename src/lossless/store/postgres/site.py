@@ -1,4 +1,4 @@
-"""A server's database as the place of one of ours: another is made beside it, in a schema of its own, and takes its name.
+"""Restore a database on a server: it is made in a schema of its own, and takes the name of the other.
 
 Hosts wait for the exchange of two names, and not for the rows that come in.
 """
@@ -32,7 +32,7 @@ _MOST_WAIT = "500ms"
 
 
 class SchemaSite:
-    """See `lossless.store.base.Site`."""
+    """The schema of a server as the place of a database (see `lossless.store.store.Site`)."""
 
     form = dump.FORM
 
@@ -65,7 +65,7 @@ class SchemaSite:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One restore at a time; what one left that was killed is removed."""
+        """Allow one restore at a time; remove what a killed one left."""
         with self._connected() as connection:
             if not connection.execute(f"SELECT pg_try_advisory_lock({_RESTORE_LOCK})".encode()).fetchall()[0][0]:
                 raise StoreBusy(
@@ -100,7 +100,7 @@ class SchemaSite:
         self._exchange()
 
     def _exchange(self) -> None:
-        """What was made gets the name of what is there, in one short transaction, tried until nobody is in the midst of writing."""
+        """Give the new schema the name of the old one, in one short transaction, retried until nobody is writing."""
         for left in range(_TRIES, -1, -1):
             try:
                 with self._connected() as connection, connection.transaction():
@@ -130,7 +130,7 @@ class SchemaSite:
             if not self._placed:
                 connection.execute(f"DROP SCHEMA IF EXISTS {self._made} CASCADE".encode())
                 return
-            # Whoever opened it meanwhile may have written to it: that is kept, too.
+            # A process that opened it meanwhile may have written to it: that is kept, too.
             connection.execute(_renaming(connection, _OURS, f"{aside}_0").encode())
             if self._aside:
                 connection.execute(_renaming(connection, aside, _OURS).encode())
@@ -148,7 +148,7 @@ class SchemaSite:
 
 
 class _Coming(PostgresStore):
-    """A database that comes into being in a schema that nobody else knows."""
+    """A database that is being made in a schema that nobody else knows."""
 
     def __init__(self, url: str, schema: str, scripts: dict[int, Path]) -> None:
         self.schema = schema
@@ -165,7 +165,7 @@ _SCHEMA = re.compile(r"(CREATE SCHEMA IF NOT EXISTS |SET LOCAL search_path TO )l
 
 
 def _names(store: PostgresStore) -> set[str]:
-    """Everything in a schema that has a name."""
+    """Return the name of everything in a schema."""
     rows = store.all(
         "WITH s AS (SELECT oid FROM pg_namespace WHERE nspname = :schema)"
         " SELECT c.relname FROM pg_class c JOIN s ON s.oid = c.relnamespace"
@@ -185,7 +185,7 @@ def _is_there(connection: Connection, schema: str) -> bool:
 
 
 def _renaming(connection: Connection, old: str, new: str) -> str:
-    """The statements that rename a schema, once nobody is in the midst of writing to it."""
+    """Return the statements that rename a schema, once nobody is writing to it."""
     found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (old,)).fetchall()
     tables = ", ".join(f"{old}.{table}" for (table,) in found)
     held = f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE;" if tables else ""

@@ -1,4 +1,4 @@
-"""PostgreSQL through psycopg: a pool, row locks, COPY, tsvector. Everything lives in the schema `lossless`."""
+"""PostgreSQL through psycopg: a pool, row locks, COPY, tsvector. Everything is in the schema `lossless`."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class PostgresStore(Store):
         for setting in (
             f"search_path TO {self.schema}, public",
             "client_encoding TO 'UTF8'",
-            "default_transaction_isolation TO 'read committed'",  # rows locked by others are read anew, not refused
+            "default_transaction_isolation TO 'read committed'",  # rows locked by others are read again, not refused
             f"lock_timeout TO '{_LOCK_TIMEOUT}'",
             "idle_in_transaction_session_timeout TO '60s'",
         ):
@@ -153,7 +153,7 @@ class PostgresStore(Store):
             yield
 
     def keep_copy_before(self, version: int) -> None:
-        """Each table as it is, into a schema of its own, in the transaction of the step."""
+        """Copy each table into a schema of its own, in the transaction of the step."""
         schema = f"lossless_before_v{version:d}"
         self.script(f"CREATE SCHEMA {schema}")
         for (table,) in self.all("SELECT tablename FROM pg_tables WHERE schemaname = 'lossless' ORDER BY 1"):
@@ -203,7 +203,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def _unhurried(self) -> Iterator[Connection]:
-        """A connection that reads one state of the database, however long its reader takes with what it has read."""
+        """Yield a connection that reads one state of the database, however slowly its reader works."""
         with self._borrowed() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
@@ -246,7 +246,7 @@ class PostgresStore(Store):
                 copy.write_row(row)
 
     def copy_in(self, table: str, columns: Sequence[str], lines: Iterable[bytes]) -> None:
-        """In a transaction: rows as a dump writes them."""
+        """Insert rows as a dump writes them (in a transaction)."""
         names = ", ".join(f'"{name}"' for name in columns)
         with (
             self._connection.cursor() as cursor,
@@ -297,7 +297,7 @@ class PostgresStore(Store):
             return 'strpos(lower(t.text COLLATE "C"), {}) > 0', literal
         if len(literal) < _TRIGRAM:
             return "strpos(t.text, {}) > 0", literal
-        # LIKE, because an index of trigrams serves it, where somebody has made one.
+        # LIKE, because an index of trigrams serves it, where there is one.
         return "t.text LIKE {}", "%" + re.sub(r"[\\%_]", r"\\\g<0>", literal) + "%"
 
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
@@ -417,7 +417,7 @@ class PostgresStore(Store):
         )
 
     def check_search(self) -> list[str]:
-        """Compares the whole index, word by word, with one made anew from the messages."""
+        """Compare the whole index, word by word, with one made from the messages."""
         problems = []
         is_apart = self._current() is None
         with self.transaction():
@@ -445,7 +445,7 @@ class PostgresStore(Store):
         return int(self.all("SELECT count(*) FROM message")[0][0])
 
     def _refill(self, index: str, source: str) -> None:
-        """The words of some rows at a time, so that whoever writes waits for a few and not for all."""
+        """Index a few rows at a time, so that writers wait for a few and not for all."""
         column, last = f"{source}_id", 0
         while True:
             with self.transaction():
@@ -519,7 +519,7 @@ class PostgresStore(Store):
         return []  # the server's own to keep (autovacuum)
 
     def keep(self, name: str, steps: Sequence[Step]) -> str:
-        """The rows that are changed or removed, those of a table together, in a schema of its own."""
+        """Copy the rows that are changed or removed into a schema of its own, one table per table."""
         schema = "lossless_" + re.sub(r"\W", "_", name)
         touched = [step for step in steps if step.action in ("change", "remove", "recount")]
         with self.transaction():
@@ -550,7 +550,7 @@ class PostgresStore(Store):
 
     def scrub(self) -> Unscrubbed:
         with self._translated(), self._borrowed() as connection:
-            # A dead row keeps its words until the table is written anew; so do the samples a planner goes by.
+            # A dead row keeps its words until the table is rewritten; so do the samples a planner goes by.
             unseen, done = self._is_unseen(connection), list[bool]()
             for table in _WORDY:
                 pauses = _PAUSES if all(done) else _PAUSES[:1]
@@ -580,7 +580,7 @@ class PostgresStore(Store):
         return True  # the server's own to do (autovacuum)
 
     def _rewritten(self, connection: Connection, table: str, how: str, pauses: Sequence[float]) -> bool:
-        """Write a table anew, in a moment in which nobody waits for it; if there is none, its dead rows are cleared as ever."""
+        """Rewrite a table while nobody waits for it; if that is impossible, only clear its dead rows."""
         for pause in pauses:
             connection.execute(f"SET lock_timeout TO '{_SHORT_MS}ms'".encode())
             try:
@@ -597,7 +597,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def _giving_way(self, connection: Connection) -> Iterator[None]:
-        """Whatever a connection does within is cancelled as soon as another session waits for it."""
+        """Cancel what a connection does as soon as another session waits for it."""
         over, pid = threading.Event(), connection.info.backend_pid
 
         def watch() -> None:
@@ -713,13 +713,13 @@ _KINDS: list[tuple[type[Exception] | tuple[type[Exception], ...], type[StoreErro
 
 
 def place(connection: Connection) -> Path:
-    """What the names of files begin with that belong to the database of a connection."""
-    told = connection.info
-    return data_dir() / re.sub(r"[^\w.-]", "_", f"{told.host}-{told.port}-{told.dbname}")
+    """Return the prefix of file names that belong to the database of a connection."""
+    info = connection.info
+    return data_dir() / re.sub(r"[^\w.-]", "_", f"{info.host}-{info.port}-{info.dbname}")
 
 
 def translate(error: Exception, location: str) -> StoreError:
-    """What the server or its driver says, as one of our errors."""
+    """Return an error of SQLite as one of ours."""
     reason = " ".join(str(error).split())
     if _QUOTES_ADDRESS.search(reason):  # a part of the address may be a part of its password
         return StoreUnavailable(

@@ -1,1 +1,1 @@
-"""sql."""
+"""The queries both databases share, in sections."""

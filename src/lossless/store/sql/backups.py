@@ -1,4 +1,4 @@
-"""Backups beside a database, and the mark that all its copies share."""
+"""Backups beside a database, and the random mark that all its copies share."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Backups(Section):
     """Backups beside a database, and the mark that all its copies share."""
 
     def paths(self) -> list[str]:
-        """The backups that lie beside it under our names, and what a restore has put aside there."""
+        """Return the backups beside it under our names, and what a restore has moved aside there."""
         place = self.store.place()
         return found(place) if place else []
 
     def mark(self, now: int) -> str:
-        """A random text of all owners' that no other database has but its copies; none before somebody asks who may write."""
+        """Return a random text that only this database and its copies have; empty until it is first needed by a writer."""
         rows = self.all(_MARK)
         if not rows and not self.store.read_only:
             with self.store.transaction():
@@ -51,17 +51,17 @@ class Backups(Section):
 
 
 def backup(place: Path, now: datetime) -> Path:
-    """Where a backup goes when nobody says."""
+    """Return the default path of a backup."""
     return _named(place, f"backup-{now:%Y%m%dT%H%M%SZ}")
 
 
 def rolling(place: Path, label: str) -> Path:
-    """Where the newest backup under a label is."""
+    """Return the path of the newest backup under a label."""
     return _named(place, f"{label}-latest")
 
 
 def replaced(place: Path, now: datetime) -> Path:
-    """Where a database goes that another takes the place of. It ends as a database's name does: its files are beside it."""
+    """Return the path for a database that another replaces. It ends like a database's name: its files are beside it."""
     return _named(place, f"replaced-{now:%Y%m%dT%H%M%SZ}.db")
 
 
@@ -75,13 +75,13 @@ def _named(place: Path, what: str) -> Path:
 
 
 def found(place: Path) -> list[str]:
-    """All of these there are, half-written ones included."""
+    """Return all of these that exist, half-written ones included."""
     beside = sorted(glob.glob(f"{glob.escape(str(place))}.*"))
     return [path for path in beside if _NAME.fullmatch(path[len(str(place)) + 1 :])]
 
 
 def remove(path: str) -> None:
-    """One of these, whatever it is."""
+    """Remove one of these, file or directory."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     else:
@@ -90,7 +90,7 @@ def remove(path: str) -> None:
 
 
 def forget_second_name(place: Path) -> None:
-    """Of a database that is held: a restore that was killed may have left it the name of one that was replaced."""
+    """Remove the second name that a killed restore left to a database that is held."""
     if place.stat().st_nlink == 1:
         return
     for path in found(place):
@@ -100,7 +100,7 @@ def forget_second_name(place: Path) -> None:
 
 
 def taken_meanwhile(location: str) -> InvalidInput:
-    """Somebody was quicker than a restore to a free place."""
+    """Return the error for a free place that was taken during a restore."""
     return InvalidInput(
         f"There is a database at {location} by now.", hint="It was made meanwhile, and nothing of it was changed."
     )

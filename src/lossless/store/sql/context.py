@@ -28,7 +28,7 @@ class ContextItems(Section):
     """The context of a conversation: its ordered items, and what was taken out of it."""
 
     def detach(self, conversation_id: int, items: Sequence[ItemRow], cause: str, now: int) -> int:
-        """In a transaction: out of the view and listed beside it, those of these items that are still there; how many."""
+        """Take those of these items that are still there out of the context and list them beside it; return how many (in a transaction)."""
         self.store.conversations.hold(conversation_id)
         asked = {(item.ordinal, item.summary_id) for item in items}
         rows = self.all(
@@ -62,7 +62,7 @@ class ContextItems(Section):
         self.run(f"DELETE FROM item WHERE {chosen}", conversation=conversation_id, ordinals=listed)  # noqa: S608 - our names
 
     def attach(self, conversation_id: int, ordinals: Sequence[int]) -> int:
-        """In a transaction: what was detached back into the view, where no item stands now; how many."""
+        """Put detached items back where no item is now; return how many (in a transaction)."""
         self.store.conversations.hold(conversation_id)
         rows = self.all(
             "SELECT d.ordinal, d.summary_id, d.tokens, d.depth FROM detached d WHERE d.conversation_id = :conversation"  # noqa: S608 - our names
@@ -91,7 +91,7 @@ class ContextItems(Section):
         return len(back)
 
     def detached(self, conversation_id: int) -> list[tuple[ItemRow, str, int]]:
-        """What was detached, by ordinal, with the cause and the time."""
+        """Return the detached items by ordinal, with cause and time."""
         rows = self.all(
             "SELECT d.ordinal, d.summary_id, d.tokens, d.depth, d.cause, d.at FROM detached d"  # noqa: S608 - constants
             f" WHERE d.conversation_id = :conversation AND {OWNED} ORDER BY d.ordinal, d.at",
@@ -101,7 +101,7 @@ class ContextItems(Section):
         return [(ItemRow(*row[:4]), row[4], row[5]) for row in rows]
 
     def covered_until(self, conversation_id: int) -> int:
-        """The last seq that a summary was made from, or 0."""
+        """Return the last seq that a summary was made from, or 0."""
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT max(l.message_id) FROM summary_message l WHERE l.message_id > :first AND l.message_id < :last AND {OWNED}",  # noqa: S608 - constants
@@ -113,7 +113,7 @@ class ContextItems(Section):
         return (rows[0][0] or base) - base
 
     def reveal(self, conversation_id: int, seqs: Sequence[int], reason: str) -> int:
-        """In a transaction: messages that were kept out of the view for a reason come into it; how many."""
+        """Put messages that were kept out for a reason into the context; return how many (in a transaction)."""
         self.store.conversations.hold(conversation_id)
         base = conversation_id * SPAN
         rows = self.all(
@@ -139,7 +139,7 @@ class ContextItems(Section):
         return len(items)
 
     def bury(self, conversation_id: int, seqs: Sequence[int], reason: str, now: int) -> list[int]:
-        """In a transaction: the words of messages gone for good, `forgotten` or a `heartbeat`; only their places stay.
+        """Erase the words of messages, `forgotten` or a `heartbeat`; only their seqs stay (in a transaction).
 
         Their event ids still count as known. A message that a summary was made from is left as it is: the answer is the
         seqs of those that were buried.
@@ -191,7 +191,7 @@ class ContextItems(Section):
         return [ItemRow(*row) for row in rows]
 
     def newest(self, conversation_id: int, limit: int) -> list[ItemRow]:
-        """The last items of the view, in their order."""
+        """Return the last items of the context, in order."""
         rows = self.all(
             "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
             f" WHERE i.conversation_id = :conversation AND {OWNED} ORDER BY i.ordinal DESC LIMIT :limit",
@@ -202,7 +202,7 @@ class ContextItems(Section):
         return [ItemRow(*row) for row in reversed(rows)]
 
     def oldest(self, conversation_id: int, limit: int) -> list[ItemRow]:
-        """Return the first items of the view, in their order."""
+        """Return the first items of the context, in order."""
         rows = self.all(
             "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
             f" WHERE i.conversation_id = :conversation AND {OWNED} ORDER BY i.ordinal LIMIT :limit",
@@ -241,7 +241,7 @@ class ContextItems(Section):
         return ItemRow(*rows[0]) if rows else None
 
     def messages(self, conversation_id: int, *, first: int = 0) -> list[MessageRow]:
-        """The messages among the items from an ordinal on, in one query."""
+        """Return the messages among the items from an ordinal on, in one query."""
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT {MESSAGE_COLUMNS} FROM item i JOIN message m ON m.id = :base + i.ordinal"  # noqa: S608 - constants
@@ -262,7 +262,7 @@ class ContextItems(Section):
         revisions: Sequence[TextAt] = (),
         seal: str | None = None,
     ) -> ItemRow:
-        """Put a summary in the place of exactly these items, in one transaction.
+        """Replace exactly these items by a summary, in one transaction.
 
         `ContextMoved` if they changed, or a summary that was in the prompt has another text than these. `seal` is the witness
         of the messages, where they were read already.
@@ -293,7 +293,7 @@ class ContextItems(Section):
         return ItemRow(first, summary_id, summary.tokens, summary.depth)
 
     def has_texts(self, texts: Sequence[TextAt]) -> bool:
-        """Whether each of these summaries is there and still has this text."""
+        """Tell whether each of these summaries exists and still has this text."""
         rows = self.all(
             f"SELECT id, revision, created_at FROM summary WHERE id IN ({self.each_of('ids', 'bigint')}) ORDER BY id",  # noqa: S608 - constants
             ids=self.listing([each[0] for each in texts]),
@@ -310,7 +310,7 @@ class ContextItems(Section):
         )
 
     def seal_of(self, conversation_id: int, items: Sequence[ItemRow]) -> str | None:
-        """The witness of what a summary of these items is made from."""
+        """Return the seal of what a summary of these items is made from."""
         if items[0].is_message:
             chosen, base = [item.ordinal for item in items], conversation_id * SPAN
             gapless = len(chosen) == chosen[-1] - chosen[0] + 1

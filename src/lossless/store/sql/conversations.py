@@ -30,7 +30,7 @@ class Conversations(Section):
         return conversation_row(rows[0]) if rows else None
 
     def lock(self, key: str, session: str | None, now: int) -> ConversationRow:
-        """In a transaction: the active conversation under a key, made if need be, held against other writers.
+        """Return the active conversation under a key, created if needed, held against other writers (in a transaction).
 
         Each session of a scheduled job (`is_scheduled`) is a conversation of its own, and finds its own again, archived
         or not; a new one archives the one before.
@@ -40,7 +40,7 @@ class Conversations(Section):
         return self._lock_active(key, session, now)
 
     def _lock_run(self, key: str, session: str, now: int) -> ConversationRow:
-        """Every run of a scheduled job is a conversation of its own, and a late word of an old run goes to that one."""
+        """Lock the conversation of a run of a scheduled job; a late message of an old run goes to that one."""
         # Rows alone do not do: two processes that start runs would lock an old one and the active one in either order.
         self.store.hold_key(key)
         run = self.with_session(key, session)
@@ -55,7 +55,7 @@ class Conversations(Section):
     def _lock_active(self, key: str, session: str | None, now: int) -> ConversationRow:
         found = self._held_active(key)
         while found is None:
-            # Whoever loses the race to create it finds the winner's row.
+            # The one that loses the race to create it finds the winner's row.
             self._insert(key, session, now)
             found = self._held_active(key)
         if session is not None and found.session != session:
@@ -90,7 +90,7 @@ class Conversations(Section):
         archived_for: str | None = None,
         active: bool = True,
     ) -> int | None:
-        """A new conversation's id; None if there is an active one already."""
+        """Insert a conversation and return its id; None if there is an active one already."""
         rows = self.all(
             "INSERT INTO conversation (id, owner, key, active, session, continues, parent_id, archive_cause, archived_at,"
             " created_at, updated_at) VALUES (:id, :owner, :key, :active, :session, :continues, :parent, :cause, :archived,"
@@ -111,7 +111,7 @@ class Conversations(Section):
         return rows[0][0] if rows else None
 
     def with_session(self, key: str, session: str) -> ConversationRow | None:
-        """Of the conversations ever under a key, the one that has had this session."""
+        """Return the conversation under a key that has had this session."""
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND id IN"  # noqa: S608 - constants
             " (SELECT conversation_id FROM session WHERE session.session = :session) ORDER BY active DESC, id DESC LIMIT 1",
@@ -132,7 +132,7 @@ class Conversations(Section):
         active: bool = True,
         cause: str | None = None,
     ) -> ConversationRow:
-        """In a transaction: a fresh conversation under a key, held. The active one is archived first, for a cause.
+        """Start a conversation under a key, held; the active one is archived first, for a cause (in a transaction).
 
         With `active=False` the fresh one is archived from the beginning, for this cause, and no other is touched.
         """
@@ -147,7 +147,7 @@ class Conversations(Section):
         return self.hold(fresh)
 
     def archive(self, conversation_id: int, cause: str | None, now: int) -> bool:
-        """In a transaction; False if it was not active."""
+        """Archive a conversation; False if it was not active (in a transaction)."""
         archived = self.run(
             "UPDATE conversation SET active = 0, archive_cause = :cause, archived_at = :now"
             " WHERE id = :id AND owner = :owner AND active = 1",
@@ -159,19 +159,19 @@ class Conversations(Section):
         return archived > 0
 
     def set_parent(self, conversation_id: int, parent_id: int | None) -> None:
-        """In a transaction: whose sub-agent a conversation is."""
+        """Set the conversation whose sub-agent this is (in a transaction)."""
         self._set("parent_id", conversation_id, parent_id)
 
     def set_title(self, conversation_id: int, title: str | None) -> None:
-        """In a transaction."""
+        """Set the title (in a transaction)."""
         self._set("title", conversation_id, title)
 
     def set_renewed(self, conversation_id: int, now: int | None) -> None:
-        """In a transaction: its context began anew."""
+        """Set when its context was last started again (in a transaction)."""
         self._set("renewed_at", conversation_id, now)
 
     def set_transcribed(self, conversation_id: int) -> None:
-        """In a transaction: a transcript is read into it."""
+        """Note that a transcript is read into it (in a transaction)."""
         self._set("transcribed", conversation_id, 1)
 
     def _set(self, column: str, conversation_id: int, value: Any) -> None:
@@ -183,7 +183,7 @@ class Conversations(Section):
         )
 
     def sessions(self, conversation_id: int) -> list[str]:
-        """Every session id a conversation was known by, oldest first."""
+        """Return every session id of a conversation, oldest first."""
         rows = self.all(
             f"SELECT s.session FROM session s WHERE s.conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
             " ORDER BY s.first_at, s.session",
@@ -193,7 +193,7 @@ class Conversations(Section):
         return [row[0] for row in rows]
 
     def family(self, key: str) -> list[ConversationRow]:
-        """Every conversation that was ever under a key, the active one first, then the newest; then those of sub-agents
+        """Return every conversation ever under a key, the active one first, then the newest; then those of sub-agents
         below any of them."""
         # UNION and not UNION ALL: parents that lead back to themselves must end all the same.
         rows = self.all(
@@ -208,7 +208,7 @@ class Conversations(Section):
         return [conversation_row(row) for row in rows]
 
     def under_key(self, key: str) -> list[ConversationRow]:
-        """Every conversation that was ever under a key, the active one first, then the newest."""
+        """Return every conversation ever under a key, the active one first, then the newest."""
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key ORDER BY active DESC, id DESC",  # noqa: S608 - constants
             owner=self.owner,
@@ -217,7 +217,7 @@ class Conversations(Section):
         return [conversation_row(row) for row in rows]
 
     def reactivate(self, conversation_id: int, cause: str, now: int) -> None:
-        """In a transaction: an archived conversation is the active one of its key again; who was is archived for the cause."""
+        """Make an archived conversation the active one of its key; the active one is archived for the cause (in a transaction)."""
         row = self.hold(conversation_id)
         if (present := self._held_active(row.key)) is not None:
             self.archive(present.id, cause, now)
@@ -227,12 +227,12 @@ class Conversations(Section):
         )
 
     def active(self, key: str) -> ConversationRow | None:
-        """The active conversation under a key."""
+        """Return the active conversation under a key."""
         rows = self.all(ACTIVE, owner=self.owner, key=key)
         return conversation_row(rows[0]) if rows else None
 
     def of_owner(self) -> list[ConversationRow]:
-        """All of this owner's conversations, the newest activity first."""
+        """Return all conversations of this owner, the newest activity first."""
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner ORDER BY updated_at DESC, id DESC",  # noqa: S608 - constants
             owner=self.owner,
@@ -240,7 +240,7 @@ class Conversations(Section):
         return [conversation_row(row) for row in rows]
 
     def hold(self, conversation_id: int) -> ConversationRow:
-        """In a transaction: a conversation, held against other writers; `NotFound` if it is not this owner's."""
+        """Return a conversation, held against other writers; `NotFound` if it is not this owner's (in a transaction)."""
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner{self.store.for_update}",  # noqa: S608 - constants
             id=conversation_id,

@@ -38,7 +38,7 @@ class Debts(Section):
     """Pending compactions: recorded, claimed by a worker, settled."""
 
     def record(self, conversation_id: int, window: int, overhead: int, model: str | None, now: int) -> None:
-        """In a transaction: compaction is owed for a window. There is one debt per conversation, the newest wins."""
+        """Record that compaction is pending for a window; one record per conversation, the newest wins (in a transaction)."""
         self.run(
             "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, model, requested_at)"
             " VALUES (:conversation, 1, :window, :overhead, :model, :now) ON CONFLICT (conversation_id) DO UPDATE SET"
@@ -64,7 +64,7 @@ class Debts(Section):
         return _debt(rows[0]) if rows else None
 
     def any_pending(self) -> bool:
-        """Whether any debt of this owner is pending."""
+        """Tell whether any work of this owner is pending."""
         rows = self.all(
             "SELECT 1 FROM debt d JOIN conversation c ON c.id = d.conversation_id"
             " WHERE c.owner = :owner AND c.active = 1 AND d.pending = 1 LIMIT 1",
@@ -75,8 +75,8 @@ class Debts(Section):
     def claim(
         self, worker: str, *, now: int, idle_before: int, lease_until: int, tries: int, budget: int | None = None
     ) -> DebtRow | None:
-        """The oldest debt that may be worked on, held by this worker until its lease ends: of a conversation without an
-        ingest since `idle_before`. With `tries`, summaries to be made anew that failed less often count as debts too."""
+        """Claim the oldest pending work until the lease ends: of a conversation without an
+        ingest since `idle_before`. With `tries`, summaries to rewrite that failed less often count as pending work, too."""
         most = NO_LIMIT if budget is None else budget
         found = self._payable(now, idle_before, most)
         unsettled = [] if found or not tries else self._with_unsettled(now, idle_before, tries)
@@ -97,7 +97,7 @@ class Debts(Section):
         return replace(found[0], worker=worker, lease_until=lease_until)
 
     def _reopen(self, conversation_id: int, now: int) -> None:
-        """Summaries are to be made anew, unless compaction is owed by now, which comes first."""
+        """Make summaries pending for rewriting, unless compaction is pending by now, which comes first."""
         self.run(
             "INSERT INTO debt (conversation_id, pending, window_tokens, overhead, requested_at)"
             " VALUES (:conversation, 1, 0, 0, :now) ON CONFLICT (conversation_id) DO UPDATE SET"
@@ -108,7 +108,7 @@ class Debts(Section):
         )
 
     def _payable(self, now: int, idle_before: int, budget: int, lock: str = "") -> list[DebtRow]:
-        """The next debt to be paid: of a conversation that is idle, or whose context does not fit any more."""
+        """Return the next pending work: of an idle conversation, or of one whose context does not fit any more."""
         rows = self.all(
             f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
             f" WHERE c.owner = :owner AND c.active = 1 AND ({_IDLE} OR {_FULL}) AND d.pending = 1 AND {_FREE}"
@@ -122,7 +122,7 @@ class Debts(Section):
         return [_debt(row) for row in rows]
 
     def _with_unsettled(self, now: int, idle_before: int, tries: int) -> list[int]:
-        """A conversation with summaries to be made anew and no debt, if there is one."""
+        """Return a conversation with summaries to rewrite and no pending work, if there is one."""
         rows = self.all(
             "SELECT c.id FROM conversation c LEFT JOIN debt d ON d.conversation_id = c.id"  # noqa: S608 - constants
             f" WHERE c.owner = :owner AND c.active = 1 AND {_IDLE} AND coalesce(d.pending, 0) = 0"
@@ -137,7 +137,7 @@ class Debts(Section):
         return [row[0] for row in rows]
 
     def renew(self, debt: DebtRow, lease_until: int) -> bool:
-        """Hold a debt for longer; False if it is no longer this worker's."""
+        """Extend a lease; False if it is no longer this worker's."""
         with self.store.transaction():
             held = self.run(
                 "UPDATE debt SET lease_until = :until WHERE conversation_id = :conversation AND worker = :worker",
@@ -150,11 +150,11 @@ class Debts(Section):
     def settle(
         self, debt: DebtRow, *, pending: bool, attempts: int, next_at: int, stop: str, failure: str | None
     ) -> None:
-        """Give a debt back. If it was owed anew meanwhile it stays pending."""
+        """Give claimed work back. If it was recorded again meanwhile it stays pending."""
         with self.store.transaction():
             self.run(
                 "UPDATE debt SET worker = NULL, lease_until = NULL, attempts = :attempts, stop = :stop,"
-                # What was owed anew meanwhile does not wait for what was paid.
+                # Work recorded meanwhile does not wait for the work that was done.
                 " next_at = CASE WHEN revision <> :revision AND :pending = 0 THEN 0 ELSE :next_at END, failure = :failure,"
                 " stop_seq = (SELECT next_seq FROM conversation WHERE id = debt.conversation_id),"
                 " pending = CASE revision WHEN :revision THEN :pending ELSE pending END"

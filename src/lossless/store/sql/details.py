@@ -1,4 +1,4 @@
-"""Summaries and messages in detail, for whoever looks at them."""
+"""Summaries and messages in detail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEAR = 50
 
 
 class Details(Section):
-    """Summaries and messages in detail, for whoever looks at them."""
+    """Summaries and messages in detail."""
 
     def summary_page(
         self,
@@ -47,7 +47,7 @@ class Details(Section):
         limit: int,
         length: int,
     ) -> list[PlacedSummary]:
-        """Summaries, of depths from one to another if so, the newest first: by the time of their newest source, then by id; those after `below`."""
+        """Return summaries, optionally of some depths, the newest first: by the time of their newest source, then by id; those after `below`."""
         conditions = [
             # The plus keeps SQLite from sorting a whole depth.
             ("+s.depth BETWEEN :least AND :most", depths is not None),
@@ -83,7 +83,7 @@ class Details(Section):
     def level_below(
         self, conversation_id: int, ids: Sequence[int], length: int
     ) -> tuple[list[tuple[int, int]], dict[int, PlacedSummary]]:
-        """The summaries that these were made from: pairs of ids, sources in their order, and the sources by id."""
+        """Return the summaries that these were made from: pairs of ids, sources in order, and the sources by id."""
         rows = self.all(
             "SELECT l.summary_id, l.source_id FROM summary_source l"  # noqa: S608 - constants
             f" WHERE l.summary_id IN ({self.each_of('ids', 'bigint')}) AND {OWNED} ORDER BY l.summary_id, l.ordinal",
@@ -95,7 +95,7 @@ class Details(Section):
         return links, self.placed(conversation_id, [source for _, source in links], length)
 
     def level_above(self, conversation_id: int, summary_id: int, length: int) -> list[PlacedSummary]:
-        """The summaries that were made from this one, by depth and id."""
+        """Return the summaries that were made from this one, by depth and id."""
         return self._placed(
             "summary_source up JOIN summary s ON s.id = up.summary_id WHERE up.source_id = :id"
             f" AND s.conversation_id = :conversation AND {OWNED} ORDER BY s.depth, s.public_id",
@@ -115,7 +115,7 @@ class Details(Section):
         return [_placed(row) for row in rows]
 
     def source_messages(self, conversation_id: int, summary_id: int, length: int) -> list[SourceMessage]:
-        """The messages that a leaf was made from, in order."""
+        """Return the messages that a leaf was made from, in order."""
         base = conversation_id * SPAN
         rows = self.all(
             "SELECT m.id - :base, m.role, m.tokens, coalesce(m.at, m.created_at), substr(m.text, 1, :length)"  # noqa: S608 - constants
@@ -131,7 +131,7 @@ class Details(Section):
         return [SourceMessage(*row) for row in rows]
 
     def messages_below(self, conversation_id: int, ids: Sequence[int]) -> dict[int, int]:
-        """How many messages lie below each of these summaries."""
+        """Return how many messages lie below each of these summaries."""
         rows = self.all(
             "WITH RECURSIVE below (root, id) AS (SELECT s.id, s.id FROM summary s"  # noqa: S608 - constants
             f" WHERE s.id IN ({self.each_of('ids', 'bigint')}) AND +s.conversation_id = :conversation AND {OWNED}"
@@ -144,7 +144,7 @@ class Details(Section):
         return {row[0]: row[1] for row in rows}
 
     def runs(self, conversation_id: int) -> list[Run]:
-        """The view in order, messages that stand together as one."""
+        """Return the context in order, neighbouring messages as one."""
         # Messages that stand together have as many summaries before them.
         rows = self.all(
             "SELECT i.summary_id, min(i.ordinal), max(i.ordinal), count(*), CAST(sum(i.tokens) AS BIGINT) FROM ("  # noqa: S608 - constants
@@ -157,7 +157,7 @@ class Details(Section):
         return [Run(*row) for row in rows]
 
     def aside(self, conversation_id: int) -> list[Aside]:
-        """What left the view, in order: summaries one by one, messages by cause."""
+        """Return what left the context, in order: summaries one by one, messages by cause."""
         rows = self.all(
             "SELECT d.summary_id, min(d.ordinal), max(d.ordinal), count(*), CAST(sum(d.tokens) AS BIGINT), d.cause, max(d.at)"  # noqa: S608 - constants
             f" FROM detached d WHERE d.conversation_id = :conversation AND {OWNED} GROUP BY d.cause, d.summary_id"
@@ -168,7 +168,7 @@ class Details(Section):
         return [Aside(*row) for row in rows]
 
     def message_times(self, conversation_id: int, seqs: Sequence[int]) -> dict[int, int]:
-        """When these messages were said."""
+        """Return the times of these messages."""
         base = conversation_id * SPAN
         rows = self.all(
             "SELECT m.id, coalesce(m.at, m.created_at) FROM message m"  # noqa: S608 - constants
@@ -180,7 +180,7 @@ class Details(Section):
         return {row[0] - base: row[1] for row in rows}
 
     def earlier(self, conversation_id: int, summary_id: int) -> list[RevisionRow]:
-        """The earlier texts of a summary, the newest first."""
+        """Return the earlier texts of a summary, the newest first."""
         rows = self.all(
             f"SELECT {_REVISION} FROM revision r JOIN summary s ON s.id = r.summary_id WHERE r.summary_id = :id"  # noqa: S608 - constants
             f" AND s.conversation_id = :conversation AND {OWNED} ORDER BY r.revision DESC",
@@ -191,7 +191,7 @@ class Details(Section):
         return [RevisionRow(*row) for row in rows]
 
     def revised_in(self, summary_id: int, revisions: Sequence[int]) -> dict[int, str]:
-        """The operations that gave a summary these texts, by revision; not those that were undone."""
+        """Return the operations that gave a summary these texts, by revision; not those that were undone."""
         # An operation that gives a summary another text has put the one before it away.
         keys = {jsontext.dumps([summary_id, revision - 1]): revision for revision in revisions}
         rows = self.all(
@@ -204,7 +204,7 @@ class Details(Section):
         return {keys[key]: operation for key, operation in rows}
 
     def around(self, what: Named, id: str) -> list[str]:
-        """The ids of this owner's that come just before and after one that is not there."""
+        """Return this owner's ids just before and after one that does not exist."""
         if what == "file":
             return [found for side in ("max", "min") if (found := self._file_beside(side, id)) is not None]
         return [
@@ -212,7 +212,7 @@ class Details(Section):
         ]
 
     def _beside(self, what: str, id: str, compare: str, order: str) -> list[str]:
-        """The next two of this owner's, on one side of an id."""
+        """Return the next two of this owner's, on one side of an id."""
         column, owner = ("public_id", "conversation_id") if what == "summary" else ("id", "owner")
         near = (
             f"(SELECT t.{column} AS name, t.{owner} AS whose FROM {what} t WHERE t.{column} {compare} :id"  # noqa: S608 - our names

@@ -1,4 +1,4 @@
-"""Words that are forgotten for good, and every trace of them."""
+"""Erase forgotten words and every trace of them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _ID = re.compile(r"(?:(?:sum|file)_[0-9a-f]{16}|msg#[0-9]+|[0-9]+)")
 
 
 class Erase(Section):
-    """Words that are forgotten for good, and every trace of them."""
+    """Erases forgotten words and every trace of them."""
 
     def random_key(self, name: str, now: int) -> str:
-        """A random text of this owner's, made when it is first asked for, and the same ever after."""
+        """Return a random text of this owner, made on first use and kept."""
         key = self.store.state._guard_name(name)
         if not (rows := self.all("SELECT state FROM guard WHERE name = :name", name=key)):
             with self.store.transaction():
@@ -56,7 +56,7 @@ class Erase(Section):
         return str(jsontext.loads(rows[0][0]))
 
     def copied_on(self) -> list[tuple[int, bytes]]:
-        """The ids and digests of messages that were copied from other conversations of this owner, and are not forgotten."""
+        """Return ids and digests of messages copied from other conversations of this owner and not forgotten."""
         rows = self.all(
             f"SELECT m.id, m.digest FROM transplant t JOIN message m ON m.id >= t.conversation_id * {SPAN} + t.first_seq"  # noqa: S608 - constants
             f" AND m.id <= t.conversation_id * {SPAN} + t.last_seq JOIN conversation c ON c.id = t.conversation_id"
@@ -66,7 +66,7 @@ class Erase(Section):
         return [(row[0], bytes(row[1])) for row in rows]
 
     def beside(self, conversation_id: int, seqs: Sequence[int]) -> tuple[int, int]:
-        """How many vectors, and how many other texts under their event ids, these messages have."""
+        """Return how many vectors, and how many other texts under their event ids, these messages have."""
         ids = self.listing([conversation_id * SPAN + seq for seq in seqs])
         counts = [
             self.all(f"SELECT count(*) FROM {table} WHERE message_id IN ({self.each_of('ids', 'bigint')})", ids=ids)  # noqa: S608 - our names
@@ -75,7 +75,7 @@ class Erase(Section):
         return counts[0][0][0], counts[1][0][0]
 
     def unlink(self, conversation_id: int, summary_id: int, seqs: Sequence[int]) -> None:
-        """In a transaction: a summary was not made from these messages any more."""
+        """Remove these messages from the sources of a summary (in a transaction)."""
         self.run(
             f"DELETE FROM summary_message WHERE summary_id = :summary AND message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
             summary=summary_id,
@@ -83,7 +83,7 @@ class Erase(Section):
         )
 
     def reword(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> None:
-        """In a transaction: another text for a summary, and no trace of those before; the context follows."""
+        """Replace the text of a summary without a trace of earlier texts; the context follows (in a transaction)."""
         columns = [name for name in NewSummary.__struct_fields__ if name not in ("public_id", "depth")]
         self.run("DELETE FROM revision WHERE summary_id = :id", id=old.id)
         self.run(
@@ -97,7 +97,7 @@ class Erase(Section):
         self.store.index_summary(old.id, new.text)
 
     def _reseal(self, conversation_id: int, ids: Sequence[int]) -> None:
-        """Update the witnesses of summaries that lost sources, and of all that were made from them.
+        """Update the seals of summaries that lost sources, and of all that were made from them.
 
         It is done in the transaction that takes the sources, so that nothing looks damaged in between.
         """
@@ -126,7 +126,7 @@ class Erase(Section):
         return [row[0] for row in rows]
 
     def _below(self, summary_id: int) -> list[ItemRow]:
-        """What a summary is made from now."""
+        """Return what a summary is made from now."""
         messages = self.all("SELECT message_id FROM summary_message WHERE summary_id = :id ORDER BY 1", id=summary_id)
         sources = self.all(
             "SELECT source_id FROM summary_source WHERE summary_id = :id ORDER BY ordinal", id=summary_id
@@ -136,7 +136,7 @@ class Erase(Section):
         ]
 
     def _weigh(self, conversation_id: int, summary_id: int, tokens: int) -> None:
-        """What a summary costs now, wherever it stands."""
+        """Update the tokens of a summary wherever it is counted."""
         for table in ("item", "detached"):
             self.run(f"UPDATE {table} SET tokens = :tokens WHERE summary_id = :id", tokens=tokens, id=summary_id)  # noqa: S608 - our names
         self.run(
@@ -146,7 +146,7 @@ class Erase(Section):
         )
 
     def drop_summary(self, conversation_id: int, summary_id: int) -> None:
-        """In a transaction: a summary of which nothing is left, gone from wherever it stands."""
+        """Remove a summary of which nothing is left (in a transaction)."""
         self.store.tables.keep_ids("summary")
         self._weigh(conversation_id, summary_id, 0)
         above = self._made_from([summary_id])
@@ -163,7 +163,7 @@ class Erase(Section):
         self._reseal(conversation_id, above)
 
     def clear(self, conversation_id: int, seqs: Sequence[int], *, title: bool) -> None:
-        """A digest goes where the event id alone still tells the message; nobody can try texts against it then."""
+        """Remove other traces of forgotten messages. A digest goes where the event id still identifies the message."""
         self.run(
             f"UPDATE message SET digest = :none WHERE id IN ({self.each_of('ids', 'bigint')}) AND event_id IS NOT NULL"  # noqa: S608 - our names
             " AND NOT EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.transcribed = 1)",
@@ -183,7 +183,7 @@ class Erase(Section):
             self.run("UPDATE conversation SET title = NULL WHERE id = :id", id=conversation_id)
 
     def remove_files(self, conversation_id: int, ids: Sequence[str]) -> None:
-        """In a transaction: remove rows of files, and their ids from summaries; the bytes are the files directory's."""
+        """Remove rows of files, and their ids from summaries; the bytes belong to the files directory (in a transaction)."""
         self.run(
             f"DELETE FROM file WHERE conversation_id = :conversation AND id IN ({self.each_of('ids', 'text')})",  # noqa: S608 - our names
             conversation=conversation_id,
@@ -199,7 +199,7 @@ class Erase(Section):
                 self.run("UPDATE summary SET file_ids = :kept WHERE id = :id", kept=kept, id=summary_id)
 
     def _clear_ledger(self, conversation_id: int) -> None:
-        """What was asked for under grants that reach the conversation, where it is more than an id."""
+        """Remove the questions from grants that reach the conversation, unless they are only ids."""
         # A grant covers the families of its conversations: whatever was ever under their keys, and sub-agents below.
         grants = (
             "SELECT g.grant_id FROM grant_conversation g JOIN conversation c ON c.id = g.conversation_id"
@@ -219,7 +219,7 @@ class Erase(Section):
             )
 
     def holding(self, needles: Sequence[str]) -> dict[str, Kept]:
-        """Which of these words rows still hold, as text or as JSON writes it, and where."""
+        """Return which of these words rows still contain, as text or as JSON writes it, and where."""
         forms = {each: sorted({each, jsontext.dumps_plain(each)[1:-1], json.dumps(each)[1:-1]}) for each in needles}
         given = {f"n{at}": form for at, form in enumerate(dict.fromkeys(chain.from_iterable(forms.values())))}
         names: dict[str, list[str]] = {}

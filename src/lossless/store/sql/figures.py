@@ -22,10 +22,10 @@ _READ = (
 
 
 class Figures(Section):
-    """Counts and sums for status, statistics and limits."""
+    """Figures of a conversation that its own row does not contain."""
 
     def heap(self, conversation_id: int | None) -> Heap:
-        """Of one conversation, or of all."""
+        """Return the totals of one conversation, or of all."""
         items, messages = self._sums("count(*), sum(CASE WHEN i.depth < 0 THEN i.tokens ELSE 0 END)", conversation_id)
         (sources,) = self._sums("sum(s.source_tokens)", conversation_id, " JOIN summary s ON s.id = i.summary_id")
         rows = self.all(
@@ -66,7 +66,7 @@ class Figures(Section):
         return {identity: (window, model) for identity, _, window, model in found}
 
     def depth_rows(self, conversation_id: int | None, *, since: int, tries: int) -> list[DepthRow]:
-        """By depth, the summaries made since then; tried so often in vain, one is in vain."""
+        """Count by depth the summaries made since then; `tries` failures make one a failed one."""
         flaws = (
             "s.level = 'extractive'",
             "s.level = 'cut'",
@@ -85,7 +85,7 @@ class Figures(Section):
         return [DepthRow(*map(int, row)) for row in rows]
 
     def files_kept(self) -> tuple[int, int]:
-        """How many payloads this owner has out of line, and their bytes, each once."""
+        """Return how many payloads this owner has out of line, and their bytes, each once."""
         rows = self.all(
             "SELECT count(*), sum(t.bytes) FROM (SELECT max(f.bytes) AS bytes FROM conversation c"
             " JOIN file f ON f.conversation_id = c.id WHERE c.owner = :owner GROUP BY f.sha256) t",
@@ -94,7 +94,7 @@ class Figures(Section):
         return rows[0][0], int(rows[0][1] or 0)
 
     def debts(self, conversation_id: int | None) -> list[tuple[DebtRow, int]]:
-        """Debts of active conversations that are pending, failed or too small for the context, whose tokens are told too."""
+        """Return pending, failed or too small work of active conversations, with the tokens of their contexts."""
         rows = self.all(
             f"SELECT c.context_tokens, {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id{_own(conversation_id)}"  # noqa: S608 - constants
             " AND c.active = 1 AND (d.pending = 1 OR d.failure IS NOT NULL"
@@ -104,7 +104,7 @@ class Figures(Section):
         return [(_debt(row[1:]), row[0]) for row in rows]
 
     def guards(self, prefix: str) -> dict[str, Any]:
-        """The guards whose names begin so, by the rest of their names."""
+        """Return the guards whose names begin with a prefix, by the rest of their names."""
         begins = self.store.state._guard_name(prefix)
         rows = self.all(
             "SELECT name, state FROM guard WHERE substr(name, 1, :size) = :begins ORDER BY name",
@@ -116,7 +116,7 @@ class Figures(Section):
     def newest_cursors(
         self, prefix: str, conversation_id: int | None, limit: int
     ) -> tuple[int, list[tuple[str, str, Any]]]:
-        """How many sources begin so, and of the newest cursors the key of the conversation, the source and the state."""
+        """Return how many sources begin with a prefix, and key, source and state of the newest cursors."""
         among = f"FROM cursor k JOIN conversation c ON c.id = k.conversation_id{_own(conversation_id)} AND substr(k.source, 1, :size) = :prefix"
         given = {**self._of(conversation_id), "size": len(prefix), "prefix": prefix}
         total = self.all(f"SELECT count(DISTINCT k.source) {among}", **given)
@@ -128,7 +128,7 @@ class Figures(Section):
         return total[0][0], [(key, source, jsontext.loads(state)) for key, source, state in rows]
 
     def glances(self, ids: Sequence[int]) -> list[Glance]:
-        """These messages, by id."""
+        """Return these messages, by id."""
         rows = self.all(
             "SELECT m.id, m.role, m.tokens, coalesce(m.at, m.created_at), m.created_at FROM message m"  # noqa: S608 - our names
             f" JOIN conversation c ON c.id = m.conversation_id WHERE c.owner = :owner"
@@ -139,7 +139,7 @@ class Figures(Section):
         return [Glance(*row) for row in rows]
 
     def written(self, conversation_id: int | None, since: int) -> list[WrittenRow]:
-        """What each model wrote since then. Copies of summaries are nobody's work."""
+        """Count what each model wrote since then; copies of summaries do not count."""
         summaries = "FROM conversation c JOIN summary s ON s.conversation_id = c.id"
         own = f"{_own(conversation_id)} AND s.origin IS NULL"
         rows = self.all(
@@ -153,7 +153,7 @@ class Figures(Section):
         return [WrittenRow(model, texts, int(read), int(tokens)) for model, texts, read, tokens in rows]
 
     def turns(self, conversation_ids: Sequence[int], since: int) -> list[tuple[int, int, int]]:
-        """Conversation, time and tokens of each assembly since then, in no order."""
+        """Return conversation, time and tokens of each assembly since then, in no order."""
         rows = self.all(
             "SELECT m.conversation_id, m.at, m.tokens FROM manifest m JOIN conversation c ON c.id = m.conversation_id"  # noqa: S608 - our names
             f" WHERE c.owner = :owner AND m.at >= :since AND m.conversation_id IN ({self.each_of('ids', 'bigint')})",

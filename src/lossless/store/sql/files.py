@@ -16,7 +16,7 @@ class Files(Section):
     """Rows of payloads that are kept out of line."""
 
     def add(self, conversation_id: int, row: FileRow) -> None:
-        """In a transaction: a payload's row. The same id again changes nothing."""
+        """Add a payload's row; the same id again changes nothing (in a transaction)."""
         self.run(
             "INSERT INTO file (conversation_id, id, sha256, name, mime, bytes, lines, summary, created_at) VALUES"
             " (:conversation, :id, :sha256, :name, :mime, :bytes, :lines, :summary, :created_at) ON CONFLICT DO NOTHING",
@@ -42,7 +42,7 @@ class Files(Section):
         return FileRow(*rows[0]) if rows else None
 
     def of_conversation(self, conversation_id: int) -> list[FileRow]:
-        """The payloads of a conversation, oldest first."""
+        """Return the payloads of a conversation, oldest first."""
         rows = self.all(
             f"SELECT {FILE_COLUMNS} FROM file WHERE conversation_id = :conversation AND {OWNED} ORDER BY created_at, id",  # noqa: S608 - constants
             conversation=conversation_id,
@@ -51,6 +51,6 @@ class Files(Section):
         return [FileRow(*row) for row in rows]
 
     def is_used(self, sha256: str) -> bool:
-        """Whether any row, of any owner, refers to these bytes."""
+        """Tell whether any row, of any owner, refers to these bytes."""
         # The one question that is not asked for one owner: equal bytes are kept once for all of them.
         return bool(self.all("SELECT 1 FROM file WHERE sha256 = :sha256 LIMIT 1", sha256=sha256))

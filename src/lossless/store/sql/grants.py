@@ -16,7 +16,7 @@ class Grants(Section):
     """Grants: what a reader may expand, how much of it, and what was read."""
 
     def add(self, row: GrantRow) -> None:
-        """In a transaction. Conversations of another owner are no part of it."""
+        """Add a grant; conversations of another owner are not part of it (in a transaction)."""
         *values, conversation_ids = astuple(row)
         columns = (*GrantRow.__struct_fields__[:-1], "owner")
         self.insert("recall_grant", columns, [(*values, self.owner)])
@@ -42,7 +42,7 @@ class Grants(Section):
         return GrantRow(*(*rows[0], tuple(each[0] for each in allowed)))
 
     def reserve(self, grant_id: str, tokens: int, now: int) -> bool:
-        """Hold so many tokens of a grant, in one statement; False if it is spent, over or revoked."""
+        """Reserve tokens of a grant, in one statement; False if it is spent, expired or revoked."""
         with self.store.transaction():
             held = self.run(
                 "UPDATE recall_grant SET used_tokens = used_tokens + :tokens WHERE id = :id AND owner = :owner"
@@ -55,7 +55,7 @@ class Grants(Section):
         return held > 0
 
     def spend(self, grant_id: str, unused: int, reads: Sequence[ReadRow]) -> None:
-        """Give back what a reservation did not need, and write down what was read."""
+        """Return the unused part of a reservation, and record what was read."""
         with self.store.transaction():
             self.run(
                 "UPDATE recall_grant SET used_tokens = used_tokens - :unused WHERE id = :id AND owner = :owner",
@@ -87,7 +87,7 @@ class Grants(Section):
         return known > 0
 
     def forget_ended(self, ended_before: int) -> int:
-        """Remove grants that were over by then, and their ledgers; how many."""
+        """Remove grants that ended before a time, and their ledgers; return how many."""
         with self.store.transaction():
             return self.run(
                 "DELETE FROM recall_grant WHERE owner = :owner AND coalesce(revoked_at, expires_at) < :before",

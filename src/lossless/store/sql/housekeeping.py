@@ -1,4 +1,4 @@
-"""Rows and copies that nobody needs any more."""
+"""Find and remove rows and copies that are not needed any more."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OVER = {
         f"owner = :owner AND coalesce(revoked_at, expires_at) < :now - {_DAY}",
     ),
     "manifests": ("manifest", "DELETE FROM {}", f"at < :now - {90 * _DAY} AND {_MINE.format(' AND c.active = 0')}"),
-    # A debt stays owed when nobody is at it any more.
+    # Work stays pending when its worker has stopped.
     "leases": (
         "debt",
         "UPDATE {} SET worker = NULL, lease_until = NULL",
@@ -66,14 +66,14 @@ _TALLIED = (
 
 
 class Housekeeping(Section):
-    """Rows and copies that nobody needs any more."""
+    """Finds and removes rows and copies that are not needed any more."""
 
     @property
     def _is_file(self) -> bool:
         return self.store.dialect == "sqlite" and self.store.location != ":memory:"
 
     def idle_since(self, before: int, *, active: bool) -> list[tuple[ConversationRow, int]]:
-        """Conversations in which nothing was said since a time, with the time of the last message, or of their beginning.
+        """Return conversations without a message since a time, with the time of their last message, or of their beginning.
 
         The oldest come first. Without `active` only archived ones are meant.
         """
@@ -87,7 +87,7 @@ class Housekeeping(Section):
         return [(conversation_row(row[:-1]), row[-1]) for row in rows]
 
     def hold_all(self, ids: Sequence[int]) -> list[ConversationRow]:
-        """In a transaction: those of these conversations that are there, held against other writers."""
+        """Return those of these conversations that exist, held against other writers (in a transaction)."""
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation c WHERE c.owner = :owner"  # noqa: S608 - constants
             f" AND c.id IN ({self.each_of('ids', 'bigint')}) ORDER BY c.id{self.store.for_update}",
@@ -97,7 +97,7 @@ class Housekeeping(Section):
         return [conversation_row(row) for row in rows]
 
     def tallies(self, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
-        """What belongs to each of these conversations and leaves no trace in its row: another answer, and something came."""
+        """Count what belongs to each of these conversations outside its row: another count means that something was added."""
         counted = ", ".join(f"(SELECT {what} FROM {table} t WHERE {which})" for what, table, which in _TALLIED)  # noqa: S608 - constants
         rows = self.all(
             f"SELECT c.id, {counted} FROM conversation c WHERE c.owner = :owner"  # noqa: S608 - constants
@@ -108,7 +108,7 @@ class Housekeeping(Section):
         return {row[0]: row[1:] for row in rows}
 
     def referring(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Which conversation hangs from one of these: pairs, the one that refers first."""
+        """Return pairs of conversations: one that refers to one of these, and that one."""
         rows = self.all(
             f"SELECT c.id, c.parent_id FROM conversation c WHERE c.parent_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
             ids=self.listing(ids),
@@ -116,7 +116,7 @@ class Housekeeping(Section):
         return [(row[0], row[1]) for row in rows]
 
     def expired(self, now: int) -> OverRows:
-        """What `clear_over` would remove."""
+        """Count what `clear_expired` would remove."""
         return OverRows(
             **{
                 name: self.all(f"SELECT count(*) FROM {table} WHERE {which}", owner=self.owner, now=now)[0][0]  # noqa: S608 - constants
@@ -125,7 +125,7 @@ class Housekeeping(Section):
         )
 
     def clear_expired(self, now: int) -> OverRows:
-        """Remove rows that are over by now: no message, no summary, nothing that is owed."""
+        """Remove expired rows: no message, no summary, no pending work."""
         with self.store.transaction():
             gone = {
                 name: self.run(f"{what.format(table)} WHERE {which}", owner=self.owner, now=now)
@@ -134,7 +134,7 @@ class Housekeeping(Section):
         return OverRows(**gone)
 
     def used_files(self, names: Sequence[str]) -> set[str]:
-        """Those of these contents (SHA-256) that a row of any owner refers to."""
+        """Return those of these contents (SHA-256) that a row of any owner refers to."""
         rows = self.all(
             f"SELECT DISTINCT sha256 FROM file WHERE sha256 IN ({self.each_of('names', 'text')})",  # noqa: S608 - our names
             names=self.listing(names),
@@ -142,11 +142,11 @@ class Housekeeping(Section):
         return {row[0] for row in rows}
 
     def namesakes(self) -> list[str]:
-        """Other databases in the same directory that would keep their payloads under the same name."""
+        """Return other databases in the same directory that would keep their payloads under the same name."""
         return []  # a server has one database of a name
 
     def copies_kept(self) -> list[KeptCopy]:
-        """The copies that `kept_copies` names."""
+        """Return the copies that `kept_copies` names."""
         return [
             self._kept_file(name) if self._is_file else self._kept_schema(name) for name in self.store.kept_copies()
         ]
@@ -164,7 +164,7 @@ class Housekeeping(Section):
         return KeptCopy(name, self._kept_at(name), size)
 
     def _kept_at(self, name: str) -> int | None:
-        """A schema does not know since when it is there: its name does, or the migration it was made for."""
+        """Return the time of a copied schema: its name contains it, or the migration it was made for does."""
         at: datetime | None = None
         if stamp := _STAMP.search(name):
             at = datetime.strptime("".join(stamp.groups()), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -185,7 +185,7 @@ class Housekeeping(Section):
                 self.run(f"DROP SCHEMA {name} CASCADE")
 
     def spare(self) -> int:
-        """Bytes that the database takes on disk and does not need, as far as they are ours to give back."""
+        """Return the bytes on disk that the database does not need and can release."""
         if self.store.dialect != "sqlite":
             return 0
         pages, free, page = (

@@ -19,7 +19,7 @@ class Imported(Section):
     """Conversations that come from elsewhere, with their summaries and places."""
 
     def redate(self, conversation_id: int, rows: Sequence[tuple[int, int, str | None]]) -> None:
-        """In a transaction: when messages in a row were stored elsewhere, and why they are kept out of the context, if so."""
+        """Set when consecutive messages were stored elsewhere, and why they are kept out of the context, if so (in a transaction)."""
         base = conversation_id * SPAN
         # One statement for all: a server is asked once, not once for each.
         times = " ".join(f"WHEN {base + seq:d} THEN {created_at:d}" for seq, created_at, _ in rows)
@@ -33,7 +33,7 @@ class Imported(Section):
                 self.run("UPDATE message SET outside = :outside WHERE id = :id", id=base + seq, outside=outside)
 
     def measures(self, conversation_id: int) -> list[Measure]:
-        """Every message by seq, without its words."""
+        """Return every message by seq, without its text."""
         rows = self.all(
             "SELECT m.id, m.tokens, coalesce(m.at, m.created_at), m.role, m.outside FROM message m"
             " WHERE m.id > :base AND m.id < :end ORDER BY m.id",
@@ -43,14 +43,14 @@ class Imported(Section):
         return [Measure(row[0] % SPAN, row[1], row[2], row[3] == "user", row[4] is None) for row in rows]
 
     def is_named(self, public_id: str) -> bool:
-        """Whether any summary, of any owner, has this id."""
+        """Tell whether any summary, of any owner, has this id."""
         # Not asked for one owner: the ids of summaries are one space.
         return bool(self.all("SELECT 1 FROM summary WHERE public_id = :id", id=public_id))
 
     def add_summary(
         self, conversation_id: int, summary: NewSummary, seqs: Sequence[int], sources: Sequence[int]
     ) -> int:
-        """In a transaction: a summary that was made elsewhere, with what it was made from, not in the view yet; its id."""
+        """Add a summary made elsewhere with its sources, not yet in the context; return its id (in a transaction)."""
         summary_id = self.store.context.insert_summary(conversation_id, summary)
         base = conversation_id * SPAN
         self.insert("summary_message", ("message_id", "summary_id"), [(base + seq, summary_id) for seq in seqs])
@@ -62,7 +62,7 @@ class Imported(Section):
     def lay_out(
         self, conversation_id: int, items: Sequence[ItemRow], aside: Sequence[tuple[ItemRow, str]], now: int
     ) -> None:
-        """In a transaction: the whole view anew, and what is listed beside it with its cause."""
+        """Replace the whole context, and what is listed beside it with its cause (in a transaction)."""
         for table in ("item", "detached"):
             self.run(f"DELETE FROM {table} WHERE conversation_id = :id", id=conversation_id)  # noqa: S608 - our names
         self.insert("item", _ITEM, [(conversation_id, *_values(item)) for item in items])
@@ -78,7 +78,7 @@ class Imported(Section):
         )
 
     def transplants(self, conversation_id: int) -> list[TransplantRow]:
-        """What was copied here from other conversations, by seq."""
+        """Return what was copied here from other conversations, by seq."""
         rows = self.all(
             "SELECT t.first_seq, t.last_seq, t.place FROM transplant t WHERE t.conversation_id = :conversation"  # noqa: S608 - constants
             f" AND {OWNED} ORDER BY t.first_seq",
@@ -88,7 +88,7 @@ class Imported(Section):
         return [TransplantRow(*row) for row in rows]
 
     def graft(self, conversation_id: int, copied: TransplantRow, items: Sequence[ItemRow], now: int) -> None:
-        """In a transaction, for messages and summaries that are there: their seqs are taken, these items come into the view."""
+        """Record copied messages and put these items into the context (in a transaction)."""
         columns = ("conversation_id", *TransplantRow.__struct_fields__, "at")
         self.insert("transplant", columns, [(conversation_id, *astuple(copied), now)])
         self.insert("item", _ITEM, [(conversation_id, *_values(item)) for item in items])
@@ -103,7 +103,7 @@ class Imported(Section):
         )
 
     def settle_in(self, row: ConversationRow) -> bool:
-        """In a transaction: title, times and archive of a conversation as this row says; active only if its key is free.
+        """Set title, times and archive of a conversation as this row says; active only if its key is free (in a transaction).
 
         Whether it is active now.
         """

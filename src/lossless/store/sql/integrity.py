@@ -1,4 +1,4 @@
-"""Whether the rows agree with each other: what a doctor asks, and the only writes it makes.
+"""Check that rows are consistent: the doctor's questions, and its only writes.
 
 Each question is one statement over whole tables. Those that can be answered by a change give it along: a row's key, and what it
 should say. `_MENDABLE` is all that may ever be changed so: derived from the messages, never a message's words.
@@ -181,7 +181,7 @@ _BELONGS = {
 
 
 class Integrity(Section):
-    """Checks of everything that is stored, and the repair of what is wrong."""
+    """The doctor's questions to the database, and its only writes."""
 
     def _within(self, ids: Sequence[int], now: int = 0) -> dict[str, Any]:
         first, last = min(ids, default=0) * SPAN, (max(ids, default=-1) + 1) * SPAN
@@ -191,14 +191,14 @@ class Integrity(Section):
         return self.all(f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))} {sql}", **self._within(ids, now))
 
     def faults(self, name: str, ids: Sequence[int], now: int) -> list[FaultRow]:
-        """The answers to one of the questions of `store.checked`, by conversation."""
+        """Return the answers to one question, by conversation."""
         question = _QUESTIONS[name]
         # Not with ORDER BY: what was found is little, what is looked through much.
         rows = sorted(self._with(ids, question.sql, now), key=lambda row: (row[0] or 0, str(row[1])))
         return [FaultRow(row[0], str(row[1]), _step(question, row[2:])) for row in rows]
 
     def dangling(self) -> list[FaultRow]:
-        """Rows of any owner that refer to one that is not there."""
+        """Return rows of any owner that refer to a missing one."""
         found = []
         for table, column, parent in (
             *self.store.references(),
@@ -217,11 +217,11 @@ class Integrity(Section):
         return found
 
     def absent(self) -> list[FaultRow]:
-        """Tables, columns, views and indexes that migrations made and that are gone."""
+        """Return missing tables, columns, views and indexes that migrations made."""
         newest, version = migrate.steps(self.store.dialect), self.store.version()
-        told = [] if version == max(newest) else [f"schema {version}, and {max(newest)} is the newest"]
+        problems = [] if version == max(newest) else [f"schema {version}, and {max(newest)} is the newest"]
         wanted = _declared("".join(newest[each].read_text(encoding="utf-8") for each in range(1, version + 1)))
-        found = [FaultRow(None, each) for each in told]
+        found = [FaultRow(None, each) for each in problems]
         for name in sorted(wanted.keys() - self.store.present()):
             statement = wanted[name]
             step = Step("make", name, {}, {"sql": statement}) if statement else None
@@ -229,7 +229,7 @@ class Integrity(Section):
         return found
 
     def unsearchable(self) -> list[FaultRow]:
-        """Messages and summaries that the search index lacks, or still holds; by their ids, not by their words."""
+        """Return messages and summaries that the search index lacks, or should not contain; by id, not by word."""
         found = []
         for source, indexed in self.store.indexed.items():
             rows = self.all(
@@ -242,7 +242,7 @@ class Integrity(Section):
         return found
 
     def forgotten_events(self) -> list[FaultRow]:
-        """Messages whose event ids would not be recognised."""
+        """Return messages whose event ids would not be recognised."""
         return [FaultRow(c, f"msg#{c * SPAN + seq}", Step("rebuild", "event")) for c, seq in self.store.lost_events()]
 
     def nodes(self, ids: Sequence[int]) -> list[NodeRow]:
@@ -256,7 +256,7 @@ class Integrity(Section):
         return [NodeRow(*(*row[:-1], bool(row[-1]))) for row in rows]
 
     def edges(self, ids: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Summary, source and ordinal of each link between summaries, in their order."""
+        """Return summary, source and ordinal of each link between summaries, in order."""
         rows = self._with(
             ids,
             "SELECT l.summary_id, l.source_id, l.ordinal FROM summary_source l JOIN summary s ON s.id = l.summary_id"
@@ -275,7 +275,7 @@ class Integrity(Section):
         return [LeafRow(*row) for row in rows]
 
     def leaves_below(self, conversation_id: int, seqs: Sequence[int]) -> list[tuple[int, int]]:
-        """Leaf and seq of those of these messages that a leaf was made from."""
+        """Return leaf and seq of those of these messages that a leaf was made from."""
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT l.summary_id, l.message_id FROM summary_message l WHERE l.message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
@@ -284,7 +284,7 @@ class Integrity(Section):
         return [(row[0], row[1] - base) for row in rows]
 
     def stream_messages(self, ids: Sequence[int]) -> Rows:
-        """Each message: id, role, text, parts, meta, tokens, at, created_at, its leaf; one row for each leaf it has."""
+        """Yield each message: id, role, text, parts, meta, tokens, at, created_at, its leaf; one row for each leaf it has."""
         return self.stream(
             f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"  # noqa: S608 - our names
             " SELECT m.id, m.role, m.text, m.parts, m.meta, m.tokens, m.at, m.created_at, l.summary_id FROM message m"
@@ -294,7 +294,7 @@ class Integrity(Section):
         )
 
     def stream_summaries(self, ids: Sequence[int]) -> Rows:
-        """Each summary: id, conversation, public id, text, tokens, source tokens, file ids, model, level, stale, faithful."""
+        """Yield each summary: id, conversation, public id, text, tokens, source tokens, file ids, model, level, stale, faithful."""
         return self.stream(
             f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"  # noqa: S608 - our names
             " SELECT s.id, s.conversation_id, s.public_id, s.text, s.tokens, s.source_tokens, s.file_ids, s.model, s.level, s.stale,"
@@ -304,7 +304,7 @@ class Integrity(Section):
         )
 
     def seal(self, conversation_id: int) -> None:
-        """In a transaction: the witness of what each summary was made from, where there is none yet."""
+        """Add the missing seals of summaries (in a transaction)."""
         sealing = seals.Sealing()
         columns = ", ".join(f"m.{name}" for name in seals.WORDS)
         for leaf, *words in self.stream(
@@ -323,19 +323,19 @@ class Integrity(Section):
             )
 
     def suspects(self, ids: Sequence[int]) -> set[int]:
-        """Of these conversations, those that may break the promise by what they reach: all that `flaws` would tell is among them."""
+        """Return those of these conversations that may break the promise: a superset of what `flaws` finds."""
         return {row[0] for row in self._ways(_SUSPECTS, ids)}
 
     def ledger(self, ids: Sequence[int]) -> list[LedgerRow]:
-        """How the messages of these conversations are kept, in one statement."""
+        """Count how the messages of these conversations are kept, in one statement."""
         return [LedgerRow(*row) for row in self._ways(_LEDGER, ids)]
 
     def missing(self, conversation_id: int) -> list[int]:
-        """The seqs of messages that are neither in the context nor below it nor listed beside it nor kept outside."""
+        """Return the seqs of messages that are neither in the context nor below it, detached or kept outside."""
         return [row[0] % SPAN for row in self._ways(_MISSING, [conversation_id])]
 
     def spans(self, conversation_id: int) -> list[tuple[int, int | None, int, int]]:
-        """Ordinal and summary of each item of the context, and the places of the first and last message it stands for."""
+        """Return ordinal and summary of each item of the context, and the positions of the first and last message below it."""
         rows = self._ways("SELECT ordinal, root, first, last FROM span ORDER BY 1", [conversation_id])
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
@@ -343,7 +343,7 @@ class Integrity(Section):
         return self.all(_WAYS.format(mine=_MINE.format(each=self.each_of("ids", "bigint"))) + sql, **self._within(ids))
 
     def fix(self, step: Step) -> None:
-        """In a transaction: make a change. Words of messages and texts of summaries cannot be changed so."""
+        """Make a change; words of messages and texts of summaries cannot be changed so (in a transaction)."""
         if step.action == "make":
             self.store.script(step.values["sql"])
         elif step.action == "rebuild":
@@ -379,7 +379,7 @@ class Integrity(Section):
             self.run(f"UPDATE {step.table} SET {changes} WHERE {where}", **given, **step.values)  # noqa: S608 - our names
 
     def remove_conversation(self, conversation_id: int) -> None:
-        """In a transaction: a conversation with all that belongs to it. Its id is never given again."""
+        """Remove a conversation with all that belongs to it; its id is never used again (in a transaction)."""
         for table in ("conversation", "summary"):
             self.store.tables.keep_ids(table)
         self._keep_pins(conversation_id)
@@ -424,7 +424,7 @@ def _step(question: _Question, row: Row) -> Step | None:
 
 
 def _unlinked(table: str, column: str, key: dict[str, Any]) -> Step | None:
-    """What becomes of a row that refers to nothing: it goes, or forgets the reference; what is no link stays as it is."""
+    """Return the fix of a row that refers to nothing: remove it, or clear the reference."""
     allowed = _MENDABLE.get(table, set())
     if allowed is None:
         return Step("remove", table, key)
@@ -432,7 +432,7 @@ def _unlinked(table: str, column: str, key: dict[str, Any]) -> Step | None:
 
 
 def _declared(sql: str) -> dict[str, str]:
-    """What migrations have made: names of tables, views and indexes, and columns as `table.column`; of indexes how."""
+    """Return what migrations have made: tables, views, indexes with their definition, and columns as `table.column`."""
     found: dict[str, str] = {}
     for statement in re.split(r";\s*$", re.sub(r"--.*", "", sql), flags=re.M):
         if made := _CREATE.search(statement):
@@ -474,7 +474,7 @@ under (c, ordinal, root, cause, id) AS (
   SELECT c, ordinal, summary_id, cause, summary_id FROM placed WHERE summary_id IS NOT NULL
   UNION
   SELECT u.c, u.ordinal, u.root, u.cause, l.source_id FROM under u JOIN summary_source l ON l.summary_id = u.id),
-told AS MATERIALIZED (
+reached AS MATERIALIZED (
   SELECT c, ordinal, CAST(NULL AS BIGINT) AS root, c * 1000000000 + ordinal AS id, cause FROM placed WHERE summary_id IS NULL
   UNION ALL
   SELECT u.c, u.ordinal, u.root, l.message_id, u.cause FROM under u JOIN summary_message l ON l.summary_id = u.id),
@@ -484,7 +484,7 @@ said AS (
 span AS (
   SELECT t.c, t.ordinal, t.root, min(t.id - t.c * 1000000000 + coalesce(b.place - b.first_seq, 0)) AS first,
          max(t.id - t.c * 1000000000 + coalesce(b.place - b.first_seq, 0)) AS last
-    FROM told t LEFT JOIN transplant b
+    FROM reached t LEFT JOIN transplant b
       ON b.conversation_id = t.c AND t.id - t.c * 1000000000 BETWEEN b.first_seq AND b.last_seq
    WHERE t.cause IS NULL GROUP BY t.c, t.ordinal, t.root),
 ordered AS (
@@ -494,9 +494,9 @@ ordered AS (
 
 
 _SUSPECTS = """
-SELECT c FROM (SELECT c, id FROM said WHERE outside IS NULL EXCEPT SELECT c, id FROM told) AS missing
-UNION SELECT c FROM (SELECT c, id FROM told EXCEPT SELECT c, id FROM said) AS strange
-UNION SELECT c FROM (SELECT c, id FROM told GROUP BY c, id HAVING count(*) > 1) AS twice
+SELECT c FROM (SELECT c, id FROM said WHERE outside IS NULL EXCEPT SELECT c, id FROM reached) AS missing
+UNION SELECT c FROM (SELECT c, id FROM reached EXCEPT SELECT c, id FROM said) AS strange
+UNION SELECT c FROM (SELECT c, id FROM reached GROUP BY c, id HAVING count(*) > 1) AS twice
 UNION SELECT c FROM ordered WHERE first < ordinal OR before >= ordinal
 UNION SELECT c FROM (SELECT c, ordinal FROM placed WHERE summary_id IS NOT NULL AND cause IS NULL
                      EXCEPT SELECT c, ordinal FROM span) AS hollow
@@ -509,7 +509,7 @@ SELECT c, way, why, count(*), CAST(sum(times) AS BIGINT) FROM (
          THEN 'tombstone' ELSE 'outside' END) AS way, CASE coalesce(min(way), '') WHEN '' THEN min(why) ELSE min(cause) END AS why,
          count(way) AS times FROM (
     SELECT c, id, CASE WHEN cause IS NOT NULL THEN 'detached' WHEN root IS NULL THEN 'context' ELSE 'below' END AS way,
-           cause, CAST(NULL AS TEXT) AS why FROM told
+           cause, CAST(NULL AS TEXT) AS why FROM reached
     UNION ALL
     SELECT c, id, NULL, NULL, outside FROM said
   ) AS every GROUP BY c, id) AS one GROUP BY c, way, why
@@ -517,4 +517,4 @@ UNION ALL SELECT c, 'item', NULL, count(*), count(*) FROM placed WHERE cause IS 
 """
 
 
-_MISSING = "SELECT id FROM said WHERE outside IS NULL EXCEPT SELECT id FROM told ORDER BY 1"
+_MISSING = "SELECT id FROM said WHERE outside IS NULL EXCEPT SELECT id FROM reached ORDER BY 1"

@@ -42,7 +42,7 @@ class Lists(Section):
     def conversation_page(
         self, *, active: bool | None, below: tuple[int, int] | None, limit: int
     ) -> list[ConversationRow]:
-        """Conversations, the newest activity first: those behind a time and an id, the active or the archived ones or all."""
+        """Return conversations, the newest activity first: those after a time and an id, active, archived or all."""
         conditions = [
             ("active = :active", active is not None),
             ("(updated_at, id) < (:at, :id)", below is not None),
@@ -116,7 +116,7 @@ class Lists(Section):
         }
 
     def depths(self, conversation_id: int) -> list[tuple[int, int, int, int]]:
-        """Of each depth of summaries: how many there are, their tokens, those of the messages below them."""
+        """Return for each depth the number of summaries, their tokens, and those of the messages below them."""
         rows = self.all(
             "SELECT s.depth, count(*), CAST(sum(s.tokens) AS bigint), CAST(sum(s.source_tokens) AS bigint) FROM summary s"  # noqa: S608 - constants
             f" WHERE s.conversation_id = :conversation AND {OWNED} GROUP BY 1 ORDER BY 1",
@@ -126,7 +126,7 @@ class Lists(Section):
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
     def departed(self, conversation_id: int) -> dict[str, int]:
-        """How many items left the view, by cause."""
+        """Count the items that left the context, by cause."""
         rows = self.all(
             f"SELECT d.cause, count(*) FROM detached d WHERE d.conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
             " GROUP BY 1 ORDER BY 1",
@@ -136,7 +136,7 @@ class Lists(Section):
         return {row[0]: row[1] for row in rows}
 
     def sub_agents(self, conversation_id: int) -> list[ConversationRow]:
-        """The conversations of its sub-agents, not of theirs; active ones first, then the newest."""
+        """Return the conversations of its direct sub-agents; active ones first, then the newest."""
         # Joined to nothing, so that SQLite looks for them by their parent and not through all of an owner's.
         rows = self.all(
             f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE parent_id = :id AND owner || '' = :owner"  # noqa: S608 - constants
@@ -157,7 +157,7 @@ class Lists(Section):
         before: int | None,
         limit: int,
     ) -> list[MessageRow]:
-        """Messages by seq, or the newest first, those beyond a seq; of these roles, if any are given, and these times."""
+        """Return messages by seq, or the newest first, those beyond a seq; optionally of some roles and times."""
         base = conversation_id * SPAN
         first, last = base, base + SPAN
         if beyond is not None:
@@ -186,7 +186,7 @@ class Lists(Section):
         return [message_row(row, base) for row in rows]
 
     def stand(self, conversation_id: int, seqs: Sequence[int]) -> list[PlaceRow]:
-        """Where these messages stand, and every summary that tells them, by seq, the deepest summary last."""
+        """Return the positions of these messages and of every summary that covers them, by seq, the deepest summary last."""
         base = conversation_id * SPAN
         known = {"conversation": conversation_id, "owner": self.owner}
         among = f"IN ({self.each_of('seqs', 'bigint')})"
@@ -200,7 +200,7 @@ class Lists(Section):
         )
         # The plus keeps SQLite from going through all summaries of the conversation for a few of them. UNION and not UNION
         # ALL: a damaged history that leads back to itself must end all the same.
-        told = self.all(
+        rows = self.all(
             "WITH RECURSIVE up (id, seq) AS (SELECT l.summary_id, l.message_id - :base FROM summary_message l"  # noqa: S608 - constants
             f" WHERE l.message_id {among} AND {OWNED} UNION"
             " SELECT l.summary_id, u.seq FROM up u JOIN summary_source l ON l.source_id = u.id)"
@@ -212,11 +212,11 @@ class Lists(Section):
             seqs=self.listing([base + seq for seq in seqs]),
         )
         return [
-            PlaceRow(seq, name, depth, bool(shown), cause) for seq, name, depth, shown, cause in (*themselves, *told)
+            PlaceRow(seq, name, depth, bool(shown), cause) for seq, name, depth, shown, cause in (*themselves, *rows)
         ]
 
     def aliases(self, conversation_id: int, seq: int) -> list[str]:
-        """Further event ids of a message."""
+        """Return further event ids of a message."""
         rows = self.all(
             f"SELECT a.name FROM alias a WHERE a.conversation_id = :conversation AND a.seq = :seq AND {OWNED} ORDER BY 1",  # noqa: S608 - constants
             conversation=conversation_id,
@@ -226,7 +226,7 @@ class Lists(Section):
         return [row[0] for row in rows]
 
     def other_texts(self, conversation_id: int, seq: int) -> list[CopyRow]:
-        """What else came under a message's event id, oldest first."""
+        """Return other texts delivered under a message's event id, oldest first."""
         rows = self.all(
             "SELECT o.text, o.parts, o.meta, o.at, o.created_at FROM copy o WHERE o.message_id = :message"  # noqa: S608 - constants
             f" AND {OWNED} ORDER BY o.created_at, o.digest",
@@ -237,7 +237,7 @@ class Lists(Section):
         return [CopyRow(*row) for row in rows]
 
     def file_page(self, conversation_id: int, *, below: tuple[int, str] | None, limit: int) -> list[FileRow]:
-        """The payloads of a conversation, the newest first: those behind a time and an id."""
+        """Return the payloads of a conversation, the newest first: those after a time and an id."""
         after = "" if below is None else " AND (f.created_at, f.id) < (:at, :id)"
         rows = self.all(
             f"SELECT {_FILE} FROM file f WHERE f.conversation_id = :conversation AND {OWNED}{after}"  # noqa: S608 - constants
@@ -251,7 +251,7 @@ class Lists(Section):
         return [FileRow(*row) for row in rows]
 
     def file_totals(self, conversation_id: int) -> tuple[int, int]:
-        """How many payloads a conversation has, and their bytes."""
+        """Return how many payloads a conversation has, and their bytes."""
         rows = self.all(
             "SELECT count(*), CAST(coalesce(sum(f.bytes), 0) AS bigint) FROM file f"  # noqa: S608 - constants
             f" WHERE f.conversation_id = :conversation AND {OWNED}",
@@ -261,7 +261,7 @@ class Lists(Section):
         return rows[0][0], rows[0][1]
 
     def files_named(self, file_id: str) -> list[tuple[int, FileRow]]:
-        """The conversations that have a payload, the newest activity first, and their rows of it."""
+        """Return the conversations that have a payload, the newest activity first, and their rows of it."""
         rows = self.all(
             f"SELECT f.conversation_id, {_FILE} FROM conversation c JOIN file f ON f.conversation_id = c.id AND f.id = :id"  # noqa: S608 - constants
             " WHERE c.owner = :owner ORDER BY c.updated_at DESC, c.id DESC",
@@ -272,6 +272,6 @@ class Lists(Section):
 
 
 def _figures(view: Row | None, beside: int, made: Row | None) -> Figures:
-    items, shown, raw, told = view or (0, 0, 0, 0)
+    items, shown, raw, rows = view or (0, 0, 0, 0)
     summaries, depth = made or (0, None)
-    return Figures(items, shown, raw, told + beside, summaries, depth)
+    return Figures(items, shown, raw, rows + beside, summaries, depth)

@@ -1,4 +1,4 @@
-"""What models were shown, and the pins that are always shown."""
+"""Records of what models were shown, and the pins that are always shown."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MANIFEST_COLUMNS = ", ".join(f"m.{column}" for column in (*NewManifest.__struct
 
 
 class Manifests(Section):
-    """What models were shown, and the pins that are always shown."""
+    """Records of what models were shown, and the pins that are always shown."""
 
     def add(self, conversation_id: int, manifests: Sequence[NewManifest], keep: int) -> None:
-        """In a transaction: the next assemblies of a conversation; only the last `keep` stay."""
+        """Add records of assemblies; only the last `keep` stay (in a transaction)."""
         rows = self.all(
             "SELECT coalesce(max(turn), 0) FROM manifest WHERE conversation_id = :conversation",
             conversation=conversation_id,
@@ -39,7 +39,7 @@ class Manifests(Section):
         )
 
     def read(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
-        """Assemblies up to a time or a turn, the newest first."""
+        """Return the records up to a time or a turn, the newest first."""
         rows = self.all(
             f"SELECT {_MANIFEST_COLUMNS} FROM manifest m"  # noqa: S608 - constants
             f" WHERE m.conversation_id = :conversation AND m.at <= :until AND m.turn <= :turn AND {OWNED}"
@@ -66,7 +66,7 @@ class Manifests(Section):
         return [UncoveredRow(*row) for row in rows]
 
     def add_pin(self, conversation_id: int, pin: PinRow) -> None:
-        """In a transaction. The same id again changes nothing."""
+        """Add a pin; the same id again changes nothing (in a transaction)."""
         self.run(
             "INSERT INTO pin (conversation_id, id, message_id, text, tokens, created_at) VALUES"
             " (:conversation, :id, :message_id, :text, :tokens, :created_at) ON CONFLICT DO NOTHING",
@@ -75,7 +75,7 @@ class Manifests(Section):
         )
 
     def remove_key_pin(self, key: str, pin_id: str) -> bool:
-        """In a transaction: remove a pin from every conversation of the key."""
+        """Remove a pin from every conversation of the key (in a transaction)."""
         gone = self.run(
             "DELETE FROM pin WHERE id = :id AND conversation_id IN"
             " (SELECT id FROM conversation WHERE owner = :owner AND key = :key)",

@@ -30,7 +30,7 @@ class Messages(Section):
     """Messages: appended once, read by their number, known by their event ids."""
 
     def append(self, conversation: ConversationRow, rows: Sequence[NewMessage], now: int) -> None:
-        """In a transaction: the rows from `conversation.next_seq` on, their words in the index, their items."""
+        """Append rows from `conversation.next_seq` on, index their words, add their items (in a transaction)."""
         first = conversation.next_seq
         start = conversation.id * SPAN + first
         if first + len(rows) > SPAN:
@@ -60,7 +60,7 @@ class Messages(Section):
         )
 
     def keep_copy(self, conversation_id: int, seq: int, row: NewMessage) -> bool:
-        """In a transaction: another text under a known event id. False if this very text was kept already."""
+        """Store another text under a known event id; False if it was stored already (in a transaction)."""
         added = self.run(
             "INSERT INTO copy (message_id, digest, text, parts, meta, at, created_at)"
             " VALUES (:message, :digest, :text, :parts, :meta, :at, :created_at) ON CONFLICT DO NOTHING",
@@ -75,7 +75,7 @@ class Messages(Section):
         return added > 0
 
     def copies(self, conversation_id: int, seq: int) -> list[bytes]:
-        """The digests of the other texts kept under a message's event id."""
+        """Return the digests of other texts under a message's event id."""
         rows = self.all(
             f"SELECT digest FROM copy WHERE message_id = :message AND {OWNED} ORDER BY created_at, digest",  # noqa: S608 - constants
             message=conversation_id * SPAN + seq,
@@ -85,7 +85,7 @@ class Messages(Section):
         return [bytes(row[0]) for row in rows]
 
     def read(self, conversation_id: int, *, after: int = 0, limit: int | None = None) -> list[MessageRow]:
-        """Messages by seq, those after `after` first."""
+        """Return messages by seq, from the first after `after`."""
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT {MESSAGE_COLUMNS} FROM message m WHERE m.id > :first AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
@@ -99,7 +99,7 @@ class Messages(Section):
         return [message_row(row, base) for row in rows]
 
     def at(self, conversation_id: int, seqs: Sequence[int]) -> list[MessageRow]:
-        """These messages, by seq."""
+        """Return these messages, by seq."""
         base = conversation_id * SPAN
         first, last = min(seqs, default=1), max(seqs, default=0)
         # A run without gaps, as most are, is one stretch of the table.
@@ -118,7 +118,7 @@ class Messages(Section):
     def known_events(
         self, conversation_id: int, event_ids: Sequence[str], *, aliases: bool = False
     ) -> dict[str, KnownEvent]:
-        """What is stored under these event ids; with `aliases`, under further ids of messages too."""
+        """Return what is stored under these event ids; with `aliases`, under further ids of messages too."""
         found = self.store.own_events(conversation_id, event_ids)
         return self._aliased(conversation_id, event_ids) | found if aliases else found
 
@@ -134,7 +134,7 @@ class Messages(Section):
         return {row[0]: KnownEvent(row[1], row[2], row[3], bytes(row[4]), row[5]) for row in rows}
 
     def add_aliases(self, conversation_id: int, names: Mapping[str, int]) -> None:
-        """In a transaction: further event ids of messages, by seq. One that is known already stays as it is."""
+        """Add further event ids of messages, by seq; a known one stays as it is (in a transaction)."""
         for name, seq in names.items():
             self.run(
                 "INSERT INTO alias (conversation_id, name, seq) VALUES (:conversation, :name, :seq) ON CONFLICT DO NOTHING",

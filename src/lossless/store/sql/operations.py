@@ -1,7 +1,7 @@
-"""What was done to old data, and the way back: the rows an operation touched, as they were before it.
+"""Record operations on old data so that they can be undone: the rows an operation changed, as they were before.
 
 The images are kept by table, key and column, so that what others wrote beside them stays as it is. What follows from other
-rows (tokens of items, the sum over a context, the search index) is no part of them: it is made anew.
+rows (tokens of items, the sum over a context, the search index) is not part of them: it is computed again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WATCHED = {
 _DERIVED = {"item": {"tokens"}, "detached": {"tokens"}}
 
 _FLAGS = {"stale", "tries"}
-"""Of a summary: whether it is to be made anew is no reason to leave its text as it is."""
+"""Of a summary: a pending rewrite is no reason to keep its text."""
 
 Image: TypeAlias = dict[str, Any]
 
@@ -57,7 +57,7 @@ class Operations(Section):
         return OperationRow(*rows[0]) if rows else None
 
     def record(self, conversation_id: int, kind: str, at: int, plan: Any, summary: str, status: str = "applied") -> str:
-        """In a transaction: add an operation to the history; return its id."""
+        """Add an operation to the history; return its id (in a transaction)."""
         operation_id = f"op_{os.urandom(6).hex()}"
         row = OperationRow(operation_id, conversation_id, kind, at, status, jsontext.dumps(plan), summary)
         self.insert("operation", (*_OPERATION, "owner"), [(*astuple(row), self.owner)])
@@ -76,7 +76,7 @@ class Operations(Section):
         return [OperationRow(*row) for row in rows]
 
     def note_summary(self, operation_id: str, summary_id: int) -> bool:
-        """In a transaction: note that an operation made a summary; False if the operation is gone or undone."""
+        """Note that an operation made a summary; False if the operation is gone or undone (in a transaction)."""
         # The id is the number: it grows, and so it gives the order in which they were made.
         noted = self.run(
             f"INSERT INTO change ({', '.join(_CHANGE)}) SELECT o.id, :summary, 'summary', :row, NULL, NULL FROM operation o"  # noqa: S608 - constants
@@ -106,7 +106,7 @@ class Operations(Section):
         return rows[0][0] if rows else None
 
     def set_operation(self, operation_id: str, status: str, summary: str) -> None:
-        """In a transaction: how far it is, unless it was undone."""
+        """Set how far an operation is, unless it was undone (in a transaction)."""
         self.run(
             "UPDATE operation SET status = :status, summary = :summary WHERE id = :id AND owner = :owner"
             " AND status <> 'undone'",
@@ -117,7 +117,7 @@ class Operations(Section):
         )
 
     def revised_by(self, operation_id: str) -> set[int]:
-        """The ids of the summaries that an operation gave another text."""
+        """Return the ids of the summaries that an operation gave another text."""
         rows = self.all(
             "SELECT key FROM change WHERE operation_id = :id AND table_name = 'revision'",
             id=operation_id,
@@ -125,7 +125,7 @@ class Operations(Section):
         return {jsontext.stored(row[0])[0] for row in rows}
 
     def source_revisions(self, conversation_id: int, summary_id: int) -> list[TextAt]:
-        """The ids of the summaries that a summary was made from, in order, and which text each has now."""
+        """Return the ids and current revisions of the summaries that a summary was made from, in order."""
         rows = self.all(
             "SELECT s.id, s.revision, s.created_at FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
             f" WHERE l.summary_id = :id AND {OWNED} ORDER BY l.ordinal",
@@ -136,7 +136,7 @@ class Operations(Section):
         return [(row[0], row[1], row[2]) for row in rows]
 
     def unfold(self, conversation_id: int, item: ItemRow, sources: Sequence[ItemRow], now: int) -> bool:
-        """In a transaction: a summary leaves the view as `dissolved`, its sources take its place; False if it is gone."""
+        """Take a summary out of the context as `dissolved`, its sources take its place; False if it is gone (in a transaction)."""
         columns = ("conversation_id", *ItemRow.__struct_fields__)
         if not self.store.context.detach(conversation_id, [item], "dissolved", now):
             return False
@@ -145,7 +145,7 @@ class Operations(Section):
         return True
 
     def purge(self, conversation_id: int, summary_id: int) -> None:
-        """In a transaction: a summary that nothing refers to is removed for good, with its earlier texts."""
+        """Remove a summary that nothing refers to for good, with its earlier texts (in a transaction)."""
         self.store.tables.keep_ids("summary")
         # What is listed beside the context goes with it; everything else that refers to it forbids it.
         self.run("DELETE FROM detached WHERE summary_id = :id", id=summary_id)
@@ -160,7 +160,7 @@ class Operations(Section):
 
     @contextmanager
     def recording(self, operation_id: str, touched: Touched) -> Iterator[None]:
-        """One transaction in which what changes of these rows is written down, so that `undo` leads back.
+        """Record what changes of these rows in one transaction, so that `undo` can revert it.
 
         `ContextMoved` if the operation was undone meanwhile.
         """
@@ -176,7 +176,7 @@ class Operations(Section):
                 self.run("UPDATE operation SET status = 'partly' WHERE id = :id", id=operation_id)
 
     def _scope(self, touched: Touched) -> list[tuple[str, str, dict[str, Any]]]:
-        """Which rows may change: table, condition, parameters."""
+        """Return the rows that may change: table, condition, parameters."""
         conversation, scope = touched.conversation_id, list[tuple[str, str, dict[str, Any]]]()
         if touched.summaries:
             ids = {"ids": self.listing(touched.summaries)}
@@ -195,7 +195,7 @@ class Operations(Section):
         return scope + (self._fresh(conversation) if touched.fresh else [])
 
     def _fresh(self, conversation_id: int) -> list[tuple[str, str, dict[str, Any]]]:
-        """Whatever is added to a conversation from now on, before everything else or behind it."""
+        """Return the conditions for rows that are added to a conversation from now on."""
         base, own = conversation_id * SPAN, {"conversation": conversation_id}
         next_seq = self.store.conversations.hold(conversation_id).next_seq
         newest = self.all("SELECT coalesce(max(id), 0) FROM summary")[0][0]
@@ -233,16 +233,16 @@ class Operations(Section):
         return _KEYS.get(table) or self._known(table).key
 
     def _known(self, table: str) -> Shape:
-        """The shape of a table, asked once: each row needs it."""
+        """Return the shape of a table, read once: each row needs it."""
         shapes: dict[str, Shape] = self.__dict__.setdefault("_shapes", {})
         if table not in shapes:
             shapes[table] = self.store.tables.shape(table)
         return shapes[table]
 
     def _note(self, operation_id: str, before: dict[Ref, Image], after: dict[Ref, Image]) -> bool:
-        """Write down what changed; whether anything did. In an order that can be gone back."""
+        """Record what changed, in an order that can be reverted; return whether anything did."""
         gone = [ref for ref in before if ref not in after]
-        there = [ref for ref in after if _told(ref[0], after[ref]) != _told(ref[0], before.get(ref))]
+        there = [ref for ref in after if _own_columns(ref[0], after[ref]) != _own_columns(ref[0], before.get(ref))]
         refs = sorted(gone, key=_place, reverse=True) + sorted(there, key=_place)
         last = self.all("SELECT coalesce(max(number), 0) FROM change WHERE operation_id = :id", id=operation_id)[0][0]
         news: list[tuple[Any, ...]] = []
@@ -256,13 +256,13 @@ class Operations(Section):
                 # What it was before all of it counts.
                 kept = None if kept is None else (_changed(ref[0], old, new) or new or {}) | kept
             if kept is not None or new is not None:
-                told = None if kept is None else jsontext.dumps(kept)
-                news.append((operation_id, number, *ref, told, _digest(ref[0], new, kept or new)))
+                text = None if kept is None else jsontext.dumps(kept)
+                news.append((operation_id, number, *ref, text, _digest(ref[0], new, kept or new)))
         self.insert("change", _CHANGE, news)
         return bool(refs)
 
     def _noted(self, operation_id: str, ref: Ref) -> tuple[int, Image | None] | None:
-        """What is known of a row that the operation touched before."""
+        """Return the record of a row that the operation touched before."""
         rows = self.all(
             "SELECT number, before FROM change WHERE operation_id = :id AND table_name = :table AND key = :key",
             id=operation_id,
@@ -275,7 +275,7 @@ class Operations(Section):
         self.run("DELETE FROM change WHERE operation_id = :id AND number = :number", id=operation_id, number=number)
 
     def undo(self, operation_id: str) -> int:
-        """Every row that an operation touched as it was before, in one transaction; how many.
+        """Restore every row that an operation changed, in one transaction; return how many.
 
         `ContextMoved`, and nothing is changed, if one of them is not what the operation left.
         """
@@ -304,7 +304,7 @@ class Operations(Section):
         return len(changes)
 
     def _refuse_without_sources(self, operation: OperationRow) -> None:
-        """What was joined is only taken out again where the conversations it came from still are."""
+        """Refuse to take copied messages out while the conversations they came from are gone."""
         sources = jsontext.stored(operation.plan)["sources"] if operation.kind == "merge" else []
         rows = self.all(
             f"SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})"  # noqa: S608 - our names
@@ -319,7 +319,7 @@ class Operations(Section):
             )
 
     def _refuse_changed(self, operation: OperationRow, ref: Ref, kept: Image | None, after: str | None) -> None:
-        """What would be overwritten has to be what the operation left."""
+        """Refuse to overwrite a row that is not as the operation left it."""
         table, key = ref
         image = self._now(ref)
         if _digest(table, image, kept or image) == after:
@@ -355,7 +355,7 @@ class Operations(Section):
         return found[0][1] if found else None
 
     def _is(self, table: str, prefix: str = "") -> str:
-        """The condition that a row has the key `:k0`, `:k1` ..."""
+        """Return the condition that a row has the key `:k0`, `:k1` ..."""
         terms = (f"{prefix}{name} = :k{at}" for at, name in enumerate(self._key(table)) if name != "summary_id")
         # The one column of any key that may be empty.
         nullable = (
@@ -379,18 +379,18 @@ class Operations(Section):
             self.insert(table, tuple(kept), [tuple(kept.values())])
         else:
             if table == "summary" and not (kept.keys() - _FLAGS - {"revision"}) and now["revision"] != kept["revision"]:
-                kept = {"stale": 1, "tries": 0}  # made anew since, from what is taken back now
+                kept = {"stale": 1, "tries": 0}  # rewritten since, from what is reverted now
             settings = ", ".join(f"{name} = :{name}" for name in kept)
             self.run(f"UPDATE {table} SET {settings} WHERE {self._is(table)}", **kept, **given)  # noqa: S608 - our names
 
     def _follow(self, conversation_id: int, changes: Mapping[Ref, Image | None]) -> None:
-        """What depends on the rows that came back."""
+        """Update what depends on the restored rows."""
         touched = {jsontext.stored(key)[0]: kept for (table, key), kept in changes.items() if table == "summary"}
-        told = [each for each, kept in touched.items() if kept is not None and "text" in kept]
+        reworded = [each for each, kept in touched.items() if kept is not None and "text" in kept]
         self.run(
             "UPDATE summary SET stale = 1, tries = 0 WHERE id IN (SELECT l.summary_id FROM summary_source l"  # noqa: S608 - our names
-            f" WHERE l.source_id IN ({self.each_of('told', 'bigint')})) AND id NOT IN ({self.each_of('touched', 'bigint')})",
-            told=self.listing(told),
+            f" WHERE l.source_id IN ({self.each_of('ids', 'bigint')})) AND id NOT IN ({self.each_of('touched', 'bigint')})",
+            ids=self.listing(reworded),
             touched=self.listing(list(touched)),
         )
         for table in ("item", "detached"):
@@ -402,8 +402,8 @@ class Operations(Section):
             )
         self._count_context(conversation_id)
         for summary_id, text in self.all(
-            f"SELECT s.id, s.text FROM summary s WHERE s.id IN ({self.each_of('told', 'bigint')})",  # noqa: S608 - our names
-            told=self.listing(told),
+            f"SELECT s.id, s.text FROM summary s WHERE s.id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            ids=self.listing(reworded),
         ):
             self.store.index_summary(summary_id, text)
 
@@ -435,23 +435,23 @@ def _place(ref: Ref) -> int:
     return TABLES.index(ref[0])
 
 
-def _told(table: str, image: Image | None) -> Image | None:
-    """What of a row does not follow from others."""
+def _own_columns(table: str, image: Image | None) -> Image | None:
+    """Return the columns of a row that are not derived from others."""
     derived = _DERIVED.get(table, set())
     return None if image is None else {name: value for name, value in image.items() if name not in derived}
 
 
 def _changed(table: str, old: Image | None, new: Image | None) -> Image | None:
-    """What has to be kept of a row: the columns that changed, all if it went, nothing if it came."""
+    """Return what has to be recorded of a row: the columns that changed, all if it was removed, none if it was added."""
     if old is None or new is None:
         return old
-    told = _told(table, old) or {}
-    # By its revision it is known later whether a summary was made anew.
-    return {name: value for name, value in told.items() if new[name] != value or name == "revision"}
+    text = _own_columns(table, old) or {}
+    # By its revision it is known later whether a summary was rewritten.
+    return {name: value for name, value in text.items() if new[name] != value or name == "revision"}
 
 
 def _digest(table: str, image: Image | None, columns: Mapping[str, Any] | None) -> str | None:
-    """Of these columns of a row, less what may change without harm."""
+    """Return a digest of these columns of a row, without those that may change."""
     if image is None or columns is None:
         return None
     flags_only = table == "summary" and not (columns.keys() - _FLAGS - {"revision"})

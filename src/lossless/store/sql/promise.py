@@ -6,7 +6,7 @@ from lossless.store.base import SPAN, Flaw
 from lossless.store.sql.section import Section
 
 # What was copied from another conversation stands before everything else: its messages have places of their own in the order.
-# `told` holds a row for each time a message is reached from the context (away = 0) or from what was taken out of it. Sets are
+# `reached` holds a row for each time a message is reached from the context (away = 0) or from what was taken out of it. Sets are
 # compared with EXCEPT and GROUP BY: what a planner guesses about a join of this size may be wrong by orders of magnitude.
 _REACHED = """
 WITH RECURSIVE
@@ -21,16 +21,16 @@ under (ordinal, root, away, id) AS (
   SELECT ordinal, summary_id, away, summary_id FROM placed WHERE summary_id IS NOT NULL
   UNION
   SELECT u.ordinal, u.root, u.away, l.source_id FROM under u JOIN summary_source l ON l.summary_id = u.id),
-told AS MATERIALIZED (
+reached AS MATERIALIZED (
   SELECT ordinal, ordinal AS seq, away FROM placed WHERE summary_id IS NULL
   UNION ALL
   SELECT u.ordinal, l.message_id - :base, u.away FROM under u JOIN summary_message l ON l.summary_id = u.id),
 copied AS MATERIALIZED (
   SELECT t.first_seq, t.last_seq, t.place - t.first_seq AS back FROM transplant t JOIN me ON me.id = t.conversation_id),
-counted AS MATERIALIZED (SELECT seq, count(*) AS times FROM told GROUP BY seq),
+counted AS MATERIALIZED (SELECT seq, count(*) AS times FROM reached GROUP BY seq),
 span AS MATERIALIZED (
   SELECT t.ordinal, min(t.seq + coalesce(c.back, 0)) AS first, max(t.seq + coalesce(c.back, 0)) AS last
-    FROM told t LEFT JOIN copied c ON t.seq BETWEEN c.first_seq AND c.last_seq WHERE t.away = 0 GROUP BY t.ordinal),
+    FROM reached t LEFT JOIN copied c ON t.seq BETWEEN c.first_seq AND c.last_seq WHERE t.away = 0 GROUP BY t.ordinal),
 ordered AS (
   SELECT ordinal, first,
          max(last) OVER (ORDER BY ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM span)
@@ -80,7 +80,7 @@ class Promise(Section):
     """The promise, checked in the database: every message exactly once, in order."""
 
     def flaws(self, conversation_id: int) -> list[Flaw]:
-        """How a conversation breaks the promise, in one statement: of one moment, whatever others write."""
+        """Return how a conversation breaks the promise, in one statement: one state, whatever others write."""
         base = conversation_id * SPAN
         rows = self.all(_EVERY, conversation=conversation_id, owner=self.owner, base=base, end=base + SPAN)
         return [Flaw(*row) for row in rows if row[1]]

@@ -1,4 +1,4 @@
-"""The half of a full-text search that both databases share: who may see what, and what a message's row says."""
+"""The half of a full-text search that both databases share: visible conversations, and a message's row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUMMARY_TIMES = (
 
 
 class Scope(Struct, frozen=True):
-    """The conversations that are searched, ascending, and how many messages they hold."""
+    """The conversations that are searched, ascending, and how many messages they contain."""
 
     ids: tuple[int, ...]
     total: int
@@ -35,17 +35,17 @@ class Scope(Struct, frozen=True):
 
     @property
     def last(self) -> int:
-        """Behind the last id of the last conversation."""
+        """Return the id after the last one of the last conversation."""
         return (self.ids[-1] + 1) * SPAN
 
     @property
     def has_gaps(self) -> bool:
-        """Whether conversations of others lie between these."""
+        """Tell whether conversations of others lie between these."""
         return self.ids[-1] - self.ids[0] + 1 != len(self.ids)
 
 
 def scope(store: Store, conversation_ids: Sequence[int] | None) -> Scope:
-    """What the store's owner may search of these conversations, or of all."""
+    """Return what the store's owner may search of these conversations, or of all."""
     among = "" if conversation_ids is None else f"AND id IN ({store.each_of('ids', 'bigint')})"
     rows = store.all(
         f"SELECT id, next_seq - 1 FROM conversation WHERE owner = :owner {among} ORDER BY id",  # noqa: S608 - our names
@@ -56,7 +56,7 @@ def scope(store: Store, conversation_ids: Sequence[int] | None) -> Scope:
 
 
 def near(limits: Limits, place: str, one_of: str) -> str:
-    """The condition that a message within the limits lies `:reach` or less from a place.
+    """Return the condition that a message within the limits lies at most `:reach` from a place.
 
     `one_of` is the query that gives each of `:roles`.
     """
@@ -72,7 +72,7 @@ def near(limits: Limits, place: str, one_of: str) -> str:
 
 
 def lines(rows: Iterable[tuple[Any, ...]]) -> dict[int, Line]:
-    """The messages of rows that were read as `LINE`."""
+    """Return the messages of rows that were read as `LINE`."""
     return {each: Line(role, tokens * 4 // 5, _speaker(meta), at) for each, role, tokens, meta, at in rows}
 
 

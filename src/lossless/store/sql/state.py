@@ -1,4 +1,4 @@
-"""Small JSON values: how far a source was read, and what a guard remembers."""
+"""Small JSON values: read positions of sources, and guards."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lossless.store.sql.section import Section
 
 
 class State(Section):
-    """Small JSON values: how far a source was read, and what a guard remembers."""
+    """Small JSON values: read positions of sources, and guards."""
 
     def newest_cursor(self, conversation_id: int, prefix: str) -> tuple[str, Any] | None:
-        """Source and state of the cursor that was set last, of those whose source starts so."""
+        """Return source and state of the cursor that was set last, of those whose source has a prefix."""
         rows = self.all(
             "SELECT k.source, k.state FROM cursor k WHERE k.conversation_id = :conversation"  # noqa: S608 - constants
             f" AND substr(k.source, 1, :size) = :prefix AND {OWNED} ORDER BY k.updated_at DESC, k.source LIMIT 1",
@@ -27,7 +27,7 @@ class State(Section):
         return (rows[0][0], jsontext.loads(rows[0][1])) if rows else None
 
     def cursors(self, prefix: str, conversation_id: int | None = None) -> list[tuple[int, str, Any]]:
-        """Conversation, source and state of every cursor whose source starts so, of all conversations or of one."""
+        """Return conversation, source and state of every cursor whose source has a prefix, of all conversations or of one."""
         among = "" if conversation_id is None else " AND k.conversation_id = :conversation"
         rows = self.all(
             "SELECT k.conversation_id, k.source, k.state FROM cursor k JOIN conversation c ON c.id = k.conversation_id"  # noqa: S608 - constants
@@ -40,7 +40,7 @@ class State(Section):
         return [(row[0], row[1], jsontext.loads(row[2])) for row in rows]
 
     def cursor(self, conversation_id: int, source: str) -> Any | None:
-        """How far a source was read: the JSON value last set, or None."""
+        """Return how far a source was read: the JSON value last set, or None."""
         rows = self.all(
             f"SELECT state FROM cursor WHERE conversation_id = :conversation AND source = :source AND {OWNED}",  # noqa: S608 - constants
             conversation=conversation_id,
@@ -60,7 +60,7 @@ class State(Section):
         )
 
     def guard(self, name: str, *, hold: bool = False, shared: bool = False) -> Any | None:
-        """What a guard remembers: the JSON value last set, or None; with `hold`, kept from others in this transaction.
+        """Return the JSON value of a guard, or None; with `hold`, locked until the end of the transaction.
 
         A `shared` one is the same for all owners.
         """
@@ -74,7 +74,7 @@ class State(Section):
         return f"{len(owner)}:{owner}:{name}"  # no owner's name can be taken for a part of another's
 
     def set_guard(self, name: str, state: Any, now: int, *, shared: bool = False) -> None:
-        """In a transaction."""
+        """Set the JSON value of a guard (in a transaction)."""
         self.run(
             "INSERT INTO guard (name, state, updated_at) VALUES (:name, :state, :now) ON CONFLICT (name)"
             " DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at",

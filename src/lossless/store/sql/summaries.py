@@ -19,7 +19,7 @@ class Summaries(Section):
     """Summaries: their sources, their consumers, their earlier texts."""
 
     def read(self, conversation_id: int, ids: Sequence[int] | None = None) -> list[SummaryRow]:
-        """These summaries, or all of a conversation, in the order they were made."""
+        """Return these summaries, or all of a conversation, in the order they were made."""
         # The plus keeps SQLite from going through all summaries of the conversation for a few of them.
         chosen = "s." if ids is None else f"s.id IN ({self.each_of('ids', 'bigint')}) AND +s."
         rows = self.all(
@@ -32,7 +32,7 @@ class Summaries(Section):
         return [SummaryRow(*row) for row in rows]
 
     def sources(self, conversation_id: int, summary_id: int) -> tuple[list[int], list[int]]:
-        """What a summary was made from: the seqs of messages, or the ids of summaries, in order."""
+        """Return the sources of a summary: the seqs of messages, or the ids of summaries, in order."""
         messages = self.all(
             f"SELECT l.message_id FROM summary_message l WHERE l.summary_id = :id AND {OWNED} ORDER BY 1",  # noqa: S608 - constants
             id=summary_id,
@@ -48,7 +48,7 @@ class Summaries(Section):
         return [row[0] % SPAN for row in messages], [row[0] for row in summaries]
 
     def source_ids(self, conversation_id: int, ids: Sequence[int]) -> dict[int, list[str]]:
-        """The public ids of the summaries that each of these was made from, in order."""
+        """Return the public ids of the summaries that each of these was made from, in order."""
         rows = self.all(
             "SELECT l.summary_id, s.public_id FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
             f" WHERE l.summary_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation AND {OWNED}"
@@ -63,7 +63,7 @@ class Summaries(Section):
         return found
 
     def revisions(self, conversation_id: int, ids: Sequence[int]) -> dict[tuple[int, int], str]:
-        """The earlier texts of these summaries, by id and revision."""
+        """Return the earlier texts of these summaries, by id and revision."""
         rows = self.all(
             "SELECT r.summary_id, r.revision, r.text FROM revision r JOIN summary s ON s.id = r.summary_id"  # noqa: S608 - constants
             f" WHERE r.summary_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation AND {OWNED}",
@@ -74,7 +74,7 @@ class Summaries(Section):
         return {(summary_id, revision): text for summary_id, revision, text in rows}
 
     def unsettled(self, conversation_id: int, *, tries: int, limit: int) -> list[SummaryRow]:
-        """Summaries to be made anew (no model wrote them, or a source changed since), the shallowest and oldest first."""
+        """Return summaries to rewrite (no model wrote them, or a source changed), the shallowest and oldest first."""
         rows = self.all(
             f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation AND {UNSETTLED}"  # noqa: S608 - constants
             f" AND s.tries < :tries AND {OWNED} ORDER BY s.depth, s.id LIMIT :limit",
@@ -86,7 +86,7 @@ class Summaries(Section):
         return [SummaryRow(*row) for row in rows]
 
     def before(self, conversation_id: int, summary_id: int, depth: int) -> list[SummaryRow]:
-        """The two summaries of a depth that were made last before this one, the older first."""
+        """Return the last two summaries of a depth made before this one, the older first."""
         rows = self.all(
             f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation AND s.depth = :depth"  # noqa: S608 - constants
             f" AND s.id < :id AND {OWNED} ORDER BY s.id DESC LIMIT 2",
@@ -98,7 +98,7 @@ class Summaries(Section):
         return [SummaryRow(*row) for row in reversed(rows)]
 
     def revise(self, conversation_id: int, old: SummaryRow, new: NewSummary) -> bool:
-        """Another text for a summary, in one transaction: the old one is kept, its consumers are stale, the context follows.
+        """Replace the text of a summary, in one transaction: the old one is kept, its consumers are stale, the context follows.
 
         False if the summary is no longer what `old` says.
         """
@@ -151,7 +151,7 @@ class Summaries(Section):
         self.insert("revision", ("summary_id", "revision", *columns), [(old.id, old.revision, *values)])
 
     def note_try(self, conversation_id: int, summary_id: int) -> None:
-        """A summary could not be made anew."""
+        """Count a failed attempt to rewrite a summary."""
         with self.store.transaction():
             self.run(
                 f"UPDATE summary SET tries = tries + 1 WHERE id = :id AND conversation_id = :conversation AND {OWNED}",  # noqa: S608 - constants
@@ -161,7 +161,7 @@ class Summaries(Section):
             )
 
     def named(self, public_id: str) -> tuple[int, SummaryRow] | None:
-        """A summary of this owner by the id people see, and the conversation it belongs to."""
+        """Return a summary of this owner by its public id, and the conversation it belongs to."""
         rows = self.all(
             f"SELECT c.id, {SUMMARY_COLUMNS} FROM summary s JOIN conversation c ON c.id = s.conversation_id"  # noqa: S608 - constants
             " WHERE s.public_id = :id AND c.owner = :owner",
@@ -171,7 +171,7 @@ class Summaries(Section):
         return (rows[0][0], SummaryRow(*rows[0][1:])) if rows else None
 
     def consumers(self, conversation_id: int, summary_id: int) -> list[str]:
-        """The public ids of the summaries that were made from this one, in the order they were made."""
+        """Return the public ids of the summaries made from this one, in the order they were made."""
         rows = self.all(
             "SELECT s.public_id FROM summary_source l JOIN summary s ON s.id = l.summary_id"  # noqa: S608 - constants
             f" WHERE l.source_id = :id AND s.conversation_id = :conversation AND {OWNED} ORDER BY s.id",
@@ -182,7 +182,7 @@ class Summaries(Section):
         return [row[0] for row in rows]
 
     def links_below(self, conversation_id: int, summary_id: int) -> list[tuple[int, int]]:
-        """Which summary was made from which, from this one down: pairs of ids, sources in their order."""
+        """Return the links between summaries from this one down: pairs of ids, sources in order."""
         # UNION and not UNION ALL: a damaged history that leads back to itself must end all the same.
         rows = self.all(
             "WITH RECURSIVE below (id) AS (SELECT s.id FROM summary s WHERE s.id = :id AND s.conversation_id = :conversation"  # noqa: S608 - constants
@@ -206,7 +206,7 @@ class Summaries(Section):
         return {row[0]: BranchRow(*row) for row in rows}
 
     def leaves_over(self, conversation_id: int, seqs: Sequence[int]) -> dict[int, str]:
-        """The public id of the leaf that was made from a message, for those of these that have one."""
+        """Return the public id of the leaf of each of these messages that has one."""
         base = conversation_id * SPAN
         rows = self.all(
             "SELECT l.message_id, s.public_id FROM summary_message l JOIN summary s ON s.id = l.summary_id"  # noqa: S608 - constants

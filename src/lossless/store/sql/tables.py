@@ -1,4 +1,4 @@
-"""Whole tables, for all owners: what moving from one database to another reads and writes.
+"""Whole tables of all owners, for backups, archives and copies.
 
 What a database derives by itself (search index, event hashes, numbering) is no part of it: the rows bring it about.
 """
@@ -70,7 +70,7 @@ class Tables(Section):
     """Whole tables of all owners, for backups, archives and copies."""
 
     def names(self) -> tuple[str, ...]:
-        """Every table that is not derived, those that others refer to first."""
+        """Return every table that is not derived, referenced ones first."""
         return TABLES
 
     def shape(self, table: str) -> Shape:
@@ -81,24 +81,24 @@ class Tables(Section):
         return Shape(table, names, key or names, texts)
 
     def identity(self) -> str:
-        """Tells this database from others."""
+        """Return the identity of this database."""
         where = self.store.location if "://" in self.store.location else abspath(self.store.location)
         oldest = self.all("SELECT owner, key, created_at FROM conversation ORDER BY id LIMIT 1")
         return jsontext.dumps([where, *oldest])
 
     def count(self, table: str) -> int:
-        return int(self.all(f"SELECT count(*) FROM {table} t WHERE {_told(table)}", mark=_MARK)[0][0])  # noqa: S608 - our names
+        return int(self.all(f"SELECT count(*) FROM {table} t WHERE {_without_mark(table)}", mark=_MARK)[0][0])  # noqa: S608 - our names
 
     def rows(self, shape: Shape) -> Rows:
-        """All rows of a table by their key, one by one."""
+        """Yield all rows of a table by their key."""
         columns = ", ".join(f"t.{name}" for name in shape.columns)
         return self.stream(
-            f"SELECT {columns} FROM {shape.table} t WHERE {_told(shape.table)} ORDER BY {self._order(shape, shape.key)}",  # noqa: S608 - our names
+            f"SELECT {columns} FROM {shape.table} t WHERE {_without_mark(shape.table)} ORDER BY {self._order(shape, shape.key)}",  # noqa: S608 - our names
             mark=_MARK,
         )
 
     def _order(self, shape: Shape, names: Sequence[str]) -> str:
-        """By bytes, and what is empty first: the order in which both databases and Python agree."""
+        """Return an order by bytes, empty first, that is the same in both databases and in Python."""
         empty = " NULLS FIRST" if shape.key == shape.columns else ""  # a key has nothing empty, and an index to go by
         return ", ".join(
             f"t.{name}{f' COLLATE {self.store.binary}' if name in shape.texts else ''}{empty}" for name in names
@@ -107,7 +107,7 @@ class Tables(Section):
     def part(
         self, table: str, conversation_id: int, columns: Sequence[str], order: Sequence[str] | None = None
     ) -> Rows:
-        """The rows of a table that belong to a conversation of this owner, by their key or in another order, one by one."""
+        """Yield the rows of a table that belong to a conversation of this owner, by their key or in another order."""
         shape = self.shape(table)
         chosen = ", ".join(f"t.{name}" for name in columns)
         belongs = _BELONGS.get(table, "t.conversation_id = :conversation")
@@ -120,7 +120,7 @@ class Tables(Section):
         )
 
     def take(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """In a transaction: rows as they are, with their ids; search index and event ids follow."""
+        """Insert rows as they are, with their ids; search index and event ids follow (in a transaction)."""
         self.store.defer_links()
         self.insert(table, columns, rows)
         if table == "summary":
@@ -134,7 +134,7 @@ class Tables(Section):
                 self.store.remember_events(conversation_id, [each for _, each in events])
 
     def change(self, shape: Shape, rows: Sequence[Row]) -> None:
-        """In a transaction: rows whose keys are there already become these."""
+        """Update rows whose keys exist (in a transaction)."""
         others = [name for name in shape.columns if name not in shape.key]
         for row in rows:
             self.run(
@@ -153,15 +153,15 @@ class Tables(Section):
             self.store.index_summary(summary_id, text)
 
     def take_back(self) -> None:
-        """In a transaction: everything that was taken in, but conversations, messages and summaries, which are corrected."""
+        """Remove everything that was copied in except conversations, messages and summaries (in a transaction)."""
         for table in reversed(TABLES):
             if table not in GROWING:
-                self.run(f"DELETE FROM {table} AS t WHERE {_told(table)}", mark=_MARK)  # noqa: S608 - our names
+                self.run(f"DELETE FROM {table} AS t WHERE {_without_mark(table)}", mark=_MARK)  # noqa: S608 - our names
         # One key has one active conversation, and which one may have changed.
         self.run("UPDATE conversation SET active = 0")
 
     def taken(self, public_ids: Sequence[str]) -> set[str]:
-        """Those of these ids that a summary has, of whichever owner: an id is given once."""
+        """Return those of these ids that a summary of any owner has: an id is used once."""
         rows = self.all(
             f"SELECT s.public_id FROM summary s WHERE s.public_id IN ({self.each_of('ids', 'text')})",  # noqa: S608 - constants
             ids=self.listing(public_ids),
@@ -169,7 +169,7 @@ class Tables(Section):
         return {row[0] for row in rows}
 
     def relate(self, conversation_id: int, *, continues: int | None, parent: int | None) -> None:
-        """In a transaction: which conversations one belongs to, unless it knows already."""
+        """Set the conversations that one belongs to, unless they are set (in a transaction)."""
         self.run(
             "UPDATE conversation SET continues = :continues, parent_id = :parent WHERE id = :id AND owner = :owner"
             " AND continues IS NULL AND parent_id IS NULL",
@@ -180,20 +180,20 @@ class Tables(Section):
         )
 
     def moving_in(self) -> str | None:
-        """The identity of the database that is being moved in here, if one is."""
+        """Return the identity of the database that is being copied in, if one is."""
         rows = self.all("SELECT state FROM guard WHERE name = :mark", mark=_MARK)
         return str(jsontext.stored(rows[0][0])) if rows else None
 
     def set_moving_in(self, identity: str | None, now: int) -> None:
-        """In a transaction."""
+        """Set the identity of the database that is being copied in (in a transaction)."""
         self.run("DELETE FROM guard WHERE name = :mark", mark=_MARK)
         if identity is not None:
             self.insert("guard", ("name", "state", "updated_at"), [(_MARK, jsontext.dumps(identity), now)])
 
     def keep_ids(self, table: str) -> None:
-        """In a transaction, before rows of a numbered table go: their ids are never given again.
+        """Keep the ids of rows that are about to be removed from being used again (in a transaction).
 
-        They are in what people, models and operations have noted, and somebody may be summarising meanwhile.
+        They are in what people, models and operations have noted, and a summary of them may be in progress.
         """
         self.run(
             f"INSERT INTO guard (name, state, updated_at) SELECT :mark, CAST(max(t.id) AS TEXT), 0 FROM {table} t"  # noqa: S608 - our names
@@ -203,6 +203,6 @@ class Tables(Section):
         )
 
 
-def _told(table: str) -> str:
+def _without_mark(table: str) -> str:
     """The mark of a migration is no part of what is moved."""
     return "t.name <> :mark" if table == "guard" else "TRUE"

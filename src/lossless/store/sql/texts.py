@@ -50,7 +50,7 @@ class Texts(Section):
         include_recall: bool = False,
         limit: int,
     ) -> list[tuple[int, int]]:
-        """Time and id of texts, the newest first: those after the place `below`, among these ids if any are given.
+        """Return time and id of texts, the newest first: those after the position `below`, among these ids if given.
 
         `holding` leaves out texts that hold none of some literals, each time; with True the literals are in lower case
         and found in either. Some others may stay. A summary's time is that of its newest source.
@@ -72,7 +72,7 @@ class Texts(Section):
                 condition, needles[name] = self.store.needle(literal, folded=folded)
                 held.append(condition.format(f":{name}"))
             chosen.append(f"({' OR '.join(held)})")
-        # Whoever names the ids finds their conversations; else a conversation is a stretch of ids.
+        # With ids given, their conversations are known; else a conversation is a stretch of ids.
         joined = f"{table} t JOIN conversation c ON c.id = t.conversation_id"
         if among is None:
             joined = f"conversation c JOIN {table} t ON {within}"
@@ -97,7 +97,7 @@ class Texts(Section):
         return kind == "message" and not include_recall and self.store.recall_calls.are_marked
 
     def read(self, kind: TextKind, ids: Sequence[int], *, include_recall: bool = False) -> list[TextRow]:
-        """Return the texts of these ids, in no order; those of messages without recall calls and their results."""
+        """Return the texts of these ids, in no order."""
         table, time, _, more = _TEXTS[kind]
         rows = self.all(
             f"SELECT t.id, c.id, {time}, t.text, {more} FROM {table} t JOIN conversation c ON c.id = t.conversation_id"  # noqa: S608 - constants
@@ -118,7 +118,7 @@ class Texts(Section):
         return [replace(row, text=without(row.text, spans[row.id])) if row.id in spans else row for row in texts]
 
     def without_vector(self, conversation_id: int, model: str, *, after: int = 0, limit: int) -> list[tuple[int, str]]:
-        """Ids and texts of messages behind a seq that have no vector of a model, the newest first."""
+        """Return ids and texts of messages after a seq without a vector of a model, the newest first."""
         base = conversation_id * SPAN
         rows = self.all(
             f"SELECT m.id, m.text FROM message m WHERE m.id > :after AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
@@ -134,7 +134,7 @@ class Texts(Section):
         return [(row[0], row[1]) for row in rows]
 
     def add_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
-        """In a transaction: vectors of messages by their ids, in the place of any they had."""
+        """Store vectors of messages by their ids, replacing earlier ones (in a transaction)."""
         for identity, data in vectors:
             self.run(
                 "INSERT INTO vector (message_id, model, data) SELECT m.id, :model, :data FROM message m"  # noqa: S608 - constants
@@ -149,7 +149,7 @@ class Texts(Section):
             )
 
     def vectors(self, model: str, ids: Sequence[int]) -> dict[int, bytes]:
-        """The vectors of a model, of those of these messages that have one."""
+        """Return the vectors of a model, of those of these messages that have one."""
         rows = self.all(
             "SELECT v.message_id, v.data FROM vector v JOIN message m ON m.id = v.message_id"  # noqa: S608 - our names
             " JOIN conversation c ON c.id = m.conversation_id WHERE v.model = :model AND c.owner = :owner"
@@ -171,7 +171,7 @@ class Texts(Section):
         include_recall: bool = False,
         limit: int,
     ) -> list[tuple[int, bytes]]:
-        """Ids of messages with their vectors, the highest id first: those below an id, within times."""
+        """Return ids of messages with their vectors, the highest id first: those below an id, within times."""
         # A stretch of the table, read backwards, so that nothing has to be sorted.
         conditions = [
             ("v.message_id < :below", below is not None),

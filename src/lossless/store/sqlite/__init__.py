@@ -1,1 +1,1 @@
-"""sqlite."""
+"""SQLite through apsw."""

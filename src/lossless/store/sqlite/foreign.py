@@ -1,4 +1,4 @@
-"""Another program's SQLite file: read in one snapshot, never written, its schema not trusted.
+"""Read another program's SQLite file: in one snapshot, never written, its schema not trusted.
 
 As with our own, the file is never opened but through SQLite: closing any other handle would drop its owner's locks if that
 owner is this process.
@@ -70,7 +70,7 @@ class Foreign:
         return connection
 
     def tables(self) -> dict[str, frozenset[str]]:
-        """The columns of each table; what an extension provides is not looked at."""
+        """Return the columns of each table; tables of extensions are skipped."""
         names = self.all("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'")
         found = self.all(
             "SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_xinfo(m.name) c"

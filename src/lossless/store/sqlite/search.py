@@ -1,4 +1,4 @@
-"""Full text in SQLite: what an FTS5 index tells about a question's terms."""
+"""Search full text in SQLite with FTS5."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import apsw
 from lossless.search.query.question import Question, Term
 from lossless.search.ranking.messages import Limits
 from lossless.search.ranking.scoring import Line, Places
+from lossless.search.text import segment
 from lossless.store import jsontext
+from lossless.store.recall_calls import without
 from lossless.store.sql import search
 from lossless.store.sql.recall_calls import NO_RECALL
 
@@ -91,18 +93,18 @@ class FTS5Index:
 
 
 def either(terms: Sequence[Term]) -> str:
-    """The query that any of the terms answers."""
+    """Return a query that matches any of the terms."""
     return " OR ".join(f'"{form}"' for term in terms for form in term.forms)
 
 
 def _places(api: apsw.FTS5ExtensionApi, *sink: Any) -> None:
-    """Note the places of each phrase of the query in the current row; of two rows of a message, in that with all words."""
+    """Note the positions of each phrase of the query in the current row."""
     if api.rowid < 0 or api.rowid not in sink[0]:
         sink[0][abs(api.rowid)] = [api.phrase_column_offsets(phrase, 0) for phrase in range(api.phrase_count)]
 
 
 def _by_term(terms: Sequence[Term], found: dict[int, list[list[int]]]) -> dict[int, Places]:
-    """The places of the phrases, those of a term's forms together."""
+    """Return the positions of the phrases, those of a term's forms together."""
     if all(len(term.forms) == 1 for term in terms):
         return {**found}
     return {
@@ -113,3 +115,19 @@ def _by_term(terms: Sequence[Term], found: dict[int, list[list[int]]]) -> dict[i
 
 def _together(term: Term, places: Iterator[list[int]]) -> list[int]:
     return next(places) if len(term.forms) == 1 else sorted(chain.from_iterable(islice(places, len(term.forms))))
+
+
+def indexed_texts(connection: apsw.Connection, table: str, *, knows_recall: bool = True) -> Iterator[tuple[int, str]]:
+    """Yield what an index should hold of a table: ids and words."""
+    if table != "message" or not knows_recall:
+        for rowid, text in connection.execute(f"SELECT id, text FROM {table} ORDER BY id"):  # noqa: S608 - our names
+            yield rowid, segment(text)
+        return
+    # Those below zero first: FTS5 is slow with ids that do not ascend.
+    marked = "FROM message m JOIN recall_call r ON r.message_id = m.id"
+    for rowid, text in connection.execute(f"SELECT m.id, m.text {marked} ORDER BY m.id DESC"):
+        yield -rowid, segment(text)
+    marks: list[Any] = connection.execute("SELECT message_id, spans FROM recall_call").fetchall()
+    found: dict[int, str | None] = dict(marks)
+    for rowid, text in connection.execute("SELECT id, text FROM message ORDER BY id"):
+        yield rowid, segment(without(text, found[rowid]) if rowid in found else text)

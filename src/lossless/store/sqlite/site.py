@@ -1,4 +1,4 @@
-"""A file as the place of a database: locked, what is there put aside, another put in its stead by one rename."""
+"""Replace the file of a database: lock it, move it aside, rename another into its place."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lossless.errors import NotOurDatabase, StoreBusy
 from lossless.store import header
 from lossless.store.header import APPLICATION_ID, LOGS
 from lossless.store.sql import backups
-from lossless.store.sqlite.store import translate
+from lossless.store.sqlite.errors import translate
 from lossless.store.store import Store
 
 _BUSY_MS = 1_000
 
 
 class FileSite:
-    """See `lossless.store.base.Site`."""
+    """A file as the place of a database (see `lossless.store.store.Site`)."""
 
     form = "sqlite"
 
@@ -42,7 +42,7 @@ class FileSite:
 
     @contextmanager
     def _left_free(self, aside: Path) -> Iterator[list[str]]:
-        """Nothing but the logs of a database that is gone; whoever makes one meanwhile keeps it."""
+        """Hold a place where there is no database, only logs of one; a database created meanwhile is kept."""
         with ExitStack() as back:
             moved = self._logs_aside(aside, back)
             if self.is_taken():
@@ -67,7 +67,7 @@ class FileSite:
             back.pop_all()
 
     def _logs_aside(self, aside: Path, back: ExitStack) -> list[str]:
-        """Logs that are left over from a database that is damaged or gone: the new one would take them for its own."""
+        """Move logs of a damaged or missing database aside: the new one would take them for its own."""
         moved = []
         for log in (each for each in LOGS if os.path.exists(f"{self.beside}{each}")):
             os.rename(f"{self.beside}{log}", f"{aside}{log}")
@@ -77,7 +77,7 @@ class FileSite:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """The file for us alone, with its log of writes brought in; a damaged one is nobody's to hold."""
+        """Lock the file, with its write-ahead log merged; a damaged one cannot be locked."""
         with ExitStack() as stack:
             try:
                 self._look_first()
@@ -104,9 +104,9 @@ class FileSite:
 
     def _hold(self, connection: apsw.Connection) -> None:
         if connection.execute("PRAGMA application_id").fetchall()[0][0] != APPLICATION_ID:
-            # Whoever waits for an empty file would not notice that it was replaced, and write beside the new one.
+            # A process that waits for an empty file would not notice that it was replaced, and write beside the new one.
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-        # Whoever has a file of this kind open holds it shared: the log is only given up by the last one.
+        # Every process that has such a file open holds it shared: the log is only given up by the last one.
         connection.execute("PRAGMA journal_mode = DELETE").fetchall()
         connection.execute("BEGIN EXCLUSIVE")
 
@@ -124,7 +124,7 @@ class FileSite:
             os.close(handle)
 
     def _take(self, path: Path) -> None:
-        """A name that nobody else has, where a file system can tell."""
+        """Take a name that nobody else has, where a file system can tell."""
         try:
             os.link(path, self.beside)
         except OSError as error:
@@ -139,7 +139,7 @@ class FileSite:
 
 
 def _name_too(path: Path, aside: Path) -> None:
-    """A second name, so that there is never a moment without a database under the first, where a file system has such."""
+    """Give a file a second name, so that there is always a database under the first, where a file system can."""
     try:
         os.link(path, aside)
     except FileExistsError:

@@ -1,0 +1,55 @@
+"""Translate errors of SQLite into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import apsw
+
+from lossless.errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+_AGAIN = "Nothing of this call was stored; it can be tried again."
+
+PATH = "path (--db, or the setting database_path)"
+
+RESTORE = "Restore a backup; reading may still work with read_only=True."
+
+_KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
+    (apsw.FullError, StoreFull, "has no room left", f"Free some disk space. {_AGAIN}"),
+    (
+        apsw.ReadOnlyError,
+        StoreReadOnly,
+        "cannot be written",
+        f"Check the permissions of the file and its directory. {_AGAIN}",
+    ),
+    (apsw.PermissionsError, StoreReadOnly, "may not be opened", "Check the permissions of the file."),
+    (apsw.CantOpenError, StoreUnavailable, "cannot be opened", "Check that the path exists, is a file."),
+    (
+        apsw.NotADBError,
+        StoreCorrupt,
+        "is not a database",
+        f"If it was one, restore a backup; else move that file away, or choose another {PATH}.",
+    ),
+    (apsw.CorruptError, StoreCorrupt, "is damaged", RESTORE),
+    (apsw.BusyError, StoreBusy, "was held by another process for too long", _AGAIN),
+    (apsw.LockedError, StoreBusy, "was held by another process for too long", _AGAIN),
+    (apsw.ConnectionClosedError, StoreUnavailable, "was closed", "Open it again."),
+    (apsw.IOError, StoreUnavailable, "could not be read or written by the operating system", _AGAIN),
+]
+
+
+def translate(error: apsw.Error, location: str) -> StoreError:
+    """Return an error of SQLite as one of ours."""
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
+        return StoreUnavailable(f"{location} was replaced meanwhile.", hint=f"Open it again. {_AGAIN}")
+    for kind, ours, what, hint in _KINDS:
+        if isinstance(error, kind):
+            return ours(f"{location} {what} ({error}).", hint=hint)
+    return StoreError(f"{location}: {error}.", hint="This is a fault in lossless; please report it.")
