@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -15,7 +16,7 @@ from lossless.engine.compaction import plan
 from lossless.errors import InvalidInput, SummarizerAuth, SummarizerUnavailable
 from lossless.events import Event
 from lossless.formats import openai_chat
-from lossless.model import Compaction, StoredMessage
+from lossless.model import Compaction, CompactionStop, StoredMessage
 from lossless.store.store import Store
 from lossless.tokens import estimate, truncate
 
@@ -589,3 +590,21 @@ def test_settings_that_cannot_work_together_are_adapted_and_reported(tmp_path: P
     loaded = config.resolve(environment={"LCM_LEAF_CHUNK_TOKENS": "2000"}, file=None)
     assert loaded.adapted[0].startswith("LCM_LEAF_CHUNK_TOKENS: 2,000 tokens hold too few summaries")
     assert config.resolve(environment={}).adapted == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "stop"),
+    [
+        (Settings(enabled=False), "disabled"),
+        (Settings(ignore_session_patterns=("agent:*",)), "ignored session"),
+        (Settings(stateless_session_patterns=("agent:*",)), "stateless session"),
+        (Settings(), "nothing to compact"),
+    ],
+)
+def test_a_compaction_that_settings_forbid_ends_with_one_of_the_documented_reasons(
+    tmp_path: Path, given: Settings, stop: str
+) -> None:
+    with Lossless.open(tmp_path / "lcm.db", settings=given) as lcm:
+        done = lcm.conversation("agent:main").compact()
+    assert done.stop == stop
+    assert done.stop in get_args(CompactionStop)

@@ -35,7 +35,7 @@ of these stored nothing, and the same call may be repeated. Errors can be pickle
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 LONGEST_PAUSE = 3600.0
 """The longest wait before a retry in seconds, whatever a provider or a stored time says."""
@@ -151,10 +151,11 @@ class SummarizerUnavailable(SummarizerError):
 class SummarizerBlocked(SummarizerError):
     code = "SUMMARIZER_BLOCKED"
 
-    def __init__(self, reason: str, message: str, *, until: float, hint: str = "") -> None:
+    def __init__(
+        self, reason: Literal["spend", "breaker", "daily limit"], message: str, *, until: float, hint: str = ""
+    ) -> None:
         super().__init__(message, hint=hint or "Compact with force to try now.")
         self.reason = reason
-        """`spend`, `breaker` or `daily limit`."""
         self.until = until
 
 

@@ -15,7 +15,7 @@ from lossless import Lossless, Message, SummaryRequest
 from lossless.engine.worker import later, settlement
 from lossless.errors import InvalidInput, StoreUnavailable, SummarizerUnavailable
 from lossless.events import Event
-from lossless.model import Compaction
+from lossless.model import Compaction, CompactionStop
 from lossless.store.base import DebtRow
 from tests.test_compaction import SMALL, WINDOW, assert_promise, expanded, short, turns
 
@@ -85,7 +85,9 @@ def test_what_failed_is_tried_again_ever_more_rarely(
         ("unavailable", 0, True, 3, 20 * 60),
     ],
 )
-def test_how_a_debt_is_settled(stop: str, made: int, pending: bool, attempts: int, delay: float | None) -> None:
+def test_how_a_debt_is_settled(
+    stop: CompactionStop, made: int, pending: bool, attempts: int, delay: float | None
+) -> None:
     done = Compaction(("sum_x",) * made, 100, 50, stop)
     after = settlement(a_debt(attempts=2), done, NOW)
     assert (after.pending, after.attempts) == (pending, attempts)

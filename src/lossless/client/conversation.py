@@ -276,8 +276,8 @@ class Conversation:
         content does not tell.
         """
         if self._closed_to:
-            ignored = any_match(self._lcm.settings.ignore_session_patterns, self.key)
-            return Bootstrapped("session excluded by pattern" if ignored else self._closed_as())
+            reason = self._closed_as()
+            return Bootstrapped("session excluded by pattern" if reason == "ignored session" else reason)
         where = checked_path(path)
         if format is not None:
             transcripts.reader(format)
@@ -294,8 +294,13 @@ class Conversation:
         budget = settings.bootstrap_budget
         return bootstrap(self._store, self._files, intake, path, format=format, budget=budget, expected=expected)
 
-    def _closed_as(self) -> str:
-        return "stateless session" if self._lcm.settings.enabled else "disabled"
+    def _closed_as(self) -> Literal["", "disabled", "ignored session", "stateless session"]:
+        """Return the name of the setting that keeps the conversation from being written; empty if none does."""
+        if not self._closed_to:
+            return ""
+        if not self._lcm.settings.enabled:
+            return "disabled"
+        return "ignored session" if self._hidden else "stateless session"
 
     def _skips(self, message: Message) -> bool:
         """What is no message at all: the host's own leaks, and what we said to a model ourselves."""
@@ -483,7 +488,7 @@ class Conversation:
         observed = self._estimated(observed, model) if pause is None else observed
         row = self._row()
         if row is None or not row.active or self._closed_to:
-            return Compaction((), 0, 0, self._closed_to or "nothing to compact")
+            return Compaction((), 0, 0, self._closed_as() or "nothing to compact")
         lcm, tokens = self._lcm, row.context_tokens
         if self.key in lcm._uncovered:
             # What the host keeps for itself leaves less room than its window: what did not fit has to be covered.
@@ -536,7 +541,7 @@ class Conversation:
             return job if isinstance(job, Compaction) else job.run()
         lcm = self._lcm
         if row is None or self._closed_to or not lcm._tries():
-            return Compaction((), 0, 0, self._closed_to or "nothing to compact")
+            return Compaction((), 0, 0, self._closed_as() or "nothing to compact")
         summarizer, guards = self._asks()
         anew = remake(
             self._store,

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,12 +20,12 @@ from lossless.engine.recall.semantic import Vectors
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import LONGEST_PAUSE, StoreError
 from lossless.events import Event
-from lossless.model import Compaction
+from lossless.model import Compaction, CompactionStop, DebtStop
 from lossless.store.base import DebtRow
 
 IDLE, LEASE, RENEW, LOOK = 2.0, 60.0, 20.0, 30.0
 """Seconds: without an ingest before work starts; that a claim holds; between renewals; between looks for work."""
-_DONE = ("compacted", "below threshold", "nothing to compact", "exhausted")
+_DONE: Final[tuple[CompactionStop, ...]] = ("compacted", "below threshold", "nothing to compact", "exhausted")
 _FIRST_DELAY, _LONGEST_DELAY, _MOST_DOUBLED = 300.0, 1800.0, 4
 
 Drain = Callable[[DebtRow, Callable[[], bool]], Compaction]
@@ -100,6 +101,7 @@ class Worker:
         return self._vectors is not None and self._vectors.step(_micros(self._now() - idle))
 
     def _work_on(self, debt: DebtRow, idle: float) -> None:
+        stop: DebtStop
         failure = None
         try:
             # Until a context that does not fit is below its threshold again, something is left out of every request.

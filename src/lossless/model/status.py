@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from lossless.model.summaries import DebtStop
+
 
 class ConversationStatus(Struct, frozen=True):
     """One conversation in numbers."""
@@ -107,8 +109,8 @@ class Debt(Struct, frozen=True):
     key: str
     state: Literal["running", "waiting", "settled"]
     since: datetime
-    stop: str = ""
-    """How the last try ended."""
+    stop: DebtStop | Literal[""] = ""
+    """The end of the last try; empty before the first."""
     failure: str = ""
     attempts: int = 0
     next_at: datetime | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -67,6 +67,43 @@ class SummaryRequest(Struct, frozen=True):
         return seconds if self.timeout is None else min(seconds, self.timeout)
 
 
+ModelBlock: TypeAlias = Literal["auth", "spend", "breaker", "daily limit", "rate limit", "unavailable"]
+"""The reason for which a model is not called: refused credentials (`auth`, `breaker`), a limit of calls (`spend`,
+`daily limit`), a pause that the provider asked for (`rate limit`), no answer (`unavailable`)."""
+CompactionStop: TypeAlias = Literal[
+    "compacted",
+    "below threshold",
+    "nothing to compact",
+    "exhausted",
+    "passes",
+    "deadline",
+    "moved",
+    "yielded",
+    "in vain",
+    "disabled",
+    "ignored session",
+    "stateless session",
+    "auth",
+    "spend",
+    "breaker",
+    "daily limit",
+    "rate limit",
+    "unavailable",
+]
+"""The reason for which a compaction ended.
+
+- done: `compacted`, `below threshold`, `nothing to compact`;
+- over the threshold with nothing left to summarise: `exhausted`;
+- a limit of the sweep: `passes`, `deadline`;
+- another writer: `moved` (it changed the context), `yielded` (the conversation is in use);
+- settings: `disabled`, `ignored session`, `stateless session`;
+- only when summaries are rewritten: `in vain` (the replies were not usable) and every `ModelBlock`. A compaction ends with
+  `rate limit` alone; otherwise it continues without the model.
+"""
+DebtStop: TypeAlias = CompactionStop | Literal["failed", "stopped"]
+"""The end of the last try of pending work: that of its compaction, an error (`failed`), or an interrupt (`stopped`)."""
+
+
 class Compaction(Struct, frozen=True):
     """What one compaction did."""
 
@@ -74,15 +111,13 @@ class Compaction(Struct, frozen=True):
     """The ids of the summaries that were made, in order."""
     tokens_before: int
     tokens_after: int
-    stop: str
-    """Why it ended: `compacted`, `below threshold`, `nothing to compact`, `passes`, `deadline`, `rate limit`, `moved`,
-    `yielded`, `exhausted` (still over the threshold, and nothing left to summarise). Re-making summaries also ends with
-    `auth`, `spend`, `breaker`, `daily limit`, `unavailable` and `in vain` (the model's answers did not serve)."""
+    stop: CompactionStop
+    """The reason for which it ended."""
     retry_at: datetime | None = None
     """When what holds it back is over, if it is known."""
-    without_model: str = ""
-    """Why summaries were written without the model, if they were: `auth`, `spend`, `breaker`, `daily limit`,
-    `rate limit` or `unavailable`. Such summaries are provisional, and re-made once the model answers."""
+    without_model: ModelBlock | Literal[""] = ""
+    """The reason for which summaries were written without the model, if they were. They are provisional, and rewritten
+    once the model answers."""
 
 
 class ListedSummary(Struct, frozen=True):

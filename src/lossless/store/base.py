@@ -11,6 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from lossless.model.summaries import DebtStop
+
 SPAN = 1_000_000_000
 """How many ids a conversation has. A message's id is conversation * SPAN + seq."""
 
@@ -187,7 +189,7 @@ class DebtRow(Struct, frozen=True):
     next_at: int
     worker: str | None
     lease_until: int | None
-    stop: str | None
+    stop: DebtStop | None
     stop_seq: int | None
     failure: str | None
     revision: int

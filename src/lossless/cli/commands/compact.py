@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Final
 
 import click
 import msgspec
@@ -19,9 +20,13 @@ from lossless.cli.options import (
 )
 from lossless.cli.output import answer, print_progress
 from lossless.cli.tables import escape_name, plural
+from lossless.model import CompactionStop
 
 WINDOW = 128_000
-_REACHED = ("compacted", "below threshold", "nothing to compact", "disabled", "stateless session")
+_REACHED: Final[tuple[CompactionStop, ...]] = (
+    *("compacted", "below threshold", "nothing to compact"),
+    *("disabled", "ignored session", "stateless session"),
+)
 
 
 @click.command(cls=Command)

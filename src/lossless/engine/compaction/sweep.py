@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from itertools import takewhile
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -24,7 +24,7 @@ from lossless.engine.shared.calibration import budgets
 from lossless.engine.shared.model_flow import ModelFlow, never
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.events import Event, Hook, ignore
-from lossless.model import Compaction, SummaryRequest
+from lossless.model import Compaction, CompactionStop, ModelBlock, SummaryRequest
 from lossless.store.base import ConversationRow, ItemRow, Links, NewSummary, SummaryRow
 from lossless.store.rows import moment
 from lossless.store.store import Store
@@ -36,7 +36,7 @@ VERBATIM = "verbatim"
 """The model named by a leaf that says what its messages say, word for word."""
 EMPTY = "(no text)"
 _LEAST_WINDOW = 4_000
-_FINAL = ("rate limit", "deadline", "moved", "yielded")
+_FINAL: Final[tuple[CompactionStop, ...]] = ("rate limit", "deadline", "moved", "yielded")
 _MOST_MISSES = 2
 """So many times in a row a model may not be reached before a compaction goes on without it."""
 
@@ -61,9 +61,9 @@ class Work(Struct):
     passes: int = 0
     operation: str = ""
     """The entry in the history that the summaries are noted under."""
-    stop: str = ""
+    stop: CompactionStop | Literal[""] = ""
     retry_at: float = 0.0
-    without_model: str = ""
+    without_model: ModelBlock | Literal[""] = ""
     """Why some of it was written without the model."""
     alone: bool = False
     """The model is not asked any more."""
@@ -99,6 +99,10 @@ class Work(Struct):
         self.tokens += item.tokens - run.tokens
         self.boundary -= len(run.items) - 1
 
+    def begin_sweep(self) -> None:
+        """Reset what ended the sweep before."""
+        self.passes, self.stop = 0, ""
+
     def may_go_on(self) -> bool:
         """Whether there is still time and a pass left; names the stop if not."""
         if self.passes >= self.settings.max_sweep_iterations:
@@ -126,9 +130,16 @@ class Work(Struct):
             summary = f"{made} made: {before:,} -> {self.tokens:,} tokens"
             with self.store.transaction():
                 self.store.operations.set_operation(self.operation, "applied", summary)
-        stop = self.stop or ("compacted" if self.made else "nothing to compact")
+        stop: CompactionStop = self.stop or ("compacted" if self.made else "nothing to compact")
         retry_at = moment(int(self.retry_at * 1_000_000)) if self.retry_at else None
-        return Compaction(tuple(self.made), before, self.tokens, stop, retry_at, self.without_model)
+        return Compaction(
+            summaries=tuple(self.made),
+            tokens_before=before,
+            tokens_after=self.tokens,
+            stop=stop,
+            retry_at=retry_at,
+            without_model=self.without_model,
+        )
 
     def go_on_without(self, error: SummarizerError) -> None:
         """The model could not be asked: note why, and whether to ask it again in this compaction."""
@@ -160,7 +171,7 @@ def report_length(
         on_event(Event("summary.too_long", report, "warning", facts))
 
 
-def why(error: SummarizerError) -> str:
+def why(error: SummarizerError) -> ModelBlock:
     """Name what kept a model from being asked."""
     if isinstance(error, SummarizerBlocked):
         return error.reason
@@ -243,7 +254,7 @@ def _until_under(
     goal = max(1, min(target - max(0, observed - work.tokens), work.tokens - 1))
     for _ in range(_MOST_ROUNDS):
         tokens = work.tokens
-        work.passes, work.stop = 0, ""
+        work.begin_sweep()
         yield from _sweep(work, goal)
         if work.tokens <= goal or work.stop in _FINAL:
             return
@@ -257,7 +268,7 @@ def _to_the_end(work: Work, stop_at: int | None, *, eager: bool) -> Generator[Su
     work.deadline = float("inf")
     while True:
         tokens = work.tokens
-        work.passes, work.stop = 0, ""
+        work.begin_sweep()
         yield from _sweep(work, stop_at, eager=eager)
         if work.stop != "passes" or work.tokens >= tokens:
             return

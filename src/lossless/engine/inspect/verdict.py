@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
 from lossless.model import (
     ConversationFigures,
     Debt,
+    DebtStop,
     Following,
     FullContext,
     Hold,
@@ -30,7 +31,7 @@ State: TypeAlias = Literal["behind", "unreadable", "missing"]
 _DAY, _PATIENCE = 86_400.0, 900.0
 """Seconds: without a message before it is quiet; that a debt may wait for somebody to work on it."""
 _FULL_AT, _CROWDED_AT = 1.0, 0.75
-_ENDS = {
+_ENDS: Final[dict[DebtStop | Literal[""], str]] = {
     "auth": "the provider refused the credentials",
     "breaker": "the provider refused the credentials too often",
     "rate limit": "the provider asked for a pause (rate limit)",

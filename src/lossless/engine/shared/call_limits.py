@@ -8,13 +8,13 @@ further ahead than the longest wait there is comes from a clock that was wrong, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar, get_args
 
 from msgspec import Struct, convert, field, structs, to_builtins
 
 from lossless.config import Settings
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError
-from lossless.model import Compaction, SummaryRequest
+from lossless.model import Compaction, CompactionStop, ModelBlock, SummaryRequest
 from lossless.store.store import Store
 from lossless.summarizers.base import Reply, Summarizer, counting
 
@@ -101,7 +101,7 @@ class Breaker(Struct, frozen=True):
 
 
 S = TypeVar("S", Spend, Breaker, Stop)
-_HELD_BACK = ("auth", "spend", "breaker", "daily limit", "rate limit", "unavailable", "moved", "yielded", "in vain")
+_HELD_BACK: Final[tuple[CompactionStop, ...]] = (*get_args(ModelBlock), "moved", "yielded", "in vain")
 
 
 class Guards:

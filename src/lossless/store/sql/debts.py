@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lossless.errors import LONGEST_PAUSE
+from lossless.model.summaries import DebtStop
 from lossless.store.base import DebtRow
 from lossless.store.sql.columns import (
     NO_LIMIT,
@@ -148,7 +149,7 @@ class Debts(Section):
         return held > 0
 
     def settle(
-        self, debt: DebtRow, *, pending: bool, attempts: int, next_at: int, stop: str, failure: str | None
+        self, debt: DebtRow, *, pending: bool, attempts: int, next_at: int, stop: DebtStop, failure: str | None
     ) -> None:
         """Give claimed work back. If it was recorded again meanwhile it stays pending."""
         with self.store.transaction():
