@@ -17,7 +17,7 @@ from lossless.engine.recall import semantic
 from lossless.engine.recall.search_request import Sort
 from lossless.errors import InvalidInput
 from lossless.events import Event
-from lossless.search.embeddings import cosines, embedder, meaning
+from lossless.search.embeddings import cosines, load_embedder, without_names
 from tests.conftest import OpenStore
 
 SORTS: tuple[Sort, ...] = ("recency", "relevance", "hybrid")
@@ -47,7 +47,7 @@ def snippets(hits: Hits) -> list[str]:
 
 
 def vectors(lcm: Lossless, chat: Conversation) -> int:
-    return len(lcm._store.texts.vectors_in(embedder().name, [chat.status().id], limit=10_000))
+    return len(lcm._store.texts.vectors_in(load_embedder().name, [chat.status().id], limit=10_000))
 
 
 def test_what_was_said_in_other_words_is_found(lcm: Lossless, chat: Conversation) -> None:
@@ -101,8 +101,8 @@ def test_another_owner_finds_nothing_of_it(lcm: Lossless, chat: Conversation, da
     lcm.drain()
     with Lossless.open(database, owner="other") as other:
         assert not other.grep("adopting children", mode="semantic")
-        assert other._store.texts.vectors_in(embedder().name, [chat.status().id], limit=9) == []
-        assert other._store.texts.vectors(embedder().name, [chat.messages()[0].id]) == {}
+        assert other._store.texts.vectors_in(load_embedder().name, [chat.status().id], limit=9) == []
+        assert other._store.texts.vectors(load_embedder().name, [chat.messages()[0].id]) == {}
         assert other._store.texts.without_vector(chat.status().id, "another model", limit=9) == []
 
 
@@ -123,7 +123,7 @@ def test_vectors_are_made_in_batches_the_newest_first_and_once(
     chat.ingest(said(*SAID, ""))
     worker = lcm.worker()
     assert worker.embed(idle=0)
-    model = embedder().name
+    model = load_embedder().name
     assert [id for id, _ in lcm._store.texts.without_vector(chat.status().id, model, limit=9)] == [
         message.id for message in reversed(chat.messages(limit=2))
     ]
@@ -213,20 +213,20 @@ def test_without_the_extra_it_says_what_to_install(database: str, monkeypatch: p
 
 
 def test_loading_the_model_leaves_the_logging_of_others_alone() -> None:
-    code = "import logging; from lossless.search.embeddings import embedder; embedder(); print(logging.getLogger().handlers)"
+    code = "import logging; from lossless.search.embeddings import load_embedder; load_embedder(); print(logging.getLogger().handlers)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
     assert logging.getLogger("wordllama").handlers == []
 
 
 def test_a_vector_is_two_hundred_and_fifty_six_bytes_whatever_the_text() -> None:
-    made = embedder().vectors(["deploy", "", "😀", "\ud800", "x" * 1_000_000, "部署密钥"])
+    made = load_embedder().vectors(["deploy", "", "😀", "\ud800", "x" * 1_000_000, "部署密钥"])
     assert {len(vector) for vector in made} == {256}
     assert made[1] == bytes(256)
 
 
 def test_the_same_text_is_as_near_as_can_be_and_no_text_is_near_to_nothing() -> None:
-    one, other, none = embedder().vectors(["the violin in the orchestra", "the orchestra's violins", ""])
+    one, other, none = load_embedder().vectors(["the violin in the orchestra", "the orchestra's violins", ""])
     same, near, nothing = cosines(one, [one, other, none])
     assert same == pytest.approx(1.0)
     assert 0.5 < near < 1.0
@@ -235,6 +235,6 @@ def test_the_same_text_is_as_near_as_can_be_and_no_text_is_near_to_nothing() -> 
 
 
 def test_names_and_numbers_are_left_to_the_words() -> None:
-    assert meaning("What did Caroline's sister play in 2023?") == "What did sister play in"
-    assert meaning("Caroline") == "Caroline"
-    assert meaning("2023!") == "2023!"
+    assert without_names("What did Caroline's sister play in 2023?") == "What did sister play in"
+    assert without_names("Caroline") == "Caroline"
+    assert without_names("2023!") == "2023!"

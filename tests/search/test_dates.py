@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lossless.search.query.dates import Day, named, spans
+from lossless.search.query.dates import Day, find_dates, time_spans
 
 
 def micros(*date: int) -> int:
@@ -29,16 +29,16 @@ def micros(*date: int) -> int:
     ],
 )
 def test_the_dates_a_question_names(question: str, days: list[Day]) -> None:
-    assert list(named(question)) == days
+    assert list(find_dates(question)) == days
 
 
 def test_a_day_is_told_from_the_evening_before_to_a_week_after() -> None:
-    (span,) = spans((Day(2023, 5, 3),), micros(2023, 1, 1), micros(2023, 12, 1))
+    (span,) = time_spans((Day(2023, 5, 3),), micros(2023, 1, 1), micros(2023, 12, 1))
     assert (span.start, span.end) == (micros(2023, 5, 2), micros(2023, 5, 11))
 
 
 def test_a_month_without_a_year_is_any_years_month() -> None:
-    found = spans((Day(None, 12),), micros(2022, 1, 1), micros(2023, 12, 1))
+    found = time_spans((Day(None, 12),), micros(2022, 1, 1), micros(2023, 12, 1))
     assert [(span.start, span.end) for span in found] == [
         (micros(2022, 12, 1), micros(2023, 1, 8)),
         (micros(2023, 12, 1), micros(2024, 1, 8)),
@@ -46,9 +46,9 @@ def test_a_month_without_a_year_is_any_years_month() -> None:
 
 
 def test_the_year_says_nothing_in_a_history_of_one() -> None:
-    assert spans((Day(2023),), micros(2023, 1, 1), micros(2023, 12, 1)) == ()
-    assert len(spans((Day(2023),), micros(2022, 1, 1), micros(2023, 12, 1))) == 1
+    assert time_spans((Day(2023),), micros(2023, 1, 1), micros(2023, 12, 1)) == ()
+    assert len(time_spans((Day(2023),), micros(2022, 1, 1), micros(2023, 12, 1))) == 1
 
 
 def test_a_day_that_no_calendar_has_is_nowhere() -> None:
-    assert spans((Day(2023, 4, 31), Day(2023, 2, 30)), micros(2023, 1, 1), micros(2023, 12, 1)) == ()
+    assert time_spans((Day(2023, 4, 31), Day(2023, 2, 30)), micros(2023, 1, 1), micros(2023, 12, 1)) == ()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from lossless.search import regex
-from lossless.search.regex.literals import needed
+from lossless.search.regex.literals import required_literals
 from tests.patterns import patterns, texts
 
 
@@ -36,11 +36,11 @@ from tests.patterns import patterns, texts
     ],
 )
 def test_the_literals_of_a_pattern_the_most_telling_first(pattern: str, literals: list[tuple[str, ...]]) -> None:
-    assert [need.any_of for need in needed(pattern)] == literals
+    assert [need.any_of for need in required_literals(pattern)] == literals
 
 
 @settings(max_examples=300)
 @given(patterns, texts)
 def test_no_text_that_matches_lacks_them(pattern: str, text: str) -> None:
     if regex.compile(pattern).search(text):
-        assert all(need.is_in(text) for need in needed(pattern))
+        assert all(need.is_in(text) for need in required_literals(pattern))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.search.query.irregular_words import forms
+from lossless.search.query.irregular_words import word_forms
 from lossless.search.query.question import MOST_TERMS, Question, analyse
 
 
@@ -72,21 +72,21 @@ def test_an_answer_may_lie_beside_the_words_of_a_sentence_but_not_of_a_search() 
 
 
 def test_terms_that_nobody_said_leave_with_their_pairs() -> None:
-    question = analyse("blue boat harbour").having([True, False, True])
+    question = analyse("blue boat harbour").keep_terms([True, False, True])
     assert words(question) == ["blue", "harbour"]
     assert question.pairs == ()
 
 
 @pytest.mark.parametrize("word", ["go", "goes", "going", "went", "gone"])
 def test_irregular_forms_are_one_term(word: str) -> None:
-    assert forms(word)[0] == word
-    assert {"go", "went", "gone"} <= {word, *forms(word)}
+    assert word_forms(word)[0] == word
+    assert {"go", "went", "gone"} <= {word, *word_forms(word)}
 
 
 def test_a_regular_word_has_only_itself() -> None:
-    assert forms("boat") == ("boat",)
-    assert forms("making") == ("making", "make", "made")
-    assert forms("running") == ("running", "run", "ran")
+    assert word_forms("boat") == ("boat",)
+    assert word_forms("making") == ("making", "make", "made")
+    assert word_forms("running") == ("running", "run", "ran")
 
 
 def test_first_person_is_told() -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from lossless.search.query.question import analyse
-from lossless.search.ranking.candidates import likely
-from lossless.search.ranking.scoring import Line, are_near, rank, weight
+from lossless.search.ranking.candidates import choose_candidates
+from lossless.search.ranking.scoring import Line, are_near, score_messages, term_weight
 
 DAY = 86_400_000_000
 
@@ -12,29 +12,29 @@ def line(words: int = 20, *, role: str = "user", speaker: str | None = None, at:
 
 
 def best(asked: str, lines: dict[int, Line], places: dict[int, list[list[int]]]) -> int:
-    scores = rank(analyse(asked), [1.0] * len(analyse(asked).terms), lines, places)
+    scores = score_messages(analyse(asked), [1.0] * len(analyse(asked).terms), lines, places)
     return max(scores, key=lambda each: scores[each])
 
 
 def test_a_rare_word_says_more_and_a_common_one_still_something() -> None:
-    assert weight(1, 1000) > weight(500, 1000) > weight(1000, 1000) > 0
+    assert term_weight(1, 1000) > term_weight(500, 1000) > term_weight(1000, 1000) > 0
 
 
 def test_being_short_gains_nothing_below_a_few_lines_and_being_long_costs() -> None:
     lines = {10: line(5), 20: line(40), 30: line(400)}
-    scores = rank(analyse("boat"), [1.0], lines, {each: [[3]] for each in lines})
+    scores = score_messages(analyse("boat"), [1.0], lines, {each: [[3]] for each in lines})
     assert scores[10] == scores[20] > scores[30]
 
 
 def test_a_turn_takes_from_its_neighbours_what_it_leaves_out() -> None:
     lines = {n: line() for n in range(1, 13)}
-    scores = rank(analyse("boat name"), [1.0, 1.0], lines, {2: [[1], []], 3: [[], [1]], 10: [[1], []]})
+    scores = score_messages(analyse("boat name"), [1.0, 1.0], lines, {2: [[1], []], 3: [[], [1]], 10: [[1], []]})
     assert scores[2] > scores[10] > scores[11] > scores[12] > 0
     assert 7 not in scores
 
 
 def test_words_of_another_conversation_flow_nowhere() -> None:
-    scores = rank(analyse("boat"), [1.0], {10: line(), 20: line()}, {10: [[1]]})
+    scores = score_messages(analyse("boat"), [1.0], {10: line(), 20: line()}, {10: [[1]]})
     assert set(scores) == {10}
 
 
@@ -62,8 +62,8 @@ def test_the_day_that_is_named_is_looked_at_first() -> None:
 
 def test_likely_are_those_whose_neighbours_hold_the_rest() -> None:
     lonely = range(100, 200, 10)
-    assert likely([1.0, 1.0], [[*lonely, 500], [501]], 2) == [501, 500]
+    assert choose_candidates([1.0, 1.0], [[*lonely, 500], [501]], 2) == [501, 500]
 
 
 def test_of_equally_likely_ones_the_newest_are_looked_at() -> None:
-    assert sorted(likely([1.0], [list(range(10, 10_000, 10))], 3)) == [9_970, 9_980, 9_990]
+    assert sorted(choose_candidates([1.0], [list(range(10, 10_000, 10))], 3)) == [9_970, 9_980, 9_990]

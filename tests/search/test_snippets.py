@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lossless.search.query.question import analyse
-from lossless.search.snippets import Words, printable, snippet
+from lossless.search.snippets import TermFinder, printable, snippet
 
 
 def test_eighty_characters_on_either_side_on_one_line() -> None:
@@ -24,11 +24,11 @@ def test_a_terminal_has_nothing_to_obey() -> None:
 
 def test_words_are_found_where_most_of_them_stand_together() -> None:
     text = "A key here. " + "Nothing at all. " * 20 + "We deployed with the key of ops."
-    found = Words(analyse("Which key did we deploy with?")).search(text)
+    found = TermFinder(analyse("Which key did we deploy with?")).search(text)
     assert found is not None
     assert text[slice(*found)] == "deployed"
 
 
 def test_words_of_other_scripts_are_found_inside_a_sentence() -> None:
-    assert Words(analyse("数据库")).search("我们的数据库迁移") == (3, 6)
-    assert Words(analyse("monkey")).search("the key") is None
+    assert TermFinder(analyse("数据库")).search("我们的数据库迁移") == (3, 6)
+    assert TermFinder(analyse("monkey")).search("the key") is None

@@ -1,7 +1,7 @@
-"""Texts as vectors, by a small model whose weights come with its package: no hub, no key, no network.
+"""Embed texts as vectors with a small model whose weights are in its package: no hub, no key, no network.
 
-The vector of a text is the mean of its words': near in meaning, blind to order. It finds the violin in
-an orchestra for `classical music`; it does not tell names or numbers apart, so words go first and vectors help.
+The vector of a text is the mean of the vectors of its words, so their order is lost. It finds the violin in an
+orchestra for `classical music`, but does not distinguish names or numbers: words rank first, vectors add to them.
 """
 
 from __future__ import annotations
@@ -20,42 +20,43 @@ if TYPE_CHECKING:
     from wordllama import WordLlamaInference
 
 _BEGINNING = 2_000
-"""Characters that a vector is made of: the mean of many more words says little of any of them."""
+"""Characters of a text that are embedded: the mean of many more words would say little about any of them."""
 _INSTALL = "Install it with: pip install 'lossless[semantic]' (Python 3.11 to 3.13)."
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 class Embedder(Protocol):
-    """A model that makes vectors."""
+    """A model that embeds texts."""
 
     name: str
-    """Vectors of models with other names cannot be compared."""
+    """Only vectors of the same model can be compared."""
 
     def vectors(self, texts: Sequence[str]) -> list[bytes]:
-        """One for each text: 256 numbers of a byte, -127 to 127. Only its direction means anything."""
+        """Return a vector for each text: 256 signed bytes, of which only the direction matters."""
 
 
 def is_installed() -> bool:
+    """Return whether the extra `lossless[semantic]` is installed."""
     return find_spec("wordllama") is not None and find_spec("numpy") is not None
 
 
 def require() -> None:
-    """`InvalidInput` with the way out, if there is no model."""
+    """Raise `InvalidInput` unless the extra is installed."""
     if not is_installed():
         raise InvalidInput("Semantic search needs the extra lossless[semantic].", hint=_INSTALL)
 
 
 @lru_cache(1)
-def embedder() -> Embedder:
-    """The model, loaded when it is first asked for: half a second or so."""
+def load_embedder() -> Embedder:
+    """Load the model once, in about half a second."""
     require()
     root, quiet = logging.getLogger(), logging.NullHandler()
-    # The package sets up everybody's logging when it is imported, unless somebody has done so.
+    # The package configures the root logger when it is imported, unless it has a handler.
     root.addHandler(quiet)
     try:
         import wordllama
 
-        # Its own directory is the cache, because it would look for the tokenizer on a hub.
+        # Its own directory is the cache; else it would look for the tokenizer on a hub.
         return _WordLlama(wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True))
     except (ImportError, OSError) as error:
         raise InvalidInput(f"The model of lossless[semantic] cannot be loaded: {error}.", hint=_INSTALL) from error
@@ -72,10 +73,10 @@ class _WordLlama:
     def vectors(self, texts: Sequence[str]) -> list[bytes]:
         import numpy as np
 
-        # One at a time: of several, all would be padded to the length of the longest.
-        made = self._model.embed([_beginning(text) for text in texts], batch_size=1)
-        largest = np.abs(made).max(axis=1, keepdims=True, initial=1e-9)
-        return [vector.tobytes() for vector in np.rint(made / largest * 127).astype(np.int8)]
+        # One at a time: in a batch, all would be padded to the length of the longest.
+        vectors = self._model.embed([_beginning(text) for text in texts], batch_size=1)
+        largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-9)
+        return [vector.tobytes() for vector in np.rint(vectors / largest * 127).astype(np.int8)]
 
 
 def _beginning(text: str) -> str:
@@ -83,20 +84,20 @@ def _beginning(text: str) -> str:
 
 
 def cosines(vector: bytes, others: Sequence[bytes]) -> list[float]:
-    """How near a vector is to each of the others: 1 for the same direction, 0 for nothing in common."""
+    """Return the cosine of the angle to each other vector: 1 for the same direction, 0 for unrelated."""
     import numpy as np
 
     one = np.frombuffer(vector, np.int8).astype(np.float32)
     many = np.frombuffer(b"".join(others), np.int8).reshape(len(others), len(vector)).astype(np.float32)
     lengths = np.linalg.norm(many, axis=1) * np.linalg.norm(one)
-    near: list[float] = (many @ one / np.maximum(lengths, 1.0)).tolist()
-    return near
+    result: list[float] = (many @ one / np.maximum(lengths, 1.0)).tolist()
+    return result
 
 
-def meaning(question: str) -> str:
-    """A question without names and numbers, unless it has nothing else.
+def without_names(question: str) -> str:
+    """Return a question without names and numbers, unless it has nothing else.
 
-    Words find those exactly. A vector would lead to whoever is greeted by a name rather than to what they did.
+    Word search finds those exactly. A vector would find greetings with a name rather than what the person did.
     """
     words = _WORD.findall(question)
     kept = [word for at, word in enumerate(words) if not (word[0].isdigit() or (at and word[0].isupper()))]

@@ -1,4 +1,4 @@
-"""A match as a person reads it: one line of what was said, with a little of what stands around it."""
+"""Cut snippets: a match on one line with some text around it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from itertools import islice, takewhile
 from typing import TypeAlias
 
 from lossless.search.query.question import Question
-from lossless.search.text import emoji_of
+from lossless.search.text import find_emoji
 
 AROUND = 80
 _MOST = 200
-_MOST_PLACES = 50
+_MOST_MATCHES = 50
 _CUT = "..."
-# Control characters and those that turn the direction of writing: a terminal would obey them.
+# Control characters and those that change the writing direction: a terminal would interpret them.
 _UNSAFE = re.compile(r"[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _Place: TypeAlias = tuple[int, int, int]
 
 
 def snippet(text: str, start: int, end: int) -> str:
-    """The match and up to 80 characters on either side of it, on one line, safe to be shown in a terminal."""
+    """Return the match and up to 80 characters on either side, on one line, safe for a terminal."""
     end = min(end, start + _MOST)
     first, last = max(0, start - AROUND), min(len(text), end + AROUND)
     shown = printable(" ".join(text[first:last].split()))
@@ -29,12 +29,12 @@ def snippet(text: str, start: int, end: int) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with its control characters escaped, as in `\\x1b`."""
+    """Escape the control characters of a text, as in `\\x1b`."""
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-class Words:
-    """What a question asks for, to be found again in the texts that answer it."""
+class TermFinder:
+    """Finds the terms of a question in texts."""
 
     def __init__(self, question: Question) -> None:
         self._terms = [re.compile("|".join(map(_form, term.forms)), re.IGNORECASE) for term in question.terms]
@@ -43,24 +43,24 @@ class Words:
         return len(self._terms)
 
     def search(self, text: str) -> tuple[int, int] | None:
-        """Where most of the terms stand together, from a character to before another; None if there is none."""
+        """Return the start and end of the match with most other terms nearby; None if there is none."""
         found = sorted(
             (match.start(), match.end(), number)
             for number, term in enumerate(self._terms)
-            for match in islice(term.finditer(text), _MOST_PLACES)
+            for match in islice(term.finditer(text), _MOST_MATCHES)
         )
         if not found:
             return None
-        best = max(range(len(found)), key=lambda place: _company(found, place))
+        best = max(range(len(found)), key=lambda place: _density(found, place))
         return found[best][:2]
 
-    def held(self, text: str) -> frozenset[int]:
-        """The numbers of the terms that a text holds."""
+    def matching(self, text: str) -> frozenset[int]:
+        """Return the numbers of the terms that a text contains."""
         return frozenset(number for number, term in enumerate(self._terms) if term.search(text))
 
 
-def _company(found: Sequence[_Place], place: int) -> tuple[int, int]:
-    """How many terms stand from this place on within reach, and how close together."""
+def _density(found: Sequence[_Place], place: int) -> tuple[int, int]:
+    """Return the number of terms within reach from this position on, and how close they are."""
     start = found[place][0]
     first: dict[int, int] = {}
     for at, _, number in takewhile(lambda each: each[0] < start + AROUND, islice(found, place, None)):
@@ -69,8 +69,8 @@ def _company(found: Sequence[_Place], place: int) -> tuple[int, int]:
 
 
 def _form(form: str) -> str:
-    """Its words side by side. A long word is found by its beginning: an index knows it with other endings too."""
-    words = [emoji_of(word) or word for word in form.split()]
+    """Return a pattern of the adjacent words of a form. A long word matches by its beginning, as in a stemmed index."""
+    words = [find_emoji(word) or word for word in form.split()]
     if words[0] != form.split()[0] and len(words) == 1:
         return re.escape(words[0])
     if len(words) == 1 and form.isascii():

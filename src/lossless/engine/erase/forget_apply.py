@@ -20,7 +20,7 @@ from lossless.engine.shared.model_flow import drive
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import SummarizerError
 from lossless.model import Forgotten
-from lossless.search.byte_search import OVERLAP, Sought
+from lossless.search.byte_search import OVERLAP, ByteSearch
 from lossless.store.store import Store
 
 SKIPPED_FILES = "forgotten files"
@@ -192,7 +192,7 @@ def remove_unused_files(runtime: Runtime, *, unshared: bool) -> None:
 
 def overwrite_and_search(runtime: Runtime, report: Forgotten, words: Sequence[str]) -> Forgotten:
     """Overwrite deleted bytes, then search rows, readable bytes and files for the words."""
-    store, search = runtime.store, Sought(words)
+    store, search = runtime.store, ByteSearch(words)
     reason = store.scrub()
     found = store.erase.holding(words)
     left = store.remains([word for word in words if word not in found])
@@ -202,7 +202,7 @@ def overwrite_and_search(runtime: Runtime, report: Forgotten, words: Sequence[st
         with store.transaction():
             store.state.set_guard(_PENDING, None, runtime.now())
     names = [name for each in list(found.values())[:_MOST_NAMED] for name in each.names]
-    names += [path.name for path in _stored_files(runtime.files.root) if search.found(_blocks(path))]
+    names += [path.name for path in _stored_files(runtime.files.root) if search.find(_blocks(path))]
     return replace(
         report,
         sought=len(words),

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from lossless.engine.shared.runtime import Runtime
 from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import FileUnavailable
-from lossless.search.byte_search import needles
+from lossless.search.byte_search import choose_needles
 from lossless.search.query.stopwords import STOP_WORDS
 from lossless.store.base import BURIED, SPAN, ConversationRow, MessageRow, PinRow, SummaryRow
 from lossless.store.store import Store
@@ -147,7 +147,7 @@ def _select(
 def _fingerprint(seqs: list[int], texts: Sequence[str]) -> Fingerprint:
     return Fingerprint(
         seqs=seqs,
-        needles=needles(texts),
+        needles=choose_needles(texts),
         words={word for text in texts for word in _distinctive_words(text)},
         phrases={phrase for text in texts for phrase in _distinctive_phrases(text)},
     )

@@ -15,7 +15,7 @@ from lossless.engine.shared.file_store import Files
 from lossless.errors import FileUnavailable
 from lossless.events import Event, Hook
 from lossless.model import Excerpt, Hit
-from lossless.search.snippets import Words, snippet
+from lossless.search.snippets import TermFinder, snippet
 from lossless.sent import is_text_type
 from lossless.store.base import FileRow
 from lossless.store.rows import moment
@@ -148,7 +148,7 @@ def _candidates(reader: Reader, asked: Asked) -> list[_Candidate]:
     return sorted(found.values(), key=lambda each: each.place, reverse=True)
 
 
-def _in_file(files: Files, row: FileRow, wanted: Finder | Words, after: int) -> Iterator[_Found]:
+def _in_file(files: Files, row: FileRow, wanted: Finder | TermFinder, after: int) -> Iterator[_Found]:
     if isinstance(wanted, Finder):
         return _matching(files, row, wanted, after)
     return (found for found in _holding(files, row, wanted) if found.line > after)
@@ -166,21 +166,21 @@ def _matching(files: Files, row: FileRow, finder: Finder, after: int) -> Iterato
         yield _Found(last)
 
 
-def _holding(files: Files, row: FileRow, terms: Words) -> list[_Found]:
+def _holding(files: Files, row: FileRow, terms: TermFinder) -> list[_Found]:
     held, best = _lines_holding(files, row, terms)
     return sorted(each for _, _, each in best) if terms and len(held) == len(terms) else []
 
 
-def _lines_holding(files: Files, row: FileRow, terms: Words) -> tuple[set[int], list[tuple[int, int, _Found]]]:
+def _lines_holding(files: Files, row: FileRow, terms: TermFinder) -> tuple[set[int], list[tuple[int, int, _Found]]]:
     """The terms that a file holds, and the lines that hold most of them: how many, the number below zero, the line."""
     held: set[int] = set()
     best: list[tuple[int, int, _Found]] = []
     for first, start, block in _blocks(files, row.sha256):
-        if not (in_block := terms.held(_text(block))):
+        if not (in_block := terms.matching(_text(block))):
             continue
         held |= in_block
         lines = (
-            (number, offset, line, terms.held(_text(line))) for number, offset, line in _lines(first, start, block)
+            (number, offset, line, terms.matching(_text(line))) for number, offset, line in _lines(first, start, block)
         )
         found = (
             (len(which), -number, _found(number, offset, line, terms.search(_text(line)) or (0, 0)))

@@ -15,8 +15,8 @@ from lossless.errors import InvalidInput
 from lossless.model import Hit
 from lossless.search import embeddings, regex
 from lossless.search.query.question import analyse
-from lossless.search.regex.literals import Needed, needed
-from lossless.search.snippets import Words
+from lossless.search.regex.literals import RequiredLiteral, required_literals
+from lossless.search.snippets import TermFinder
 from lossless.store.rows import micros
 from lossless.times import Time, find_age, read_time
 
@@ -75,12 +75,12 @@ class Finder(Struct, frozen=True):
     """Tells where in a text a pattern matches; texts without what it `needs` are not even tried."""
 
     pattern: regex.Pattern
-    needs: tuple[Needed, ...]
+    needs: tuple[RequiredLiteral, ...]
 
     @classmethod
     def of(cls, pattern: str, *, ignore_case: bool = False) -> Finder:
         found = regex.compile(pattern, ignore_case=ignore_case)
-        return cls(found, needed(found.source))
+        return cls(found, required_literals(found.source))
 
     def search(self, text: str) -> tuple[int, int] | None:
         return self.pattern.search(text) if self.may_match(text) else None
@@ -184,9 +184,9 @@ def order(mode: Mode, sort: Sort | None) -> Sort:
     return "recency" if mode == "regex" else sort or "relevance"
 
 
-def words(pattern: str) -> Words:
+def words(pattern: str) -> TermFinder:
     """What a full-text question asks for, to be found in a text."""
-    return Words(analyse(pattern))
+    return TermFinder(analyse(pattern))
 
 
 def _micros(name: str, when: Time, zone: tzinfo, now: float | None) -> int | None:

@@ -11,7 +11,7 @@ from heapq import nlargest
 
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import Asked
-from lossless.search.embeddings import Embedder, cosines, embedder, meaning
+from lossless.search.embeddings import Embedder, cosines, load_embedder, without_names
 from lossless.store.base import ConversationRow
 from lossless.store.store import Store
 
@@ -24,8 +24,8 @@ _BATCH, _PAGE = 500, 10_000
 
 def fused(reader: Reader, asked: Asked, found: Mapping[int, float]) -> dict[int, float]:
     """The scores of messages, from those that their words got and from their vectors."""
-    model = embedder()
-    (question,) = model.vectors([meaning(asked.pattern)])
+    model = load_embedder()
+    (question,) = model.vectors([without_names(asked.pattern)])
     near = dict(nlargest(_NEAREST, _near(reader, asked, model.name, question), key=lambda pair: pair[1]))
     near |= _nearness(reader.store, model, question, [id for id in found if id not in near])
     best = max(found.values(), default=0.0) or 1.0
@@ -70,7 +70,7 @@ class Vectors:
         return any(self._batch(row) for row in waiting if self._done.get(row.id, 0) < row.messages)
 
     def _batch(self, conversation: ConversationRow) -> bool:
-        model, after = embedder(), self._done.get(conversation.id, 0)
+        model, after = load_embedder(), self._done.get(conversation.id, 0)
         rows = self._store.texts.without_vector(conversation.id, model.name, after=after, limit=_BATCH)
         if rows:
             made = model.vectors([text for _, text in rows])

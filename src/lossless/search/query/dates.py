@@ -1,4 +1,4 @@
-"""The dates a question names, and the stretch of time in which their telling is to be expected."""
+"""Find the dates in a question, and the time spans in which messages about them are likely."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBER = {name: n for n, month in enumerate(_MONTHS.split(), 1) for name in (mo
 _MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\b"
 _YEAR = r"(?P<year>(?:19|20)\d\d)\b"
-_WRITTEN = [
+_FORMATS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"\b(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>0[1-9]|[12]\d|3[01]))?\b",
@@ -22,7 +22,7 @@ _WRITTEN = [
         rf"\b{_MONTH},? {_YEAR}",
     )
 ]
-# A month alone is taken for one only by its full name; `may` and `march` are also verbs and need an `in`.
+# A month alone counts only by its full name; `may` and `march` are also verbs and need an `in`.
 _ALONE = re.compile(
     r"\b(?:(?:in|during|since|by|until|till|last|this|next|early|mid|late|of) (?P<verb>may|march)"
     r"|(?P<month>january|february|april|june|july|august|september|october|november|december))\b",
@@ -30,12 +30,12 @@ _ALONE = re.compile(
 )
 _YEAR_ALONE = re.compile(rf"(?<![\w.,$-]){_YEAR}(?![-.,]?\d)")
 _AFTER = timedelta(days=7)
-"""What happened is told on the day or in the week after."""
+"""People mention an event on the same day or within a week."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Day(Struct, frozen=True):
-    """A date as far as a question names it."""
+    """A date, month or year in a question."""
 
     year: int | None = None
     month: int | None = None
@@ -43,17 +43,17 @@ class Day(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True):
-    """Microseconds since 1970, from `start` to before `end`; the narrower it is, the more it says."""
+    """A time span in microseconds since 1970, without `end`; a narrower one has more weight."""
 
     start: int
     end: int
     weight: float
 
 
-def named(question: str) -> tuple[Day, ...]:
-    """The dates, months and years in a question."""
+def find_dates(question: str) -> tuple[Day, ...]:
+    """Return the dates, months and years in a question."""
     found: list[Day] = []
-    for pattern in _WRITTEN:
+    for pattern in _FORMATS:
         found += map(_day, pattern.finditer(question))
         question = pattern.sub(" ", question)
     found += [Day(month=_NUMBER[(m["verb"] or m["month"]).lower()]) for m in _ALONE.finditer(question)]
@@ -68,11 +68,11 @@ def _day(match: re.Match[str]) -> Day:
     return Day(int(year) if year else None, number, int(day) if day else None)
 
 
-def spans(days: tuple[Day, ...], first: int, last: int) -> tuple[Span, ...]:
-    """Where to look for the days in a history that reaches from `first` to `last`.
+def time_spans(days: tuple[Day, ...], first: int, last: int) -> tuple[Span, ...]:
+    """Return the spans of the days in a history that reaches from `first` to `last`.
 
-    A day or month without a year is looked for in every year there is. A year alone says nothing about a
-    history that has only one.
+    A day or month without a year matches every year of the history. A year alone is ignored if the history
+    has only one.
     """
     years = range(_year(first), _year(last) + 1)
     return tuple(span for day in days for year in _years(day, years) if (span := _span(day, year)))
@@ -95,11 +95,11 @@ def _span(day: Day, year: int) -> Span | None:
             return Span(_micros(start), _micros(end + _AFTER), 0.6)
         return Span(_micros(start), _micros(datetime(year + 1, 1, 1, tzinfo=UTC)), 0.3)
     except (ValueError, OverflowError):
-        return None  # 31 April, or a year beyond the calendar
+        return None  # 31 April, or a year that datetime does not support
 
 
-def _micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+def _micros(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)
 
 
 def _year(micros: int) -> int:

@@ -1,4 +1,4 @@
-"""Words whose forms no stemmer brings together: `go` and `went`, `child` and `children`."""
+"""Irregular word forms that a stemmer does not relate: `go` and `went`, `child` and `children`."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ bad worse worst, far further furthest, good better best
 _FORMS = {word: tuple(group.split()) for group in _GROUPS.split(",") for word in group.split()}
 
 
-def forms(word: str) -> tuple[str, ...]:
-    """A lower-case word, then the irregular forms it shares a meaning with; regular ones are the stemmer's."""
+def word_forms(word: str) -> tuple[str, ...]:
+    """Return a lower-case word and its irregular forms; regular ones are left to the stemmer."""
     for base in _bases(word):
         if base in _FORMS:
             return (word, *(form for form in _FORMS[base] if form != word))
@@ -40,7 +40,7 @@ def forms(word: str) -> tuple[str, ...]:
 
 
 def _bases(word: str) -> Iterator[str]:
-    """The word, and what it may be a regular form of: `goes`, `making`, `running`."""
+    """Yield the word and its possible bases, as in `goes`, `making`, `running`."""
     yield word
     if word.endswith("ing"):
         stem = word[:-3]

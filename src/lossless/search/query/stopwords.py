@@ -1,12 +1,11 @@
-"""The words that a question is made with, not about: articles, pronouns, auxiliaries, interrogatives."""
+"""Stop words: articles, pronouns, auxiliaries, interrogatives."""
 
 from __future__ import annotations
 
 _WORDS = """
 a an the this that these those some any each every either neither such other another both all
 i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
-herself it its itself they them their theirs themselves one ones someone anyone everyone somebody anybody everybody
-something anything everything
+herself it its itself they them their theirs themselves one ones
 am is are was were be been being do does did doing done have has had having will would shall should can could may
 might must ought let lets
 isn aren wasn weren don doesn didn haven hasn hadn won wouldn shan shouldn couldn mustn ain cannot
@@ -19,4 +18,5 @@ there here now
 what which who whom whose when where why how much many
 please tell
 """
-STOP_WORDS = frozenset(_WORDS.split())
+_PRONOUNS = (start + end for start in ("some", "any", "every") for end in ("one", "body", "thing"))
+STOP_WORDS = frozenset([*_WORDS.split(), *_PRONOUNS])

@@ -1,9 +1,9 @@
-"""How well a message answers a question: arithmetic over where its terms stand.
+"""Score messages by the positions of a question's terms.
 
-A term counts by how rare it is. Its occurrences are divided by the length of the message (nothing is gained by
-being shorter than `_PIVOT` words) and flow to the neighbours, because a turn of a dialogue leaves out what the
-turn before it said. They flow before saturation, so that different words may come from different turns
-while one word said twice is not counted twice.
+A rare term has more weight. Its occurrences are divided by the length of the message (messages shorter than `_PIVOT`
+words gain nothing) and spread to the neighbours, because a turn of a dialogue omits what the turn before it said.
+They spread before saturation, so that different words may come from different turns, while a repeated word does not
+count twice.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from lossless.search.query.question import Question
 
 _PIVOT = 45
 _SATURATION = 1.2
-_LISTENS = 60
-"""A message of more words than this takes less from its neighbours."""
+_RECEIVES_FULLY = 60
+"""A message with more words than this receives less from its neighbours."""
 _HALF_LIFE = 30
-"""Words between two messages that halve what flows from one to the other."""
+"""Words between two messages that halve what spreads from one to the other."""
 _NEAR = 0.4
 _NEAR_WORDS = 3
 _BOOST = 1.75
 _OWN_NAME = 0.25
-"""What a speaker's name weighs as a word: others say it to them more often than of them."""
+"""The weight of a speaker's name as a term: others address them by it more often than they talk about them."""
 _DATE_SHARE = 0.2
 
 Places = Sequence[Sequence[int]]
-"""For each term, where it stands in a message, ascending."""
+"""For each term, its word positions in a message, ascending."""
 
 
 class Line(Struct, frozen=True, gc=False):
-    """What a message is, besides its words."""
+    """The properties of a message besides its text."""
 
     role: str
     words: int
@@ -44,48 +44,48 @@ class Line(Struct, frozen=True, gc=False):
     at: int
 
 
-class _Gauge(NamedTuple):
-    """What the length of a message makes of the words in it and around it."""
+class _LengthFactors(NamedTuple):
+    """Factors that depend on the length of a message."""
 
     share: float
-    """Of one occurrence in it."""
-    listens: float
-    """What it takes of what flows to it."""
+    """The value of one occurrence in it."""
+    receives: float
+    """The share of its neighbours' occurrences that it receives."""
     passes: float
-    """What it lets through, from the one before it to the one behind."""
+    """The share that it passes on, from the message before it to the one after it."""
 
 
 @lru_cache(4096)
-def _gauge(words: int) -> _Gauge:
+def _factors(words: int) -> _LengthFactors:
     share = 1 / (0.25 + 0.75 * max(words, _PIVOT) / _PIVOT)
-    return _Gauge(share, min(1.0, _LISTENS / max(words, 1)), 0.5 ** (words / _HALF_LIFE))
+    return _LengthFactors(share, min(1.0, _RECEIVES_FULLY / max(words, 1)), 0.5 ** (words / _HALF_LIFE))
 
 
-def weight(holding: int, total: int) -> float:
-    """How much a term says that `holding` of `total` messages hold."""
-    return math.log(1 + (max(total, holding) - holding + 0.5) / (holding + 0.5))
+def term_weight(matches: int, total: int) -> float:
+    """Return the weight of a term that `matches` of `total` messages contain."""
+    return math.log(1 + (max(total, matches) - matches + 0.5) / (matches + 0.5))
 
 
-def rank(
+def score_messages(
     question: Question, weights: Sequence[float], lines: Mapping[int, Line], places: Mapping[int, Places]
 ) -> dict[int, float]:
-    """The scores of messages that hold a term or stand beside one that does. Every id in `places` has a line."""
+    """Score the messages that contain a term, and their neighbours. Every id in `places` has a line."""
     speaker = _speaker(question, lines)
     if speaker is not None:
         weights = _without_name(question, weights, speaker)
-    scores = _flowing(weights, lines, places)
+    scores = _spread(weights, lines, places)
     _add_pairs(scores, question, weights, places)
     if speaker is not None or question.is_first_person:
         for each in scores:
-            scores[each] *= _asked_for(question, speaker, lines[each])
+            scores[each] *= _person_boost(question, speaker, lines[each])
     if question.days and scores:
         _add_dates(scores, question, speaker, lines)
     return scores
 
 
-def _flowing(weights: Sequence[float], lines: Mapping[int, Line], places: Mapping[int, Places]) -> dict[int, float]:
+def _spread(weights: Sequence[float], lines: Mapping[int, Line], places: Mapping[int, Places]) -> dict[int, float]:
     scores: dict[int, float] = {}
-    shares = {each: _gauge(lines[each].words).share for each in places}
+    shares = {each: _factors(lines[each].words).share for each in places}
     reaches = {each: _reach(each, lines) for each in places}
     for term, worth in enumerate(weights):
         counts: dict[int, float] = {}
@@ -100,14 +100,17 @@ def _flowing(weights: Sequence[float], lines: Mapping[int, Line], places: Mappin
 
 
 def _reach(each: int, lines: Mapping[int, Line]) -> list[tuple[int, float]]:
-    """The message itself and those it flows to, two to either side. Ids of one conversation follow each other."""
+    """Return the message and its neighbours, two on either side, with the shares that spread to them.
+
+    The ids of one conversation are consecutive.
+    """
     reach = [(each, 1.0)]
     for next_, second in ((each - 1, each - 2), (each + 1, each + 2)):
         if next_ in lines:
-            _, listens, passes = _gauge(lines[next_].words)
-            reach.append((next_, 0.5 * listens))
+            _, receives, passes = _factors(lines[next_].words)
+            reach.append((next_, 0.5 * receives))
             if second in lines:
-                reach.append((second, 0.5 * passes * _gauge(lines[second].words).listens))
+                reach.append((second, 0.5 * passes * _factors(lines[second].words).receives))
     return reach
 
 
@@ -122,7 +125,7 @@ def _add_pairs(
 
 
 def are_near(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether a place of each lies within a few words of the other."""
+    """Return whether a position of one is within a few words of a position of the other."""
     i = j = 0
     while i < len(one) and j < len(other):
         if abs(one[i] - other[j]) <= _NEAR_WORDS:
@@ -135,7 +138,7 @@ def are_near(one: Sequence[int], other: Sequence[int]) -> bool:
 
 
 def _speaker(question: Question, lines: Mapping[int, Line]) -> str | None:
-    """The one speaker whom the question names; none if it names several."""
+    """Return the only speaker whom the question names; None if it names several."""
     known = {line.speaker for line in lines.values() if line.speaker}
     named = [name for name in known if not question.words.isdisjoint(name.lower().split())]
     return named[0] if len(named) == 1 else None
@@ -149,14 +152,14 @@ def _without_name(question: Question, weights: Sequence[float], speaker: str) ->
     ]
 
 
-def _asked_for(question: Question, speaker: str | None, line: Line) -> float:
+def _person_boost(question: Question, speaker: str | None, line: Line) -> float:
     boost = _BOOST if speaker is not None and line.speaker == speaker else 1.0
     return boost * _BOOST if question.is_first_person and line.role == "user" else boost
 
 
 def _add_dates(scores: dict[int, float], question: Question, speaker: str | None, lines: Mapping[int, Line]) -> None:
     times = [line.at for line in lines.values()]
-    spans = dates.spans(question.days, min(times), max(times))
+    spans = dates.time_spans(question.days, min(times), max(times))
     share = _DATE_SHARE * max(scores.values())
     for each, score in scores.items():
         line = lines[each]

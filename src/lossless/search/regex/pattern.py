@@ -1,7 +1,7 @@
-r"""Patterns from users and models, in time linear in the text however evil they are (RE2).
+r"""Patterns from users and models, in time linear in the length of the text (RE2).
 
-RE2's own `\w`, `\d`, `\s` and `\b` know ASCII only. The sets are written as Unicode's categories. A boundary cannot
-be: in a text beyond ASCII the boundaries are marked, and the pattern steps over the marks.
+The `\w`, `\d`, `\s` and `\b` of RE2 cover ASCII only. The classes are rewritten as Unicode categories. A boundary
+cannot be: in a text beyond ASCII the boundaries are marked, and the pattern skips the marks.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 500
 _MEMORY = 16 << 20
 _EDGE, _INSIDE = "\ufdd0", "\ufdd1"
-"""Marks: two code points that Unicode promises never to assign."""
+"""Marks: two code points that Unicode guarantees never to assign."""
 _MARKS = _EDGE + _INSIDE
 _MOST_TIMES = 16
-"""How often a repeated boundary can match in one place: each time needs a mark, and marks make the text longer."""
+"""The maximum matches of a repeated boundary in one place: each needs a mark, and marks make the text longer."""
 _SETS = {
     "w": r"\pL\pM\pN_",
     "W": r"\pC\pS\pZ\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po}\x{203f}\x{2040}\x{2054}\x{fe33}\x{fe34}\x{fe4d}-\x{fe4f}\x{ff3f}",
@@ -39,23 +39,23 @@ _IN_CLASS = re.compile(r"\\(?:[pPx]\{[^}]*\}|.)", re.DOTALL)
 
 
 class Pattern:
-    """A pattern ready to search texts."""
+    """A compiled pattern."""
 
     def __init__(self, pattern: str) -> None:
         self.source = pattern
         found = list(tokens(pattern))
         self._plain = _compiled("".join(_plain(token) for token in found), pattern)
-        # As many marks as the pattern may ask for in one place: each time it asks, one is taken.
+        # As many marks as the pattern may consume in one place: each boundary in it consumes one.
         times = min(_MOST_TIMES, prod(token.least for token in found if token.kind == "repeat" and token.least > 1))
         self._edge = _EDGE * sum(_is_edge(token, r"\b") for token in found) * times
         self._inside = _INSIDE * sum(_is_edge(token, r"\B") for token in found) * times
         if self._edge or self._inside:
             unbound = ("(?:)" if _is_edge(token, r"\b", r"\B") else _plain(token) for token in found)
             self._unbound = _compiled("".join(unbound), pattern)
-            self._marked = _compiled("".join(_stepping(found)), pattern)
+            self._marked = _compiled("".join(_skip_marks(found)), pattern)
 
     def search(self, text: str) -> tuple[int, int] | None:
-        """Where the first match stands, from a character to before another."""
+        """Return the start and end of the first match."""
         if text.isascii() or not (self._edge or self._inside):
             match = self._plain.search(text)
             return match.span() if match else None
@@ -70,7 +70,7 @@ class Pattern:
         return start - before, end - before - _marks_in(marked[start:end])
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where every match stands, one after another."""
+        """Yield the start and end of every match."""
         if text.isascii() or not (self._edge or self._inside):
             yield from (match.span() for match in self._plain.finditer(text))
         elif self._unbound.search(text) is not None:
@@ -99,7 +99,7 @@ class Pattern:
 
 @cache
 def _words() -> re.Pattern[str]:
-    """Runs of what `\\w` stands for: Python's own set has no marks that stand on letters, which other scripts need."""
+    """Return a pattern of words. The `\\w` of Python lacks combining marks, which other scripts need."""
     marks = "".join(
         c for c in map(chr, (*range(0x20000), *range(0xE0100, 0xE01F0))) if unicodedata.category(c)[0] == "M"
     )
@@ -107,7 +107,7 @@ def _words() -> re.Pattern[str]:
 
 
 def compile(pattern: str, *, ignore_case: bool = False) -> Pattern:
-    """The pattern, ready to search a text; raises `InvalidInput` with what is wrong with it."""
+    """Compile a pattern, or raise `InvalidInput` with the reason."""
     if not pattern:
         raise InvalidInput("The pattern is empty.", hint="Give what to look for.")
     if len(pattern) > MOST_CHARACTERS:
@@ -138,12 +138,12 @@ def has_upper_case(pattern: str) -> bool:
 
 
 def _searchable(pattern: str) -> str:
-    """With what a stored text has in the place of characters that no column can hold (NUL, lone surrogates)."""
+    """Replace characters that no column can store (NUL, lone surrogates) as stored texts do."""
     return re.sub("[\ud800-\udfff]", r"\\?", pattern.replace("\0", "\ufffd"))
 
 
 def _compiled(pattern: str, written: str) -> re2.Pattern:
-    """A pattern for RE2, made from what somebody has written."""
+    """Compile a pattern with RE2; errors quote it as it was written."""
     import re2
 
     options = re2.Options()
@@ -160,7 +160,7 @@ def _compiled(pattern: str, written: str) -> re2.Pattern:
 
 
 def _plain(token: Token) -> str:
-    """The piece with Unicode's sets in it."""
+    """Return a token with Unicode classes."""
     if token.kind == "literal":
         return _written(token.character)
     if token.kind != "set":
@@ -173,8 +173,8 @@ def _plain(token: Token) -> str:
     return f"[{_SETS[letter]}]" if letter in _SETS else token.text
 
 
-def _stepping(found: Sequence[Token]) -> Iterator[str]:
-    """The pieces, each with the marks it steps over before what it takes."""
+def _skip_marks(found: Sequence[Token]) -> Iterator[str]:
+    """Yield the tokens, each with the marks it skips before the text it matches."""
     for token in found:
         match token.kind, token.text:
             case "edge", r"\b":
@@ -190,7 +190,7 @@ def _stepping(found: Sequence[Token]) -> Iterator[str]:
 
 
 def _unmarked(token: Token) -> str:
-    """The piece, so written that it takes no mark for a character."""
+    """Return a token that never matches a mark."""
     written = _plain(token)
     if written == ".":
         return f"[^{_MARKS}]" if "s" in token.flags else f"[^\\n{_MARKS}]"

@@ -1,4 +1,4 @@
-"""The pieces of an RE2 pattern. What is not told apart here is a character that stands for itself."""
+"""Split an RE2 pattern into tokens; everything without a special meaning is a literal character."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["literal", "set", "edge", "open", "close", "or", "repeat", "flags", "look-around", "back-reference"]
 
-_PIECE = re.compile(
+_TOKEN = re.compile(
     r"""
     \\Q(?P<quoted>.*?)(?:\\E|\Z)
     | (?P<edge> \\[AbBz] | [\^$] )
@@ -43,7 +43,7 @@ _KINDS: dict[str, Kind] = {
 
 
 class Token(NamedTuple):
-    """A piece as it was written, and the flags in force there. A literal's `character` is the one it stands for."""
+    """A part of a pattern as written, and the flags in force there. `character` is the one a literal stands for."""
 
     kind: Kind
     text: str
@@ -52,14 +52,14 @@ class Token(NamedTuple):
 
     @property
     def least(self) -> int:
-        """How often a `repeat` asks for what it follows, at the least."""
+        """The minimum count of a `repeat`."""
         return int(self.text[1:].partition(",")[0].rstrip("}?")) if self.text[0] == "{" else int(self.text[0] == "+")
 
 
 def tokens(pattern: str) -> Iterator[Token]:
-    """The pieces of a pattern, in order. Meant for patterns that RE2 takes; others are read as far as they go."""
+    """Yield the tokens of a pattern. It should be valid for RE2; others are read as far as possible."""
     flags, outer = frozenset[str](), list[frozenset[str]]()
-    for found in _PIECE.finditer(pattern):
+    for found in _TOKEN.finditer(pattern):
         name = found.lastgroup or ""
         if name == "quoted":
             yield from (Token("literal", character, flags, character) for character in found["quoted"])
@@ -67,7 +67,7 @@ def tokens(pattern: str) -> Iterator[Token]:
         if name == "open":
             outer.append(flags)
         if name in ("open", "flags"):
-            flags = _changed(flags, found[0])
+            flags = _change_flags(flags, found[0])
         elif name == "close" and outer:
             flags = outer.pop()
         if name in _KINDS:
@@ -76,7 +76,7 @@ def tokens(pattern: str) -> Iterator[Token]:
             yield Token("literal", found[0], flags, _character(name, found[name]))
 
 
-def _changed(flags: frozenset[str], opened: str) -> frozenset[str]:
+def _change_flags(flags: frozenset[str], opened: str) -> frozenset[str]:
     if "<" in opened:
         return flags
     on, _, off = opened.strip("(?:)").partition("-")

@@ -22,7 +22,7 @@ from lossless.config import data_dir, redact_url
 from lossless.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from lossless.events import Event, Hook, log
 from lossless.search.query.question import analyse
-from lossless.search.ranking.messages import Limits, recall
+from lossless.search.ranking.messages import Limits, rank_messages
 from lossless.store import migrate
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.postgres import dump as pgtools
@@ -365,7 +365,7 @@ class PostgresStore(Store):
         if not scope.total:
             return []
         limits = Limits(since, before, None if roles is None else tuple(roles), include_recall)
-        found = recall(question, TSVectorIndex(self, scope, limits), limits, limit)
+        found = rank_messages(question, TSVectorIndex(self, scope, limits), limits, limit)
         return [Match(identity // SPAN, identity % SPAN, score) for identity, score in found]
 
     def search_summaries(

@@ -12,9 +12,9 @@ from zlib import crc32
 
 import apsw
 
-from lossless.search.byte_search import OVERLAP, Sought
+from lossless.search.byte_search import OVERLAP, ByteSearch
 from lossless.search.query.question import Question, analyse
-from lossless.search.ranking.messages import Limits, recall
+from lossless.search.ranking.messages import Limits, rank_messages
 from lossless.search.text import segment
 from lossless.store import header
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
@@ -100,7 +100,7 @@ class SQLiteStore(SQLiteConnection):
         knows_recall = self.recall_calls.are_marked
         with self._translated(), self._reading() as connection:
             index = FTS5Index(connection, scope, limits, knows_recall=knows_recall)
-            found = recall(question, index, limits, limit)
+            found = rank_messages(question, index, limits, limit)
         return [Match(rowid // SPAN, rowid % SPAN, score) for rowid, score in found]
 
     def search_summaries(
@@ -324,7 +324,7 @@ class SQLiteStore(SQLiteConnection):
         ours = "\n".join(sql for (sql,) in self.all("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
         sentences = [needle for needle in needles if needle not in ours]
         with self._translated():
-            return Sought(sentences).found(
+            return ByteSearch(sentences).find(
                 block for suffix in ("", "-wal") for block in header.blocks(self._file + suffix, OVERLAP)
             )
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lossless.search.text import emoji_of, segment
+from lossless.search.text import find_emoji, segment
 
 
 def test_only_cjk_and_camel_case_are_set_apart() -> None:
@@ -38,7 +38,7 @@ def test_an_emoji_is_a_word_that_tells_which_it_is() -> None:
     for emoji in ("🙂", "❤", "🇩🇪", "☕", "🫠"):
         (word,) = segment(f"x{emoji}").split()[1:]
         assert word.isalnum()
-        assert emoji_of(word) == emoji
+        assert find_emoji(word) == emoji
         assert segment(f"👍🏽{emoji}").split()[-1] == word
-    assert emoji_of("emoji") is None
+    assert find_emoji("emoji") is None
     assert segment("➀ 🄀 日本") == "➀ 🄀  日  本 "
