@@ -81,7 +81,10 @@ def files() -> dict[str, str]:
 
 def test_conversations_are_listed_active_ones_unless_asked() -> None:
     lines = run("conversations", "list").stdout.splitlines()
-    assert [line.split()[:3] for line in lines[1:]] == [["#2", "work", "active"], ["#3", "home", "active"]]
+    assert lines[0].split()[:4] == ["id", "title", "messages", "first"]
+    assert [line.split()[0] for line in lines[1:]] == ["#2", "#3"]
+    assert [line.split()[-1] for line in lines[1:]] == ["work", "home"]
+    assert ["Please read it." in line for line in lines[1:]] == [True, False]
     assert "archived (manual-reset)" in run("conversations", "list", "--archived").stdout
     answer = told("conversations", "list", "--all", "--limit", "2")
     assert answer["command"] == "conversations.list"
@@ -90,6 +93,47 @@ def test_conversations_are_listed_active_ones_unless_asked() -> None:
     more = told("conversations", "list", "--all", "--limit", "2", "--cursor", answer["pagination"]["next_cursor"])
     assert [each["key"] for each in more["data"]["conversations"]] == ["home"]
     assert more["pagination"] == {"limit": 2, "returned": 1, "has_more": False, "next_cursor": None}
+
+
+def test_a_noun_alone_lists() -> None:
+    assert run("conversations").stdout == run("conversations", "list").stdout
+    assert run("messages", "work", "-L", "2").stdout == run("messages", "list", "work", "--limit", "2").stdout
+    assert run("messages", "-c", "work").stdout == run("messages", "list", "work").stdout
+    assert run("summaries", "work").stdout == run("summaries", "list", "work").stdout
+    assert run("files", "work").stdout == run("files", "list", "work").stdout
+    assert run("config").stdout == run("config", "show").stdout
+    assert run("prompts").stdout == run("prompts", "list").stdout
+    for noun, typo, meant in (
+        ("messages", "lsit", "list"),
+        ("conversations", "shwo", "show"),
+        ("config", "gte", "get"),
+    ):
+        wrong = run(noun, typo)
+        assert (wrong.exit_code, f"Did you mean {meant}?" in wrong.stderr) == (2, True)
+    assert refused("messages", "nobody") == (3, "CONVERSATION_NOT_FOUND")
+
+
+def test_every_list_takes_since_and_until_in_one_grammar() -> None:
+    def ids(*arguments: str) -> list[Any]:
+        (listed,) = told(*arguments)["data"].values()
+        return [each["id"] for each in listed]
+
+    noon, minute_before = "2026-03-01T12:00Z", "2026-03-01T11:59Z"
+    assert ids("conversations", "--since", noon) == [2]
+    assert ids("conversations", "--until", noon) == [3]
+    assert ids("conversations", "--since", "2026-02-01", "--until", "2026-03-01") == []
+    assert ids("conversations", "--since", "2026-03-01") == [2, 3]
+    assert ids("files", "work", "--since", noon) == ids("files", "work") != []
+    assert ids("files", "work", "--until", noon) == []
+    assert len(ids("history", "--since", noon)) == len(ids("history")) == 1
+    assert ids("history", "--until", noon) == []
+    for noun in ("conversations", "messages", "summaries", "files", "history"):
+        assert refused(noun, "--since", "yesteday") == (2, "INVALID_TIME_FILTER")
+    page = told("conversations", "--since", minute_before, "-L", "1")
+    rest = told("conversations", "--since", minute_before, "-L", "1", "--cursor", page["pagination"]["next_cursor"])
+    assert [each["id"] for each in rest["data"]["conversations"]] == [3]
+    other = run("conversations", "-L", "1", "--cursor", page["pagination"]["next_cursor"], "--json")
+    assert json.loads(other.stderr)["error"]["code"] == "INVALID_CURSOR"
 
 
 def test_one_conversation_is_shown_by_key_or_by_id() -> None:
@@ -178,7 +222,7 @@ def test_what_is_no_time_is_refused(arguments: tuple[str, ...]) -> None:
         (("messages", "show", "sum_1a2b"), (2, "INVALID_INPUT")),
         (("messages", "around", "99", "-c", "work"), (3, "MESSAGE_NOT_FOUND")),
         (("files", "show", "file_1a2b"), (3, "FILE_NOT_FOUND")),
-        (("files", "list", "--recency", "2h"), (2, "INVALID_ARGUMENT")),
+        (("files", "list", "--role", "user"), (2, "INVALID_ARGUMENT")),
     ],
 )
 def test_what_is_wrong_is_refused_and_never_ignored(arguments: tuple[str, ...], outcome: tuple[int, str]) -> None:
@@ -197,7 +241,7 @@ def test_a_message_is_shown_with_every_part() -> None:
     assert f"files         {files()['text']}" in reference
     assert "line 5000 of" not in reference
     assert "line 5000 of" in run("messages", "show", "msg#2000000003", "--whole").stdout
-    assert "kept out of the context (role)" in run("messages", "show", "msg#2000000005").stdout
+    assert "outside the context (role)" in run("messages", "show", "msg#2000000005").stdout
 
 
 def test_the_tail_and_the_neighbours_are_shown_in_order() -> None:
@@ -245,7 +289,7 @@ def test_bytes_that_are_gone_are_told_in_a_sentence(
 ) -> None:
     text = files()["text"]
     monkeypatch.setenv("LCM_LARGE_FILES_DIR", str(tmp_path / "elsewhere"))
-    assert "not where they were put" in run("files", "show", text).stdout
+    assert "missing: restore the files directory" in run("files", "show", text).stdout
     result = run("files", "cat", text)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Restore the files directory" in result.stderr
@@ -280,7 +324,7 @@ def test_a_file_that_is_lost_is_named_where_its_content_was_wanted(tmp_path: Pat
             path.unlink()
     show = ("messages", "show", "msg#1000000001", "--db", str(tmp_path / "lcm.db"))
     assert run(*show).stderr == ""
-    assert f"{file} cannot be read any more" in run(*show, "--whole").stderr
+    assert f"{file} cannot be read" in run(*show, "--whole").stderr
     assert told(*show, "--whole")["data"]["lost_files"] == [file]
 
 

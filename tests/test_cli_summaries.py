@@ -162,7 +162,7 @@ def test_sources_are_below_and_consumers_above(lcm: Lossless, made: Path) -> Non
     assert leaf.messages[0].preview.startswith(("Question ", "Answer "))
     lines = run(made, "show", leaf.summary.id).stdout.splitlines()
     assert lines[0].startswith(f"{leaf.summary.id}  leaf, depth 0, in k: below")
-    assert f"stands for {len(leaf.messages)} messages; " in lines[1]
+    assert f"covers         {len(leaf.messages)} messages; " in lines[1]
 
 
 def leaf_row(lcm: Lossless, id: str) -> int:
@@ -238,10 +238,10 @@ def test_what_left_the_context_stands_under_its_own_head_and_what_it_shares_is_t
     chat.dissolve(top.id, apply=True)
     chat.ingest([Message.user("the last")])
     plain = run(lcm.location, "tree").stdout
-    assert "Out of the context" not in plain
+    assert "Outside the context" not in plain
     assert f"d{top.depth} {top.id}" not in plain
     lines = run(lcm.location, "tree", "--all", "--limit", "500", columns=120).stdout.splitlines()
-    head = lines.index("Out of the context")
+    head = lines.index("Outside the context")
     assert f"d{top.depth} {top.id}" in lines[head + 1]
     assert "dissolved" in lines[head + 1]
     assert all("shown above" in line for line in lines[head + 2 : head + 2 + top.sources])
@@ -263,7 +263,7 @@ def test_a_graph_that_leads_back_to_itself_ends_all_the_same(lcm: Lossless) -> N
 
 def test_history_tells_when_by_whom_and_by_which_operation(lcm: Lossless) -> None:
     leaf = of_depth(lcm, 0)
-    assert "no other text" in run(lcm.location, "diff", leaf.id).stdout
+    assert "no text before revision 1" in run(lcm.location, "diff", leaf.id).stdout
     done = lcm.conversation("k").rewrite(leaf.id, apply=True, model=anew)
     spoil(lcm, leaf.id, text="a third text", tokens=3)
     found = told(run(lcm.location, "history", leaf.id, "--json"))["data"]["revisions"]
@@ -289,7 +289,7 @@ def test_a_diff_compares_the_texts_one_names(lcm: Lossless) -> None:
     assert "\x1b[36m@@" in coloured
     assert "+newer" in run(lcm.location, "diff", leaf.id, "--from", "1").stdout
     assert "-newer" in run(lcm.location, "diff", leaf.id, "--from", "3", "--to", "2").stdout
-    assert "say the same" in run(lcm.location, "diff", leaf.id, "--from", "2", "--to", "2").stdout
+    assert "are equal" in run(lcm.location, "diff", leaf.id, "--from", "2", "--to", "2").stdout
     refused = run(lcm.location, "diff", leaf.id, "--from", "9")
     assert (refused.exit_code, refused.stderr) == (3, "lcm: There is no revision 9. There are: 1, 2, 3.\n")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import click
@@ -17,17 +16,16 @@ _STATE = "lossless.cli.times"
 
 
 class Times(Struct, frozen=True):
-    """A range of times: from `after` on, or from so long ago on, and before `before`."""
+    """A range of times: from `after` on and before `before`, as the user wrote them."""
 
     after: str | None = None
     before: str | None = None
-    recency: timedelta | None = None
 
 
 def time_options(command: FC) -> FC:
     """Add the options that limit a list to a time; `chosen_times` reads them."""
     for names, metavar, read, help in (
-        (("--recency",), "AGE", lambda text: read_age("recency", text), ""),
+        (("--recency",), "AGE", _age, ""),
         (("--between",), "A..B", _pair, ""),
         (("--until", "--before"), "TIME", str, "Only before this time."),
         (("--since", "--after"), "TIME", str, "Only from this time on: 2026-08-01, 90d, yesterday."),
@@ -55,7 +53,12 @@ def chosen_times() -> Times:
     if {"recency", "since"} <= given.keys():
         raise InvalidTimeFilter("--recency and --since both name the beginning.", hint="Give one of them.")
     since, until = given.get("between", (given.get("since"), given.get("until")))
-    return Times(since, until, given.get("recency"))
+    return Times(after=given.get("recency", since), before=until)
+
+
+def _age(text: str) -> str:
+    read_age("recency", text)
+    return text
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -772,15 +772,23 @@ class Lossless(Looking, Tracing):
             return Applied(merging.plan(self._store, key), "planned")
         return merging.merge(self._store, key, int(self._clock() * 1_000_000))
 
-    def history(self, conversation: str | int | None = None, limit: int = 50) -> list[Operation]:
-        """What was done to old data, of all conversations or of the one under a key, the newest first."""
+    def history(
+        self,
+        conversation: str | int | None = None,
+        limit: int = 50,
+        *,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+    ) -> list[Operation]:
+        """List what was done to old data, of all conversations or of one, the newest first."""
         if limit < 1:
             raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
-        if conversation is None:
-            return past.history(self._store, None, limit)
-        found = self._resolved(conversation)
-        family = (found.row.id,) if found.by_number else reading.family(self._store, found.row.key, None)
-        return past.history(self._store, family, limit)
+        since, until = self._time_bounds(after, before)
+        family = None
+        if conversation is not None:
+            found = self._resolved(conversation)
+            family = (found.row.id,) if found.by_number else reading.family(self._store, found.row.key, None)
+        return past.history(self._store, family, limit, since=since, before=until)
 
     def undo(self, operation_id: str) -> Operation:
         """Take an operation back: every row it touched is as it was before.

@@ -43,14 +43,30 @@ class Looking:
     _clock: Callable[[], float]
 
     def list_conversations(
-        self, *, active: bool | None = True, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        active: bool | None = True,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> Listing[ListedConversation]:
-        """Conversations in numbers, the newest activity first: the active ones, the archived ones (False) or all (None).
+        """List conversations with their figures, the newest activity first: active, archived (False) or all (None).
 
-        `limit` is 1 to 500; `next_cursor` of a page, given as `cursor`, goes on behind it. So in the other lists.
+        `after` and `before` limit the time of the last activity. `limit` is 1 to 500; `next_cursor` of a page, given as
+        `cursor`, continues behind it. So in the other lists.
         """
+        wanted = lists.wanted((), after, before, None, False, self.settings.zone, self._clock())
+        now = int(self._clock() * 1_000_000)
         with self._store.snapshot():
-            return lists.conversations(self._store, active=active, limit=limit, cursor=cursor)
+            return lists.conversations(self._store, wanted, now=now, active=active, limit=limit, cursor=cursor)
+
+    def _time_bounds(
+        self, after: datetime | str | None, before: datetime | str | None
+    ) -> tuple[int | None, int | None]:
+        """Return the first time to list and the time before which to stop."""
+        wanted = lists.wanted((), after, before, None, False, self.settings.zone, self._clock())
+        return wanted.bounds(int(self._clock() * 1_000_000))
 
     def show_conversation(self, conversation: str | int) -> ShownConversation:
         """All there is to know about a conversation, but its words."""
@@ -110,12 +126,21 @@ class Looking:
         with self._store.snapshot():
             return details.around(self._store, id, self._row_of(conversation), before=before, after=after)
 
-    def list_files(self, conversation: str | int, *, limit: int = 50, cursor: str | None = None) -> Listing[StoredFile]:
-        """The large contents of a conversation, the newest first."""
+    def list_files(
+        self,
+        conversation: str | int,
+        *,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Listing[StoredFile]:
+        """List the large contents of a conversation, the newest first."""
+        wanted = lists.wanted((), after, before, None, False, self.settings.zone, self._clock())
+        now = int(self._clock() * 1_000_000)
         with self._store.snapshot():
-            return lists.files(
-                self._store, resolve(self._store, conversation, self._redact).row, limit=limit, cursor=cursor
-            )
+            row = resolve(self._store, conversation, self._redact).row
+            return lists.files(self._store, row, wanted, now=now, limit=limit, cursor=cursor)
 
     def show_file(self, id: str, conversation: str | int | None = None) -> ShownFile:
         """What is known of a file, which conversations have it, and which messages refer to it."""

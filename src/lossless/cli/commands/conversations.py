@@ -1,4 +1,4 @@
-"""`lcm conversations`: which there are, and one of them in full."""
+"""`lcm conversations`: list conversations, and show one with all its figures."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from lossless.cli.tables import (
     table,
     zone_heading,
 )
+from lossless.cli.time_options import chosen_times, time_options
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -37,102 +38,116 @@ if TYPE_CHECKING:
     from lossless.model import ContextFigures, Debt, Followed, ListedConversation, Relative, ShownConversation
 
 _ACTIVE = {"active": True, "archived": False, "all": None}
-_HEADS = ("id", "key", "state", "messages", "tokens", "summaries", "depth", "items", "context", "last at", "title")
-_LEAST = ("depth", "items", "summaries", "title", "context", "tokens", "state", "last at", "id", "messages")
-"""Which of them leave first where there is little room; a key and how much is below it stay."""
+_HEADS = ("id", "title", "state", "messages", "first", "last at", "tokens", "summaries", "context", "key")
+_LEAST = ("context", "summaries", "key", "tokens", "first", "last at", "messages", "state")
+"""The columns that leave first on a narrow terminal."""
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, examples=("lcm conversations", "lcm conversations show demo"))
 def conversations() -> None:
-    """Which conversations there are, and one of them in full."""
+    """List conversations, and show one with all its figures."""
 
 
-@conversations.command("list")
-@click.option("--active", "which", flag_value="active", default="active", help="Those in use: what you get unasked.")
-@click.option("--archived", "which", flag_value="archived", help="Only those that were reset, replaced or ended.")
-@click.option("--all", "which", flag_value="all", help="Both.")
+@conversations.command("list", examples=("lcm conversations list --since 7d", "lcm conversations --all -L 10"))
+@click.option("--active", "which", flag_value="active", default="active", help="Only active conversations (default).")
+@click.option("--archived", "which", flag_value="archived", help="Only archived conversations.")
+@click.option("--all", "which", flag_value="all", help="Active and archived conversations.")
+@time_options
 @limit_option()
 @cursor_option
 def list_(which: str, limit: int, cursor: str | None) -> None:
-    """List conversations, the newest activity first: the active ones, unless you ask for others. Reads only.
+    """List conversations, the newest activity first.
 
-    Tokens are those of the messages in the context, below its summaries, or set aside by name. Items and context are what
-    a model is shown at most: how many messages and summaries, and what they cost.
+    A title is the first words of the user, or the title that was given. A wide terminal also shows tokens, summaries,
+    the tokens of the context, and keys. `--since` and `--until` apply to the last activity.
     """
+    times = chosen_times()
     with open_database() as lcm:
-        found = lcm.list_conversations(active=_ACTIVE[which], limit=limit, cursor=cursor)
+        listed = lcm.list_conversations(
+            active=_ACTIVE[which],
+            after=times.after,
+            before=times.before,
+            limit=limit,
+            cursor=cursor,
+        )
         zone = lcm.settings.zone
-    answer({"conversations": found}, _rows(found, zone), page=Page(limit, len(found), found.next_cursor))
+    page = Page(limit=limit, returned=len(listed), next_cursor=listed.next_cursor)
+    answer({"conversations": listed}, _rows(listed, zone, with_state=which != "active"), page=page)
 
 
-def _rows(found: tuple[ListedConversation, ...], zone: tzinfo) -> Iterator[Line]:
-    if not found:
-        yield "There is none."
+def _rows(listed: tuple[ListedConversation, ...], zone: tzinfo, *, with_state: bool) -> Iterator[Line]:
+    if not listed:
+        yield "No conversations."
         return
-    heads = [zone_heading(head, zone) if head == "last at" else head for head in _HEADS]
-    yield from table(heads, (_row(each, zone) for each in found), least=_LEAST)
+    shown = [head for head in _HEADS if with_state or head != "state"]
+    heads = [zone_heading(head, zone) if head == "last at" else head for head in shown]
+    rows = [_row(each, zone) for each in listed]
+    yield from table(heads, ([row[head] for head in shown] for row in rows), least=_LEAST)
 
 
-def _row(each: ListedConversation, zone: tzinfo) -> list[str]:
-    numbers = (each.messages, each.message_tokens, each.summaries)
-    depth = "" if each.max_depth is None else str(each.max_depth)
-    context = (f"{each.context_items:,}", f"{each.context_tokens:,}")
-    told = (f"{number:,}" for number in numbers)
-    return [
-        *(f"#{each.id}", each.key, _state(each), *told, depth, *context),
-        *(format_minute(each.updated_at, zone), each.title or ""),
-    ]
+def _row(each: ListedConversation, zone: tzinfo) -> dict[str, str]:
+    return {
+        "id": f"#{each.id}",
+        "title": each.title or each.key,
+        "state": _state(each),
+        "messages": f"{each.messages:,}",
+        "first": format_minute(each.first_message_at, zone)[:10],
+        "last at": format_minute(each.last_message_at or each.updated_at, zone),
+        "tokens": f"{each.message_tokens:,}",
+        "summaries": f"{each.summaries:,}",
+        "context": f"{each.context_tokens:,}",
+        "key": each.key,
+    }
 
 
 def _state(each: ListedConversation | Relative) -> str:
     return "active" if each.active else f"archived ({each.archive_cause})" if each.archive_cause else "archived"
 
 
-@conversations.command()
+@conversations.command(examples=("lcm conversations show demo", "lcm conversations show '#1' --json"))
 @conversation_option()
 def show() -> None:
-    """Show all there is to know about a conversation, but its words: by its key, or as #ID if it is archived. Reads only.
+    """Show the figures of a conversation.
 
-    What it holds and what a model is shown of it, what is owed to it, which transcripts are read into it and how far,
-    its files and pins, and the conversations it is related to.
+    Its messages, summaries and context, pending work, the transcripts that are read into it, its files and pins, and
+    the conversations that are related to it.
     """
     with open_database() as lcm:
-        found = lcm.show_conversation(named_conversation() or choose_conversation(lcm).key)
+        shown = lcm.show_conversation(named_conversation() or choose_conversation(lcm).key)
         zone = lcm.settings.zone
-    answer(found, _lines(found, zone))
+    answer(shown, _lines(shown, zone))
 
 
-def _lines(found: ShownConversation, zone: tzinfo) -> Iterator[Line]:
-    it = found.conversation
-    yield (
-        Styled(escape_name(it.key), bold=True),
-        f"  #{it.id}  {_state(it)}" + (f"  {escape_name(it.title)}" if it.title else ""),
-    )
+def _lines(shown: ShownConversation, zone: tzinfo) -> Iterator[Line]:
+    own = shown.conversation
+    yield (Styled(escape_name(own.key), bold=True), f"  #{own.id}  {_state(own)}")
+    context = shown.context
     facts = [
-        ("began", format_time(it.created_at, zone)),
-        ("last activity", format_time(it.updated_at, zone)),
-        ("archived", format_time(it.archived_at, zone) if it.archived_at else ""),
-        ("begun anew", format_time(found.renewed_at, zone) if found.renewed_at else ""),
-        ("sessions", ", ".join(found.sessions)),
-        ("messages", f"{it.messages:,}, {plural(it.message_tokens, 'token')}"),
+        ("title", own.title or ""),
+        ("directory", own.directory or ""),
+        ("created", format_time(own.created_at, zone)),
+        ("first message", format_time(own.first_message_at, zone) if own.first_message_at else ""),
+        ("last message", format_time(own.last_message_at, zone) if own.last_message_at else ""),
+        ("last activity", format_time(own.updated_at, zone)),
+        ("archived", format_time(own.archived_at, zone) if own.archived_at else ""),
+        ("last /new", format_time(shown.renewed_at, zone) if shown.renewed_at else ""),
+        ("sessions", ", ".join(shown.sessions)),
+        ("messages", f"{own.messages:,}, {plural(own.message_tokens, 'token')}"),
         *(
             (f"summaries d{d.depth}", f"{d.summaries:,}, {plural(d.tokens, 'token')} for {d.source_tokens:,}")
-            for d in found.depths
+            for d in shown.depths
         ),
-        ("context", _context(found.context)),
-        (
-            "fresh tail",
-            f"{plural(found.context.tail_messages, 'message')}, {plural(found.context.tail_tokens, 'token')}",
-        ),
-        ("left it", ", ".join(f"{count:,} ({cause})" for cause, count in found.detached.items())),
-        ("owed", _owed(found.debt, zone)),
-        *(("transcript", _transcript(each, zone)) for each in found.transcripts),
-        ("files", f"{found.files:,}, {format_size(found.file_bytes)}" if found.files else ""),
-        *(("pin", f"{pin.id} {shorten(pin.text, 80)}") for pin in found.pins),
-        ("continues", f"#{found.continues}" if found.continues else ""),
-        *(("same key", _relative(each, zone)) for each in found.family),
-        ("sub-agent of", _relative(found.parent, zone) if found.parent else ""),
-        *(("sub-agent", _relative(each, zone)) for each in found.sub_agents),
+        ("context", _context(context)),
+        ("fresh tail", f"{plural(context.tail_messages, 'message')}, {plural(context.tail_tokens, 'token')}"),
+        ("detached", ", ".join(f"{count:,} ({cause})" for cause, count in shown.detached.items())),
+        ("pending", _pending(shown.debt, zone)),
+        *(("transcript", _transcript(each, zone)) for each in shown.transcripts),
+        ("files", f"{shown.files:,}, {format_size(shown.file_bytes)}" if shown.files else ""),
+        *(("pin", f"{pin.id} {shorten(pin.text, 80)}") for pin in shown.pins),
+        ("continues", f"#{shown.continues}" if shown.continues else ""),
+        *(("same key", _relative(each, zone)) for each in shown.family),
+        ("sub-agent of", _relative(shown.parent, zone) if shown.parent else ""),
+        *(("sub-agent", _relative(each, zone)) for each in shown.sub_agents),
     ]
     for name, value in facts:
         if value:
@@ -144,20 +159,20 @@ def _context(context: ContextFigures) -> str:
     return f"{messages}, {plural(context.summaries, 'summary', 'summaries')} ({context.summary_tokens:,} tokens)"
 
 
-def _owed(debt: Debt | None, zone: tzinfo) -> str:
+def _pending(debt: Debt | None, zone: tzinfo) -> str:
     if debt is None or (debt.state == "settled" and not debt.failure):
         return ""
-    told = f"compaction for a window of {debt.window:,}" if debt.window else "summaries to be made anew"
-    retry = f"again at {format_time(debt.next_at, zone)}" if debt.next_at else ""
-    return ", ".join(filter(None, (told, f"{debt.state} since {format_time(debt.since, zone)}", debt.failure, retry)))
+    work = f"compaction for a window of {debt.window:,}" if debt.window else "summaries to rewrite with a model"
+    retry = f"next try {format_time(debt.next_at, zone)}" if debt.next_at else ""
+    return ", ".join(filter(None, (work, f"{debt.state} since {format_time(debt.since, zone)}", debt.failure, retry)))
 
 
 def _transcript(each: Followed, zone: tzinfo) -> str:
-    far = "to its end" if each.size == each.offset else f"up to byte {each.offset:,}"
-    return f"{each.path} ({each.format}), read {far}" + (
-        f" at {format_time(each.read_at, zone)}" if each.read_at else ""
-    )
+    offset = "to its end" if each.size == each.offset else f"up to byte {each.offset:,}"
+    at = f" at {format_time(each.read_at, zone)}" if each.read_at else ""
+    return f"{each.path} ({each.format}), read {offset}{at}"
 
 
 def _relative(each: Relative, zone: tzinfo) -> str:
-    return f"#{each.id} {escape_name(each.key)}, {_state(each)}, {plural(each.messages, 'message')}, {format_time(each.updated_at, zone)}"
+    figures = f"{plural(each.messages, 'message')}, {format_time(each.updated_at, zone)}"
+    return f"#{each.id} {escape_name(each.key)}, {_state(each)}, {figures}"

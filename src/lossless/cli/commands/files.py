@@ -1,4 +1,4 @@
-"""`lcm files`: large content kept out of line: which there is, what is in it, and its exact bytes."""
+"""`lcm files`: list large content that is stored as files, show one, and print its bytes."""
 
 from __future__ import annotations
 
@@ -22,94 +22,115 @@ from lossless.cli.options import (
     open_database,
 )
 from lossless.cli.output import Page, answer, is_json
-from lossless.cli.tables import Line, Styled, escape, format_minute, format_size, plural, table, zone_heading
+from lossless.cli.tables import (
+    Line,
+    Styled,
+    escape,
+    fact_lines,
+    format_minute,
+    format_size,
+    plural,
+    table,
+    zone_heading,
+)
+from lossless.cli.time_options import chosen_times, time_options
 from lossless.errors import InvalidInput
 
 if TYPE_CHECKING:
     from lossless.model import ShownFile, StoredFile
 
 _RANGE = re.compile(r"([0-9]{0,18}):([0-9]{0,18})", re.ASCII)
+_OWN = "the one with the file"
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, examples=("lcm files demo", "lcm files cat file_0123456789abcdef01234567 --lines 1:20"))
 def files() -> None:
-    """Large content that is kept out of line: which there is, what is in it, and its exact bytes."""
+    """List large content that is stored as files, show one, and print its bytes."""
 
 
-@files.command("list")
+@files.command("list", examples=("lcm files list demo", "lcm files list -c demo --since yesterday"))
 @conversation_option()
+@time_options
 @limit_option()
 @cursor_option
 def list_(limit: int, cursor: str | None) -> None:
-    """List the files of a conversation, the newest first. Reads only."""
+    """List the files of a conversation, the newest first."""
+    times = chosen_times()
     with open_database() as lcm:
-        found = lcm.list_files(named_conversation() or choose_conversation(lcm).key, limit=limit, cursor=cursor)
+        listed = lcm.list_files(
+            named_conversation() or choose_conversation(lcm).key,
+            after=times.after,
+            before=times.before,
+            limit=limit,
+            cursor=cursor,
+        )
         zone = lcm.settings.zone
-    answer({"files": found}, _rows(found, zone), page=Page(limit, len(found), found.next_cursor))
+    page = Page(limit=limit, returned=len(listed), next_cursor=listed.next_cursor)
+    answer({"files": listed}, _rows(listed, zone), page=page)
 
 
-def _rows(found: tuple[StoredFile, ...], zone: tzinfo) -> Iterator[Line]:
-    if not found:
-        yield "There is none."
+def _rows(listed: tuple[StoredFile, ...], zone: tzinfo) -> Iterator[Line]:
+    if not listed:
+        yield "No files."
         return
-    yield from table(
-        ("id", "size", "lines", "kind", zone_heading("at", zone), "name"), (_row(each, zone) for each in found)
-    )
+    heads = ("id", "size", "lines", "kind", zone_heading("at", zone), "name")
+    yield from table(heads, (_row(each, zone) for each in listed), least=("kind", "lines", "name", "at"))
 
 
 def _row(each: StoredFile, zone: tzinfo) -> list[str]:
     lines = "" if each.lines is None else f"{each.lines:,}"
-    return [
-        each.id,
-        format_size(each.bytes),
-        lines,
-        each.mime or "",
-        format_minute(each.created_at, zone),
-        each.name or "",
-    ]
+    at = format_minute(each.created_at, zone)
+    return [each.id, format_size(each.bytes), lines, each.mime or "", at, each.name or ""]
 
 
-@files.command()
-@click.argument("id")
-@conversation_option(positional=False, otherwise="whichever has the file")
-def show(id: str) -> None:
-    """Show what the file ID (file_...) is: its kind and size, what is in it, and which messages refer to it. Reads only."""
-    with open_database() as lcm:
-        found = lcm.show_file(id, named_conversation())
-    answer(found, _lines(found))
-
-
-def _lines(found: ShownFile) -> Iterator[Line]:
-    it = found.file
-    yield (Styled(it.id, bold=True), f"  {it.name or 'without a name'}")
-    lines = "" if it.lines is None else f", {plural(it.lines, 'line')}"
-    facts = [
-        ("kind", it.mime or "unknown"),
-        ("size", f"{format_size(it.bytes)}{lines}"),
-        ("sha256", it.sha256),
-        ("came in", f"{format_minute(it.created_at)} UTC"),
-        ("bytes", "" if found.available else "not where they were put: restore the files directory from a backup"),
-        *(("conversation", f"#{each.id} {each.key}") for each in found.conversations),
-        ("messages", " ".join(found.messages) + (" and more" if found.more else "")),
-    ]
-    yield from ((Styled(f"{name:<14}", dim=True), value) for name, value in facts if value)
-    yield from ("", it.summary) if it.summary else ()
-
-
-@files.command()
-@click.argument("id")
-@conversation_option(positional=False, otherwise="whichever has the file")
-@click.option("--lines", "lines", metavar="A:B", help="Only the lines A to B, counted from 1; either may be left out.")
-@click.option("--bytes", "span", metavar="A:B", help="Only from byte A, counted from 0, up to byte B.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write them to this file.")
-@click.option(
-    "--force", is_flag=True, help="Binary content to a terminal, too; and in the place of a file that is there."
+@files.command(
+    examples=("lcm files show file_0123456789abcdef01234567", "lcm files show file_0123456789abcdef01234567 --json"),
 )
-def cat(id: str, lines: str | None, span: str | None, output: Path | None, force: bool) -> None:
-    """Give the exact bytes of the file ID (file_...). Reads only.
+@click.argument("id")
+@conversation_option(positional=False, otherwise=_OWN)
+def show(id: str) -> None:
+    """Show the kind, size and content of the file ID (file_...), and the messages that refer to it."""
+    with open_database() as lcm:
+        shown = lcm.show_file(id, named_conversation())
+    answer(shown, _lines(shown))
 
-    They go to standard output as they are, also into a pipe; JSON only if you say --json (then as text, or as base64). A
-    terminal is shown text with control characters escaped, and nothing else unless you --force it.
+
+def _lines(shown: ShownFile) -> Iterator[Line]:
+    own = shown.file
+    yield (Styled(own.id, bold=True), f"  {own.name or 'without a name'}")
+    lines = "" if own.lines is None else f", {plural(own.lines, 'line')}"
+    facts = [
+        ("kind", own.mime or "unknown"),
+        ("size", f"{format_size(own.bytes)}{lines}"),
+        ("sha256", own.sha256),
+        ("stored", f"{format_minute(own.created_at)} UTC"),
+        ("bytes", "" if shown.available else "missing: restore the files directory from a backup"),
+        *(("conversation", f"#{each.id} {each.key}") for each in shown.conversations),
+        ("messages", " ".join(shown.messages) + (" and more" if shown.more else "")),
+    ]
+    for name, value in facts:
+        if value:
+            yield from fact_lines(name, value)
+    yield from ("", own.summary) if own.summary else ()
+
+
+@files.command(
+    examples=(
+        "lcm files cat file_0123456789abcdef01234567 --lines 1:20",
+        "lcm files cat file_0123456789abcdef01234567 -o report.txt",
+    ),
+)
+@click.argument("id")
+@conversation_option(positional=False, otherwise=_OWN)
+@click.option("--lines", "lines", metavar="A:B", help="Only lines A to B, counted from 1; either may be left out.")
+@click.option("--bytes", "span", metavar="A:B", help="Only from byte A, counted from 0, up to byte B.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+@click.option("--force", is_flag=True, help="Print binary content to a terminal; overwrite an existing file.")
+def cat(id: str, lines: str | None, span: str | None, output: Path | None, force: bool) -> None:
+    """Print the exact bytes of the file ID (file_...).
+
+    A terminal gets text with control characters escaped, and binary content only with --force. A pipe gets the bytes
+    as they are. With --json they are text, or base64.
     """
     with open_database() as lcm:
         data = lcm.file_bytes(id, named_conversation(), lines=_range(lines), span=_range(span, 0))
@@ -121,20 +142,20 @@ def cat(id: str, lines: str | None, span: str | None, output: Path | None, force
         _write(output, data, force)
         answer({"id": id, "bytes": len(data), "path": str(output)}, [f"{format_size(len(data))} in {output}"])
     elif is_json():
-        answer({"id": id, "bytes": len(data), **_encoded(data)}, ())
+        answer({"id": id, "bytes": len(data), **_encode(data)}, ())
     elif force or not sys.stdout.isatty():
         click.echo(data, nl=False)
     else:
-        click.echo(escape(_text(data, id)), nl=False)
+        click.echo(escape(_decode(data, id)), nl=False)
 
 
 def _range(text: str | None, first: int = 1) -> tuple[int, int | None] | None:
     if text is None:
         return None
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         raise click.BadParameter(f"{text!r} is not a range. Write A:B, A: or :B.")
-    return int(found[1] or first), int(found[2]) if found[2] else None
+    return int(match[1] or first), int(match[2]) if match[2] else None
 
 
 def _write(path: Path, data: bytes, force: bool) -> None:
@@ -144,19 +165,19 @@ def _write(path: Path, data: bytes, force: bool) -> None:
         with open(path, "wb" if force else "xb", opener=open_private) as file:
             file.write(data)
     except FileExistsError as error:
-        raise InvalidInput(f"{path} is there already.", hint="Name another file, or --force it.") from error
+        raise InvalidInput(f"{path} exists already.", hint="Name another file, or use --force.") from error
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}.", hint="Name another file.") from error
 
 
-def _encoded(data: bytes) -> dict[str, str]:
+def _encode(data: bytes) -> dict[str, str]:
     try:
         return {"encoding": "text", "content": data.decode()}
     except UnicodeDecodeError:
         return {"encoding": "base64", "content": b64encode(data).decode()}
 
 
-def _text(data: bytes, id: str) -> str:
+def _decode(data: bytes, id: str) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""`lcm messages`: a conversation's messages, page by page; one of them in full; those around it."""
+"""`lcm messages`: list messages, show one in full, those around it, and the newest."""
 
 from __future__ import annotations
 
@@ -31,70 +31,72 @@ if TYPE_CHECKING:
 
 _ROLES = ("system", "user", "assistant", "tool")
 _LEAST = ("files", "seq", "tokens", "where", "at", "role")
-"""Which columns leave first where there is little room."""
-_COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
+"""The columns that leave first on a narrow terminal."""
+_COLORS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, examples=("lcm messages demo -L 20", "lcm messages show 12 -c demo"))
 def messages() -> None:
-    """The messages of a conversation: page by page, one in full, those around it, the newest in the context."""
+    """List messages, show one in full, those around it, and the newest."""
 
 
-@messages.command("list")
+@messages.command(
+    "list", examples=("lcm messages list demo --role user", "lcm messages demo --since 2d --oldest-first")
+)
 @conversation_option()
-@click.option("--role", "roles", multiple=True, type=click.Choice(_ROLES), help="Only of this role; may be repeated.")
+@click.option("--role", "roles", multiple=True, type=click.Choice(_ROLES), help="Only of this role (repeatable).")
 @time_options
-@click.option("--oldest-first", is_flag=True, help="From the beginning on.")
-@click.option("--include-content", is_flag=True, help="All that each says, not only how it begins.")
+@click.option("--oldest-first", is_flag=True, help="List from the first message on.")
+@click.option("--include-content", is_flag=True, help="Print all text of each message.")
 @limit_option()
 @cursor_option
 def list_(roles: tuple[str, ...], oldest_first: bool, include_content: bool, limit: int, cursor: str | None) -> None:
-    """List messages in the order they came in, the newest first. Reads only.
+    """List messages in the order in which they were stored, the newest first.
 
-    Beside each stands where it is, if not in the context itself: the summary that tells it, or why no model is shown it
-    (detached: it left the context; outside: it never came in; tombstone: only its place is left).
+    The column `where` is empty for a message in the context. Otherwise it names the summary that covers it, or the
+    reason why no model sees it: detached (it left the context), outside (it never was in the context) or tombstone
+    (its content was removed).
     """
-    chosen = chosen_times()
+    times = chosen_times()
     with open_database() as lcm:
         found = lcm.list_messages(
             named_conversation() or choose_conversation(lcm).key,
             roles=roles,
-            after=chosen.after,
-            before=chosen.before,
-            recency=chosen.recency,
+            after=times.after,
+            before=times.before,
             oldest_first=oldest_first,
             include_content=include_content,
             limit=limit,
             cursor=cursor,
         )
         zone = lcm.settings.zone
-    lines = _in_full(found, zone) if include_content else _rows(found, zone)
+    lines = _full_texts(found, zone) if include_content else _rows(found, zone)
     answer({"messages": found}, lines, page=Page(limit, len(found), found.next_cursor))
 
 
 def _rows(found: tuple[ListedMessage, ...], zone: tzinfo) -> Iterator[Line]:
     if not found:
-        yield "There is none."
+        yield "No messages."
         return
-    # Columns in which nothing would stand leave their room to what is said.
-    where, files = any(_briefly(each.where) for each in found), any(each.files for each in found)
+    # Empty columns leave their space to the text.
+    where, files = any(_place(each.where) for each in found), any(each.files for each in found)
     at = zone_heading("at", zone)
-    heads = ("id", "seq", "role", "tokens", at, *(["where"] * where), *(["files"] * files), "says")
+    heads = ("id", "seq", "role", "tokens", at, *(["where"] * where), *(["files"] * files), "text")
     yield from table(heads, (_row(each, zone, where, files) for each in found), least=_LEAST)
 
 
 def _row(each: ListedMessage, zone: tzinfo, where: bool, files: bool) -> list[str]:
-    told = [each.id, str(each.seq), each.role, f"{each.tokens:,}", format_minute(each.at, zone)]
-    return [*told, *([_briefly(each.where)] * where), *([str(len(each.files) or "")] * files), each.preview]
+    cells = [each.id, str(each.seq), each.role, f"{each.tokens:,}", format_minute(each.at, zone)]
+    return [*cells, *([_place(each.where)] * where), *([str(len(each.files) or "")] * files), each.preview]
 
 
-def _briefly(where: Whereabouts) -> str:
+def _place(where: Whereabouts) -> str:
     if where.state in ("context", "summarised"):
         return f"in {where.summaries[0]}" if where.summaries else ""
     return f"{where.state}: {where.why}" if where.why else where.state
 
 
-def _in_full(found: Iterable[ListedMessage], zone: tzinfo, marked: str = "") -> Iterator[Line]:
+def _full_texts(found: Iterable[ListedMessage], zone: tzinfo, marked: str = "") -> Iterator[Line]:
     for each in found:
         yield from _heading(each, zone, "> " if each.id == marked else "")
         yield each.content or ""
@@ -102,42 +104,44 @@ def _in_full(found: Iterable[ListedMessage], zone: tzinfo, marked: str = "") -> 
 
 
 def _heading(each: ListedMessage, zone: tzinfo, mark: str) -> Iterator[Line]:
-    where, at = _briefly(each.where), format_time(each.at, zone)
-    told = f"  {each.id}  seq {each.seq}  {at}  {plural(each.tokens, 'token')}" + (where and f"  {where}")
+    where, at = _place(each.where), format_time(each.at, zone)
+    facts = f"  {each.id}  seq {each.seq}  {at}  {plural(each.tokens, 'token')}" + (where and f"  {where}")
     yield (
-        Styled(f"{mark}{each.role}", _COLOURS.get(each.role), bold=True),
-        Styled(told, bold=bool(mark), dim=not mark),
+        Styled(f"{mark}{each.role}", _COLORS.get(each.role), bold=True),
+        Styled(facts, bold=bool(mark), dim=not mark),
     )
 
 
-@messages.command()
+@messages.command(examples=("lcm messages show 12 -c demo", "lcm messages show msg#1000000012 --whole"))
 @click.argument("id")
 @conversation_option(positional=False, otherwise="that of the message")
-@click.option("--whole", is_flag=True, help="With large content in its place; otherwise a reference names its file.")
+@click.option("--whole", is_flag=True, help="Print large content in place of references to files.")
 def show(id: str, whole: bool) -> None:
-    """Show the message ID exactly: every part of it, where it is, and what else came under its name. Reads only.
+    """Show all parts of the message ID, and its place in the context.
 
-    ID is as printed, msg#..., or the seq of a message in the conversation that -c names.
+    ID is msg#..., or the seq of a message in the conversation that -c names.
     """
     with open_database() as lcm:
         found = lcm.show_message(id, _home(lcm, id), whole=whole)
         zone = lcm.settings.zone
     answer(found, _shown(found, zone))
     if found.lost_files:
-        lost = f"{', '.join(found.lost_files)} cannot be read any more: a reference stands in its place."
-        print_note(Styled(f"{lost} `lcm doctor` tells more.", "yellow"))
+        lost = f"{', '.join(found.lost_files)} cannot be read: a reference is shown in its place."
+        print_note(Styled(f"{lost} `lcm doctor` explains more.", "yellow"))
 
 
 def _home(lcm: Lossless, id: str) -> str | None:
-    """The conversation that is meant, where an id does not say it."""
+    """Return the conversation of an id that is a seq, None if the id names its own."""
     is_seq = re.fullmatch("[0-9]{1,9}", id.strip()) is not None
     return named_conversation() or (choose_conversation(lcm).key if is_seq else None)
 
 
 def _shown(found: ShownMessage, zone: tzinfo) -> Iterator[Line]:
     stored = found.stored
-    said = f"  seq {stored.seq} of {escape_name(found.key)} (#{found.conversation})  {format_time(stored.at, zone)}"
-    yield (Styled(found.id, bold=True), f"{said}  {plural(stored.tokens, 'token')}")
+    facts_line = (
+        f"  seq {stored.seq} of {escape_name(found.key)} (#{found.conversation})  {format_time(stored.at, zone)}"
+    )
+    yield (Styled(found.id, bold=True), f"{facts_line}  {plural(stored.tokens, 'token')}")
     message = stored.message
     facts = [
         ("role", message.role),
@@ -161,19 +165,21 @@ def _sentence(where: Whereabouts) -> str:
     path = " -> ".join(where.summaries)
     match where.state:
         case "context":
-            return "in the context, as it is"
+            return "in the context"
         case "summarised":
-            return f"told by {path}, which is in the context"
+            return f"covered by {path}, which is in the context"
         case "detached":
             return (
-                f"told by {path}, which left the context ({where.why})" if path else f"left the context ({where.why})"
+                f"covered by {path}, which left the context ({where.why})"
+                if path
+                else f"left the context ({where.why})"
             )
         case "outside":
-            return f"kept out of the context ({where.why}); `lcm explain` tells more"
+            return f"outside the context ({where.why}); `lcm explain` explains why"
         case "tombstone":
-            return f"gone for good ({where.why}): only its place is left"
+            return f"removed ({where.why}): only its place is left"
         case "nowhere":
-            return "neither in the context nor beside it: see `lcm doctor`"
+            return "missing from the context: run `lcm doctor`"
 
 
 def _part(part: Part) -> Iterator[Line]:
@@ -205,14 +211,20 @@ def _inner(part: Text | File | Opaque) -> Iterator[Line]:
             yield from (Styled(kind, dim=True), json.dumps(data, ensure_ascii=False))
 
 
-@messages.command()
+@messages.command(examples=("lcm messages tail demo", "lcm messages tail demo -L 3"))
 @conversation_option()
-@click.option("--count", type=click.IntRange(1, 500), help="How many; otherwise the fresh tail that the settings say.")
+@click.option(
+    *("-L", "--limit", "--count", "count"),
+    type=click.IntRange(1, 500),
+    metavar="N",
+    help="Number of messages (default: the fresh tail).",
+)
 def tail(count: int | None) -> None:
-    """Show the newest messages that stand in the context themselves, in order and in full. Reads only.
+    """Show the newest messages of the context, in order and in full.
 
-    By default it is the fresh tail, which is not summarised: fresh_tail_count messages, within fresh_tail_max_tokens and half
-    of the window, cut between tool rounds. With --count it is so many, within fresh_tail_max_tokens, and the newest in any case.
+    The default is the fresh tail, which is never summarised: `fresh_tail_count` messages within
+    `fresh_tail_max_tokens` and half of the window, cut between tool rounds. With -L it is that many messages within
+    `fresh_tail_max_tokens`, and always the newest one.
     """
     with open_database() as lcm:
         found = lcm.tail_messages(named_conversation() or choose_conversation(lcm).key, count)
@@ -221,22 +233,22 @@ def tail(count: int | None) -> None:
 
 
 def _tail(found: MessageTail, zone: tzinfo) -> Iterator[Line]:
-    yield from _in_full(found.messages, zone)
+    yield from _full_texts(found.messages, zone)
     shown = f"{plural(len(found.messages), 'message')}, {plural(found.tokens, 'token')}"
     yield Styled(f"{shown}; {found.stored_messages:,} stored, {found.context_tokens:,} tokens in the context", dim=True)
 
 
-@messages.command()
+@messages.command(examples=("lcm messages around 12 -c demo", "lcm messages around 12 -c demo --before 2 --after 2"))
 @click.argument("id")
 @conversation_option(positional=False, otherwise="that of the message")
-@click.option("--before", type=click.IntRange(0, 500), default=5, show_default=True, help="How many before it.")
-@click.option("--after", type=click.IntRange(0, 500), default=5, show_default=True, help="How many after it.")
+@click.option("--before", type=click.IntRange(0, 500), default=5, show_default=True, help="Messages before it.")
+@click.option("--after", type=click.IntRange(0, 500), default=5, show_default=True, help="Messages after it.")
 def around(id: str, before: int, after: int) -> None:
-    """Show the message ID, marked, among those that came before and after it. Reads only.
+    """Show the message ID, marked, with the messages before and after it.
 
-    ID is as printed, msg#..., or the seq of a message in the conversation that -c names.
+    ID is msg#..., or the seq of a message in the conversation that -c names.
     """
     with open_database() as lcm:
         found = lcm.messages_around(id, _home(lcm, id), before=before, after=after)
         zone = lcm.settings.zone
-    answer(found, _in_full(found.messages, zone, found.id))
+    answer(found, _full_texts(found.messages, zone, found.id))

@@ -1,4 +1,4 @@
-"""`lcm summaries`: what stands for what, as a list or as a tree, and what has become of a summary."""
+"""`lcm summaries`: list summaries, show one, its sources and its earlier texts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from lossless.cli.output import Page, answer
 from lossless.cli.tables import (
     Line,
     Styled,
+    diff_lines,
+    fact_lines,
     format_minute,
     format_time,
     plural,
@@ -38,39 +40,37 @@ if TYPE_CHECKING:
 
     from lossless.model import Comparison, ListedSummary, Revision, ShownSummary, Tree
 
-_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _HEADS = ("summary", "depth", "tokens", "messages", "from", "to", "state", "text")
 _LEAST = ("from", "messages", "to", "depth", "state", "text")
-"""Which of them leave first where there is little room."""
+"""The columns that leave first on a narrow terminal."""
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, examples=("lcm summaries demo", "lcm summaries tree demo"))
 def summaries() -> None:
-    """The summaries of a conversation: which there are, what each stands for, and what has become of it."""
+    """List summaries, show one, its sources and its earlier texts."""
 
 
-@summaries.command("list")
+@summaries.command("list", examples=("lcm summaries list demo --depth 1", "lcm summaries demo --since 30d -L 5"))
 @conversation_option()
-@click.option("--depth", type=click.IntRange(min=0), help="Only of this depth: 0 are leaves, made from messages.")
-@click.option("--kind", type=click.Choice(["leaf", "condensed"]), help="Only leaves, or only what is made from others.")
+@click.option("--depth", type=click.IntRange(min=0), help="Only of this depth; leaves have 0.")
+@click.option("--kind", type=click.Choice(["leaf", "condensed"]), help="Only leaves, or only condensed summaries.")
 @time_options
 @limit_option()
 @cursor_option
-@click.option("--include-content", is_flag=True, help="With all of each text, not only its beginning.")
+@click.option("--include-content", is_flag=True, help="Print all text of each summary.")
 def list_(depth: int | None, kind: Any, limit: int, cursor: str | None, include_content: bool) -> None:
-    """List summaries, the newest first by what they tell: what each costs, what it stands for and where it stands.
+    """List summaries by the time of their newest message, the newest first.
 
-    Times are those of the newest message below a summary.
+    `12,345 → 1,200` are the tokens of the messages below a summary, and its own.
     """
-    when = chosen_times()
+    times = chosen_times()
     with open_database() as lcm:
         found = lcm.list_summaries(
             named_conversation() or choose_conversation(lcm).key,
             depth=depth,
             kind=kind,
-            after=when.after,
-            before=when.before,
-            recency=when.recency,
+            after=times.after,
+            before=times.before,
             include_content=include_content,
             limit=limit,
             cursor=cursor,
@@ -118,10 +118,12 @@ def _texts(found: Iterable[ListedSummary], zone: tzinfo) -> Iterator[Line]:
         yield ""
 
 
-@summaries.command()
+@summaries.command(
+    examples=("lcm summaries show sum_0123456789abcdef", "lcm summaries show sum_0123456789abcdef --json")
+)
 @click.argument("id")
 def show(id: str) -> None:
-    """Show the summary ID: its text, what was made from it (consumers), and what it was made from (sources), in order."""
+    """Show the text of the summary ID, its sources, and the summaries made from it."""
     with open_database() as lcm:
         found = lcm.show_summary(id)
         zone = lcm.settings.zone
@@ -132,12 +134,12 @@ def _shown(found: ShownSummary, zone: tzinfo) -> Iterator[Line]:
     own = found.summary
     yield Styled(own.id, bold=True), f"  {own.kind}, depth {own.depth}, in {found.key}: {_state(own)}"
     below = f", {plural(own.descendants, 'summary', 'summaries')}" if own.descendants else ""
-    yield from _fact("stands for", f"{plural(own.messages or 0, 'message')}{below}; {_exchange(own)} tokens")
-    yield from _fact("covers", time_range(own.earliest_at, own.latest_at, zone))
+    yield from _fact("covers", f"{plural(own.messages or 0, 'message')}{below}; {_exchange(own)} tokens")
+    yield from _fact("time", time_range(own.earliest_at, own.latest_at, zone))
     prompt = f", prompt {found.prompt_version}" if found.prompt_version else ""
     yield from _fact("written", f"{format_time(own.created_at, zone)} by {own.model}, level {own.level}{prompt}")
     yield from _fact("revision", f"{own.revision}, {plural(found.revisions, 'text')} kept")
-    yield from _fact("faithful", "" if own.faithful is None else f"{own.faithful:.0%} of its claims")
+    yield from _fact("faithful", "" if own.faithful is None else f"{own.faithful:.0%} of its claims are in its sources")
     yield from _fact("copy of", found.origin or "")
     yield from _fact("files", " ".join(found.file_ids))
     yield from ("", own.content or "", "")
@@ -152,9 +154,9 @@ def _shown(found: ShownSummary, zone: tzinfo) -> Iterator[Line]:
         yield from table(heads, rows)
 
 
-def _fact(name: str, told: str) -> Iterator[Line]:
-    if told:
-        yield Styled(f"{name:<11}", dim=True), told
+def _fact(name: str, value: str) -> Iterator[Line]:
+    if value:
+        yield from fact_lines(name, value)
 
 
 def _neighbours(head: str, found: Sequence[ListedSummary], zone: tzinfo) -> Iterator[Line]:
@@ -163,17 +165,17 @@ def _neighbours(head: str, found: Sequence[ListedSummary], zone: tzinfo) -> Iter
         yield from _rows(found, zone)
 
 
-@summaries.command()
+@summaries.command(examples=("lcm summaries tree demo", "lcm summaries tree demo --depth 1"))
 @conversation_option()
-@click.option("--root", metavar="ID", help="Only this summary and what lies below it.")
-@click.option("--depth", type=click.IntRange(min=0), help="How many levels below the context to show; otherwise all.")
-@click.option("--all", "everything", is_flag=True, help="Also what left the context: dissolved, or by a /new.")
+@click.option("--root", metavar="ID", help="Only this summary and those below it.")
+@click.option("--depth", type=click.IntRange(min=0), help="Levels to show below the context (default: all).")
+@click.option("--all", "everything", is_flag=True, help="Also summaries that left the context (dissolved, /new).")
 @limit_option(10_000, default=100)
 def tree(root: str | None, depth: int | None, everything: bool, limit: int) -> None:
-    """Show the context as a tree, the oldest first: each summary, and below it what it was made from.
+    """Show the context as a tree, the oldest first: each summary with its sources below it.
 
-    `12,345 → 1,200` are the tokens of the messages at the bottom and those of the summary that stands for them. `+8` are
-    summaries below one that are not shown.
+    `12,345 → 1,200` are the tokens of the messages below a summary, and its own. `+8` counts summaries that are not
+    shown.
     """
     with open_database() as lcm:
         chosen = named_conversation() or (None if root else choose_conversation(lcm).key)
@@ -186,10 +188,10 @@ def _tree(found: Tree, zone: tzinfo, *, whole: bool) -> Iterator[Line]:
     if whole:
         yield from _headline(found, zone)
     if found.older:
-        yield Styled(f"{plural(found.older, 'older entry', 'older entries')} left out; --limit shows more.", dim=True)
+        yield Styled(f"{plural(found.older, 'older entry', 'older entries')} not shown; --limit shows more.", dim=True)
     yield from tree_lines(found.entries, zone)
     if found.aside:
-        yield from ("", Styled("Out of the context", bold=True))
+        yield from ("", Styled("Outside the context", bold=True))
         yield from tree_lines(found.aside, zone)
     if found.hidden:
         more = f"+N: {plural(found.hidden, 'more summary', 'more summaries')} below; --limit or --root ID shows them."
@@ -198,18 +200,20 @@ def _tree(found: Tree, zone: tzinfo, *, whole: bool) -> Iterator[Line]:
 
 
 def _headline(found: Tree, zone: tzinfo) -> Iterator[Line]:
-    stands = f"{plural(found.summaries, 'summary', 'summaries')} and {plural(found.messages, 'message')}"
-    told = f"{found.source_tokens:,} → {found.tokens:,} tokens: {stands} in the context ({zone_name(zone)})"
+    items = f"{plural(found.summaries, 'summary', 'summaries')} and {plural(found.messages, 'message')}"
+    totals = f"{found.source_tokens:,} → {found.tokens:,} tokens: {items} in the context ({zone_name(zone)})"
     yield Styled(shorten(found.key, terminal_width()), bold=True)
-    yield Styled(shorten(told, terminal_width()), dim=True)
+    yield Styled(shorten(totals, terminal_width()), dim=True)
 
 
-@summaries.command()
+@summaries.command(
+    examples=("lcm summaries history sum_0123456789abcdef", "lcm summaries history sum_0123456789abcdef --json")
+)
 @click.argument("id")
 def history(id: str) -> None:
-    """List the texts that the summary ID has had, the newest first: when, by which model, and the operation that wrote it.
+    """List the texts of the summary ID, the newest first, with the model and operation that wrote them.
 
-    `lcm undo OP` takes an operation back; `lcm summaries diff ID` compares texts.
+    `lcm undo OP` reverts an operation; `lcm summaries diff ID` compares texts.
     """
     with open_database() as lcm:
         found = lcm.revisions(id)
@@ -235,14 +239,14 @@ def _revisions(found: Sequence[Revision], zone: tzinfo) -> Iterator[Line]:
     )
 
 
-@summaries.command()
-@click.argument("id")
-@click.option(
-    "--from", "old", type=click.IntRange(min=1), metavar="N", help="The revision before; otherwise the previous."
+@summaries.command(
+    examples=("lcm summaries diff sum_0123456789abcdef", "lcm summaries diff sum_0123456789abcdef --from 1 --to 3")
 )
-@click.option("--to", "new", type=click.IntRange(min=1), metavar="N", help="The revision after; otherwise the present.")
+@click.argument("id")
+@click.option("--from", "old", type=click.IntRange(min=1), metavar="N", help="Old revision (default: the previous).")
+@click.option("--to", "new", type=click.IntRange(min=1), metavar="N", help="New revision (default: the current).")
 def diff(id: str, old: int | None, new: int | None) -> None:
-    """Compare two texts of the summary ID, line by line: the previous and the present one, unless you name others."""
+    """Compare two texts of the summary ID, line by line."""
     with open_database() as lcm:
         found = lcm.compare(id, old, new)
     answer(found, _diff(found))
@@ -250,8 +254,7 @@ def diff(id: str, old: int | None, new: int | None) -> None:
 
 def _diff(found: Comparison) -> Iterator[Line]:
     if found.old is None:
-        yield f"{found.id} has had no other text before revision {found.new}."
+        yield f"{found.id} has no text before revision {found.new}."
     elif not found.diff:
-        yield f"Revisions {found.old} and {found.new} of {found.id} say the same."
-    for line in found.diff.splitlines():
-        yield Styled(line, bold=True) if line.startswith(("---", "+++")) else Styled(line, _COLOURS.get(line[:1]))
+        yield f"Revisions {found.old} and {found.new} of {found.id} are equal."
+    yield from diff_lines(found.diff)

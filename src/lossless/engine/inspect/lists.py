@@ -87,14 +87,23 @@ def wanted(
     )
 
 
-def conversations(store: Store, *, active: bool | None, limit: int, cursor: str | None) -> Listing[ListedConversation]:
-    """Conversations, the newest activity first."""
+def conversations(
+    store: Store, wanted: Wanted, *, now: int, active: bool | None, limit: int, cursor: str | None
+) -> Listing[ListedConversation]:
+    """List conversations, the newest activity first. Ages count back from the time of the first page."""
     _refuse(limit)
-    below = cursors.key_of(cursor, "conversations", [active], tuple[Number, Number]) if cursor is not None else None
-    rows = store.lists.conversation_page(active=active, below=below, limit=limit + 1)
+    below, filters = None, [active, *astuple(wanted)]
+    if cursor is None:
+        since, before = wanted.bounds(now)
+    else:
+        at, id, since, before = cursors.key_of(
+            cursor, "conversations", filters, tuple[Number, Number, Number | None, Number | None]
+        )
+        below = (at, id)
+    rows = store.lists.conversation_page(active=active, below=below, limit=limit + 1, since=since, before=before)
     page = rows[:limit]
-    last = (page[-1].updated_at, page[-1].id) if len(rows) > limit else None
-    return Listing(list_rows(store, page), cursors.after("conversations", [active], last) if last else None)
+    last = (page[-1].updated_at, page[-1].id, since, before) if len(rows) > limit else None
+    return Listing(list_rows(store, page), cursors.after("conversations", filters, last) if last else None)
 
 
 def list_rows(store: Store, rows: Sequence[ConversationRow]) -> list[ListedConversation]:
@@ -219,14 +228,23 @@ def whereabouts(outside: str | None, places: Sequence[PlaceRow]) -> Whereabouts:
     return Whereabouts("nowhere", summaries=chain) if cause is None else Whereabouts("detached", cause, chain)
 
 
-def files(store: Store, row: ConversationRow, *, limit: int, cursor: str | None) -> Listing[StoredFile]:
-    """The files of a conversation, the newest first."""
+def files(
+    store: Store, row: ConversationRow, wanted: Wanted, *, now: int, limit: int, cursor: str | None
+) -> Listing[StoredFile]:
+    """List the files of a conversation, the newest first. Ages count back from the time of the first page."""
     _refuse(limit)
-    below = cursors.key_of(cursor, "files", [row.id], tuple[Number, str]) if cursor is not None else None
-    rows = store.lists.file_page(row.id, below=below, limit=limit + 1)
+    below, filters = None, [row.id, *astuple(wanted)]
+    if cursor is None:
+        since, before = wanted.bounds(now)
+    else:
+        at, id, since, before = cursors.key_of(
+            cursor, "files", filters, tuple[Number, str, Number | None, Number | None]
+        )
+        below = (at, id)
+    rows = store.lists.file_page(row.id, below=below, limit=limit + 1, since=since, before=before)
     page = rows[:limit]
-    more = cursors.after("files", [row.id], (page[-1].created_at, page[-1].id)) if len(rows) > limit else None
-    return Listing(map(stored_file, page), more)
+    last = (page[-1].created_at, page[-1].id, since, before) if len(rows) > limit else None
+    return Listing(map(stored_file, page), cursors.after("files", filters, last) if last else None)
 
 
 def stored_file(row: FileRow) -> StoredFile:

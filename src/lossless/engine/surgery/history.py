@@ -17,10 +17,17 @@ from lossless.store.store import Store
 _ARCHIVED = ("reset", "end")
 
 
-def history(store: Store, conversation_ids: Sequence[int] | None, limit: int) -> list[Operation]:
-    """The newest first."""
+def history(
+    store: Store,
+    conversation_ids: Sequence[int] | None,
+    limit: int,
+    *,
+    since: int | None = None,
+    before: int | None = None,
+) -> list[Operation]:
+    """List operations, the newest first, in these times."""
     keys = {row.id: row.key for row in store.conversations.of_owner()}
-    return [_told(row, keys) for row in store.operations.recent(conversation_ids, limit)]
+    return [_told(row, keys) for row in store.operations.recent(conversation_ids, limit, since=since, before=before)]
 
 
 def found(store: Store, operation_id: str) -> OperationRow:

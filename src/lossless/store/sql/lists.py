@@ -40,10 +40,18 @@ class Lists(Section):
     """Pages of conversations, messages and files."""
 
     def conversation_page(
-        self, *, active: bool | None, below: tuple[int, int] | None, limit: int
+        self,
+        *,
+        active: bool | None,
+        below: tuple[int, int] | None,
+        limit: int,
+        since: int | None = None,
+        before: int | None = None,
     ) -> list[ConversationRow]:
-        """Return conversations, the newest activity first: those after a time and an id, active, archived or all."""
+        """Return conversations in these times, the newest activity first: those after a time and an id, active, archived or all."""
         conditions = [
+            ("updated_at >= :since", since is not None),
+            ("updated_at < :before", before is not None),
             ("active = :active", active is not None),
             ("(updated_at, id) < (:at, :id)", below is not None),
         ]
@@ -53,6 +61,8 @@ class Lists(Section):
             + " ORDER BY updated_at DESC, id DESC LIMIT :limit",
             owner=self.owner,
             active=int(bool(active)),
+            since=since,
+            before=before,
             at=below[0] if below else None,
             id=below[1] if below else None,
             limit=limit,
@@ -236,9 +246,19 @@ class Lists(Section):
         )
         return [CopyRow(*row) for row in rows]
 
-    def file_page(self, conversation_id: int, *, below: tuple[int, str] | None, limit: int) -> list[FileRow]:
-        """Return the payloads of a conversation, the newest first: those after a time and an id."""
+    def file_page(
+        self,
+        conversation_id: int,
+        *,
+        below: tuple[int, str] | None,
+        limit: int,
+        since: int | None = None,
+        before: int | None = None,
+    ) -> list[FileRow]:
+        """Return the payloads of a conversation in these times, the newest first: those after a time and an id."""
         after = "" if below is None else " AND (f.created_at, f.id) < (:at, :id)"
+        after += "" if since is None else " AND f.created_at >= :since"
+        after += "" if before is None else " AND f.created_at < :before"
         rows = self.all(
             f"SELECT {_FILE} FROM file f WHERE f.conversation_id = :conversation AND {OWNED}{after}"  # noqa: S608 - constants
             " ORDER BY f.created_at DESC, f.id DESC LIMIT :limit",
@@ -246,6 +266,8 @@ class Lists(Section):
             owner=self.owner,
             at=below[0] if below else None,
             id=below[1] if below else None,
+            since=since,
+            before=before,
             limit=limit,
         )
         return [FileRow(*row) for row in rows]

@@ -63,14 +63,25 @@ class Operations(Section):
         self.insert("operation", (*_OPERATION, "owner"), [(*astuple(row), self.owner)])
         return operation_id
 
-    def recent(self, conversation_ids: Sequence[int] | None, limit: int) -> list[OperationRow]:
-        """List what was done to some conversations or to all, the newest first."""
+    def recent(
+        self,
+        conversation_ids: Sequence[int] | None,
+        limit: int,
+        *,
+        since: int | None = None,
+        before: int | None = None,
+    ) -> list[OperationRow]:
+        """List what was done to some conversations or to all, the newest first, in these times."""
         among = "" if conversation_ids is None else f" AND conversation_id IN ({self.each_of('ids', 'bigint')})"
+        among += "" if since is None else " AND at >= :since"
+        among += "" if before is None else " AND at < :before"
         rows = self.all(
             f"SELECT {', '.join(_OPERATION)} FROM operation WHERE owner = :owner{among}"  # noqa: S608 - constants
             " ORDER BY at DESC, id LIMIT :limit",
             owner=self.owner,
             ids=self.listing(conversation_ids or ()),
+            since=since,
+            before=before,
             limit=limit,
         )
         return [OperationRow(*row) for row in rows]
