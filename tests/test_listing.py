@@ -23,7 +23,7 @@ from lossless.engine.inspect.lists import whereabouts
 from lossless.errors import FileUnavailable, InvalidCursor, InvalidInput, InvalidTimeFilter, NotFound
 from lossless.model import Listing, Whereabouts
 from lossless.store.base import MESSAGE, SPAN, ItemRow, PlaceRow
-from tests.house import lived_in, opened
+from tests.house import SMALL, lived_in, opened
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -122,6 +122,49 @@ def test_a_transcript_is_told_with_how_far_it_was_read(tmp_path: Path) -> None:
     assert (followed.path, followed.offset, followed.size) == (str(path), path.stat().st_size, path.stat().st_size)
 
 
+def test_every_list_takes_since_and_until(database: str, tmp_path: Path) -> None:
+    clock = [NOON.timestamp()]
+    settings = msgspec.structs.replace(SMALL, large_files_dir=str(tmp_path / "files"))
+    with Lossless.open(database, settings=settings, clock=lambda: clock[0]) as lcm:
+        for day in range(6):
+            clock[0] = (NOON + timedelta(days=day)).timestamp()
+            lcm.conversation(f"k{day}").ingest([Message.user("hello")])
+            text = f"{day} " + "words of a large file " * 500
+            lcm.conversation("large").ingest([Message.tool(text, call_id=f"c{day}", at=NOON + timedelta(days=day))])
+            lcm.conversation("large").new()
+        calls: list[Callable[..., Any]] = [
+            lcm.list_conversations,
+            lambda **times: lcm.list_files("large", **times),
+            lambda **times: lcm.list_messages("large", **times),
+            lcm.history,
+            lcm.conversation("large").history,
+        ]
+        for call in calls:
+            everything = list(call(limit=100))
+            assert len(everything) >= 6, "one of each day"
+            for since, until in (("4d", "2d"), (NOON + timedelta(days=1), "2026-03-04T12:00Z")):
+                some = list(call(since=since, until=until, limit=100))
+                assert some == [
+                    each for each in everything if NOON + timedelta(days=1) <= day_of(each) < NOON + timedelta(days=3)
+                ]
+                assert len(some) == 2
+            assert [*call(since="1d", limit=100), *call(until="1d", limit=100)] == everything
+            for wrong in ({"since": "6m"}, {"until": "sometime"}, {"since": "1d", "until": "2d"}):
+                with pytest.raises(InvalidTimeFilter):
+                    call(**wrong)
+        pages = every(lambda cursor: lcm.list_conversations(since="4d", until="2d", limit=1, cursor=cursor))
+        assert [each.key for each in pages] == ["k2", "k1"]
+        files = every(lambda cursor: lcm.list_files("large", since="4d", until="2d", limit=1, cursor=cursor))
+        assert [each.created_at for each in files] == [NOON + timedelta(days=2), NOON + timedelta(days=1)]
+
+
+def day_of(each: Any) -> datetime:
+    """Return the time by which a list entry is filtered."""
+    found = next(getattr(each, name) for name in ("updated_at", "at", "created_at") if hasattr(each, name))
+    assert isinstance(found, datetime)
+    return found
+
+
 # messages
 
 
@@ -139,32 +182,31 @@ def test_roles_and_times_choose_messages(plain: Lossless) -> None:
     nine = NOON - timedelta(minutes=9)
     assert chosen(roles=["user"]) == list(range(1, 100, 2))
     assert chosen(roles=["user", "assistant"]) == list(range(1, 101))
-    assert chosen(after=nine) == list(range(11, 101))
-    assert chosen(before=nine) == list(range(1, 11))
-    assert chosen(after=nine, before=nine + timedelta(minutes=1), roles=["assistant"]) == list(range(12, 21, 2))
-    assert chosen(recency=timedelta(minutes=1)) == list(range(91, 101))
-    assert chosen(recency=timedelta.max) == list(range(1, 101))
+    assert chosen(since=nine) == list(range(11, 101))
+    assert chosen(until=nine) == list(range(1, 11))
+    assert chosen(since=nine, until=nine + timedelta(minutes=1), roles=["assistant"]) == list(range(12, 21, 2))
+    assert chosen(since=timedelta(minutes=1)) == list(range(91, 101))
+    assert chosen(since=timedelta.max) == list(range(1, 101))
 
 
 def test_an_age_stays_the_same_while_somebody_turns_pages(tmp_path: Path) -> None:
     now = [NOON.timestamp()]
     with Lossless.open(tmp_path / "lcm.db", clock=lambda: now[0]) as lcm:
         lcm.conversation("k").ingest([Message.user(f"{n}", at=NOON - timedelta(minutes=n)) for n in range(10)])
-        first = lcm.list_messages("k", recency=timedelta(minutes=5), oldest_first=True, limit=3)
+        first = lcm.list_messages("k", since=timedelta(minutes=5), oldest_first=True, limit=3)
         now[0] += 3_600
-        rest = lcm.list_messages("k", recency=timedelta(minutes=5), oldest_first=True, cursor=first.next_cursor)
+        rest = lcm.list_messages("k", since=timedelta(minutes=5), oldest_first=True, cursor=first.next_cursor)
     assert [each.seq for each in (*first, *rest)] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(
     "how",
     [
-        {"after": NOON, "before": NOON},
-        {"recency": timedelta(minutes=1), "before": NOON - timedelta(minutes=1)},
-        {"recency": timedelta(minutes=1), "after": NOON},
-        {"recency": timedelta(0)},
-        {"after": "yesterdy"},
-        {"after": "6m"},
+        {"since": NOON, "until": NOON},
+        {"since": timedelta(minutes=1), "until": NOON - timedelta(minutes=1)},
+        {"since": timedelta(0)},
+        {"since": "yesterdy"},
+        {"until": "6m"},
     ],
 )
 def test_times_that_make_no_sense_are_refused(plain: Lossless, how: dict[str, Any]) -> None:
@@ -364,7 +406,7 @@ def test_both_databases_tell_the_same(house: Lossless, emptied: Callable[[], str
             yield lcm.list_conversations(active=active)
         for each in ("agent:main:main", "agent:main:sub", old.id):
             yield lcm.show_conversation(each)
-            yield lcm.list_messages(each, roles=["user"], before=NOON.replace(year=2030), recency=timedelta(weeks=1))
+            yield lcm.list_messages(each, roles=["user"], until=NOON.replace(year=2030), since=timedelta(weeks=1))
         yield every(lambda cursor: lcm.list_messages(old.id, limit=7, include_content=True, cursor=cursor))
         yield every(lambda cursor: lcm.list_files(old.id, limit=1, cursor=cursor))
         yield lcm.show_message(3, old.id), lcm.show_message(1, old.id), lcm.messages_around(20, old.id)

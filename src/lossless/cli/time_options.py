@@ -16,10 +16,10 @@ _STATE = "lossless.cli.times"
 
 
 class Times(Struct, frozen=True):
-    """A range of times: from `after` on and before `before`, as the user wrote them."""
+    """A range of times: from `since` on and before `until`, as the user wrote them."""
 
-    after: str | None = None
-    before: str | None = None
+    since: str | None = None
+    until: str | None = None
 
 
 def time_options(command: FC) -> FC:
@@ -53,7 +53,7 @@ def chosen_times() -> Times:
     if {"recency", "since"} <= given.keys():
         raise InvalidTimeFilter("--recency and --since both name the beginning.", hint="Give one of them.")
     since, until = given.get("between", (given.get("since"), given.get("until")))
-    return Times(after=given.get("recency", since), before=until)
+    return Times(since=given.get("recency", since), until=until)
 
 
 def _age(text: str) -> str:

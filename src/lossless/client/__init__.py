@@ -81,7 +81,7 @@ from lossless.store.base import SPAN, DebtRow, NewManifest
 from lossless.store.rows import micros, moment
 from lossless.store.store import Store
 from lossless.summarizers import Awaited, Chain, Function, Summarizer
-from lossless.times import read_time
+from lossless.times import Time, read_time
 
 if TYPE_CHECKING:
     from lossless.engine.doctor.examination import Examination
@@ -777,18 +777,20 @@ class Lossless(Looking, Tracing):
         conversation: str | int | None = None,
         limit: int = 50,
         *,
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
+        since: Time = None,
+        until: Time = None,
     ) -> list[Operation]:
-        """List what was done to old data, of all conversations or of one, the newest first."""
-        if limit < 1:
-            raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
-        since, until = self._time_bounds(after, before)
+        """List the operations on old data, newest first: of all conversations, or of one.
+
+        Times are from `since` on and before `until`.
+        """
+        times, now = self._times(since, until)
+        first, last = times.bounds(now)
         family = None
         if conversation is not None:
             found = self._resolved(conversation)
             family = (found.row.id,) if found.by_number else reading.family(self._store, found.row.key, None)
-        return past.history(self._store, family, limit, since=since, before=until)
+        return past.history(self._store, family, limit, since=first, before=last)
 
     def undo(self, operation_id: str) -> Operation:
         """Take an operation back: every row it touched is as it was before.

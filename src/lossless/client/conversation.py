@@ -86,7 +86,7 @@ from lossless.store.base import SPAN, ConversationRow, DebtRow, FileRow, Message
 from lossless.store.rows import message_of, micros, moment
 from lossless.summarizers import Summarizer
 from lossless.summarizers.base import Unusable
-from lossless.times import read_time
+from lossless.times import Time, read_time
 from lossless.tokens import message_tokens, reported
 
 if TYPE_CHECKING:
@@ -611,10 +611,12 @@ class Conversation:
         self._refuse_if_closed()
         return dissolving.dissolve(self._store, row, summary, purge=purge, now=self._intake.now())
 
-    def history(self, limit: int = 50) -> list[Operation]:
-        """What was done to old data of this conversation, the newest first."""
+    def history(self, limit: int = 50, *, since: Time = None, until: Time = None) -> list[Operation]:
+        """List the operations on old data of this conversation, newest first."""
+        times, now = self._lcm._times(since, until)
+        first, last = times.bounds(now)
         row = self._row()
-        return [] if row is None else past.history(self._store, self._family(), limit)
+        return [] if row is None else past.history(self._store, self._family(), limit, since=first, before=last)
 
     def _holding(self, summary_id: str) -> tuple[ConversationRow, SummaryRow]:
         """A summary of this conversation, or of an earlier one under its key, and which of them has it."""

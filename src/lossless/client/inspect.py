@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
 
 from lossless.client.resolve import resolve
 from lossless.config import Settings
@@ -26,6 +25,7 @@ from lossless.model import (
 )
 from lossless.store.base import ConversationRow
 from lossless.store.store import Store
+from lossless.times import Time
 
 _WINDOW = 128_000
 
@@ -46,27 +46,19 @@ class Looking:
         self,
         *,
         active: bool | None = True,
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
+        since: Time = None,
+        until: Time = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Listing[ListedConversation]:
-        """List conversations with their figures, the newest activity first: active, archived (False) or all (None).
+        """List conversations by newest activity: the active ones, the archived ones (False) or all (None).
 
-        `after` and `before` limit the time of the last activity. `limit` is 1 to 500; `next_cursor` of a page, given as
-        `cursor`, continues behind it. So in the other lists.
+        Times are from `since` on and before `until`: a time, a date or an age such as "90d". `limit` is 1 to 500;
+        `next_cursor` of a page, given as `cursor`, continues after it. The other lists take the same arguments.
         """
-        wanted = lists.wanted((), after, before, None, False, self.settings.zone, self._clock())
-        now = int(self._clock() * 1_000_000)
+        times, now = self._times(since, until)
         with self._store.snapshot():
-            return lists.conversations(self._store, wanted, now=now, active=active, limit=limit, cursor=cursor)
-
-    def _time_bounds(
-        self, after: datetime | str | None, before: datetime | str | None
-    ) -> tuple[int | None, int | None]:
-        """Return the first time to list and the time before which to stop."""
-        wanted = lists.wanted((), after, before, None, False, self.settings.zone, self._clock())
-        return wanted.bounds(int(self._clock() * 1_000_000))
+            return lists.conversations(self._store, times, active=active, now=now, limit=limit, cursor=cursor)
 
     def show_conversation(self, conversation: str | int) -> ShownConversation:
         """All there is to know about a conversation, but its words."""
@@ -79,24 +71,27 @@ class Looking:
         conversation: str | int,
         *,
         roles: Iterable[str] = (),
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
-        recency: timedelta | None = None,
+        since: Time = None,
+        until: Time = None,
         oldest_first: bool = False,
         include_content: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Listing[ListedMessage]:
-        """Messages of a conversation in the order they came in, the newest first; where each is, and how it begins.
-
-        Times are from `after` on, or of the last `recency`, and before `before`.
-        """
-        wanted = lists.wanted(roles, after, before, recency, oldest_first, self.settings.zone, self._clock())
-        now = int(self._clock() * 1_000_000)
+        """List the messages of a conversation, newest first, with the location and the beginning of each."""
+        times, now = self._times(since, until)
         with self._store.snapshot():
             row = resolve(self._store, conversation, self._redact).row
             return lists.messages(
-                self._store, row, wanted, now=now, limit=limit, cursor=cursor, content=include_content
+                self._store,
+                row,
+                times,
+                roles=roles,
+                oldest_first=oldest_first,
+                now=now,
+                limit=limit,
+                cursor=cursor,
+                content=include_content,
             )
 
     def show_message(
@@ -130,17 +125,16 @@ class Looking:
         self,
         conversation: str | int,
         *,
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
+        since: Time = None,
+        until: Time = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Listing[StoredFile]:
-        """List the large contents of a conversation, the newest first."""
-        wanted = lists.wanted((), after, before, None, False, self.settings.zone, self._clock())
-        now = int(self._clock() * 1_000_000)
+        """List the large contents of a conversation by the time they were stored, newest first."""
+        times, now = self._times(since, until)
         with self._store.snapshot():
             row = resolve(self._store, conversation, self._redact).row
-            return lists.files(self._store, row, wanted, now=now, limit=limit, cursor=cursor)
+            return lists.files(self._store, row, times, now=now, limit=limit, cursor=cursor)
 
     def show_file(self, id: str, conversation: str | int | None = None) -> ShownFile:
         """What is known of a file, which conversations have it, and which messages refer to it."""
@@ -161,6 +155,11 @@ class Looking:
         """
         row = details.holders(self._store, id, self._row_of(conversation))[0][1]
         return details.content(self._files, row, lines, span)
+
+    def _times(self, since: Time, until: Time) -> tuple[lists.TimeRange, int]:
+        """Return the times of a list, and the current time from which ages count."""
+        now = self._clock()
+        return lists.read_range(since, until, self.settings.zone, now), int(now * 1_000_000)
 
     def _row_of(self, name: str | int | None) -> ConversationRow | None:
         """Return the row of a conversation that may be named."""

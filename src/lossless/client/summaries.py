@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
 
 from lossless.client.resolve import resolve
 from lossless.config import Settings
@@ -15,6 +14,7 @@ from lossless.engine.inspect.tree import LINES, tree
 from lossless.errors import NotFound
 from lossless.model import Comparison, ListedSummary, Listing, Nearest, Revision, ShownSummary, Tree
 from lossless.store.store import Store
+from lossless.times import Time
 
 
 class Tracing:
@@ -31,25 +31,26 @@ class Tracing:
         *,
         depth: int | None = None,
         kind: Kind | None = None,
-        after: datetime | str | None = None,
-        before: datetime | str | None = None,
-        recency: timedelta | None = None,
+        since: Time = None,
+        until: Time = None,
         include_content: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Listing[ListedSummary]:
-        """Summaries of a conversation, the newest first by what they tell: what each stands for, and where it stands.
+        """List the summaries of a conversation by the time of their newest message, newest first.
 
-        Times are those of the newest message below: from `after` on, or of the last `recency`, and before `before`.
+        Times are from `since` on and before `until`.
         """
         row = resolve(self._store, conversation, self._redact).row
+        now = self._clock()
+        times = lists.read_range(since, until, self.settings.zone, now)
         return summaries.page(
             self._store,
             row,
-            lists.wanted((), after, before, recency, False, self.settings.zone, self._clock()),
+            times,
             depth=depth,
             kind=kind,
-            now=int(self._clock() * 1_000_000),
+            now=int(now * 1_000_000),
             limit=limit,
             cursor=cursor,
             content=include_content,

@@ -65,8 +65,8 @@ def list_(which: str, limit: int, cursor: str | None) -> None:
     with open_database() as lcm:
         listed = lcm.list_conversations(
             active=_ACTIVE[which],
-            after=times.after,
-            before=times.before,
+            since=times.since,
+            until=times.until,
             limit=limit,
             cursor=cursor,
         )

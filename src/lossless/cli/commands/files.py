@@ -59,8 +59,8 @@ def list_(limit: int, cursor: str | None) -> None:
     with open_database() as lcm:
         listed = lcm.list_files(
             named_conversation() or choose_conversation(lcm).key,
-            after=times.after,
-            before=times.before,
+            since=times.since,
+            until=times.until,
             limit=limit,
             cursor=cursor,
         )

@@ -29,7 +29,7 @@ def history(limit: int) -> None:
     """
     times = chosen_times()
     with open_database() as lcm:
-        operations = lcm.history(named_conversation(), limit, after=times.after, before=times.before)
+        operations = lcm.history(named_conversation(), limit, since=times.since, until=times.until)
         zone = lcm.settings.zone
     answer({"operations": operations}, _lines(operations, zone))
 

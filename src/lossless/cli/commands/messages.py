@@ -62,8 +62,8 @@ def list_(roles: tuple[str, ...], oldest_first: bool, include_content: bool, lim
         found = lcm.list_messages(
             named_conversation() or choose_conversation(lcm).key,
             roles=roles,
-            after=times.after,
-            before=times.before,
+            since=times.since,
+            until=times.until,
             oldest_first=oldest_first,
             include_content=include_content,
             limit=limit,

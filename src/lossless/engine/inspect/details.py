@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lossless.engine.compaction.plan import Limits
 from lossless.engine.compaction.summary_source import file_ids
 from lossless.engine.compaction.tail import tail_start
-from lossless.engine.inspect.lists import listed, moment_of, places, stored_file, told
+from lossless.engine.inspect.lists import list_message_rows, listed, locate, moment_of, stored_file
 from lossless.engine.inspect.status import debt_of
 from lossless.engine.recall.reader import Reader
 from lossless.engine.shared.file_store import Files
@@ -133,7 +133,7 @@ def tail(store: Store, row: ConversationRow, limits: Limits, count: int | None) 
         row.key,
         limits.tail_count if count is None else count,
         limits.tail_tokens,
-        tuple(told(store, row.id, rows, content=True)),
+        tuple(list_message_rows(store, row.id, rows, content=True)),
         sum(item.tokens for item in items),
         row.messages,
         row.context_tokens,
@@ -176,7 +176,7 @@ def message(reader: Reader, id: str | int, conversation: ConversationRow | None,
         row.id,
         row.key,
         stored,
-        places(store, row.id, [found])[seq],
+        locate(store, row.id, [found])[seq],
         file_ids([found.text]),
         tuple(store.lists.aliases(row.id, seq)),
         tuple(_copy(found, each) for each in store.lists.other_texts(row.id, seq)),
@@ -202,7 +202,7 @@ def around(store: Store, id: str | int, conversation: ConversationRow | None, *,
     row, seq = located(store, id, conversation)
     first = max(1, seq - before)
     rows = store.messages.read(row.id, after=first - 1, limit=seq - first + 1 + after)
-    found = tuple(told(store, row.id, rows, content=True))
+    found = tuple(list_message_rows(store, row.id, rows, content=True))
     return Neighbours(message_id(row.id * SPAN + seq), row.id, row.key, found)
 
 

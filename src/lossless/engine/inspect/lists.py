@@ -1,4 +1,4 @@
-"""Conversations, messages and files for somebody who looks through them: page by page, and where each message is."""
+"""List conversations, messages and files page by page, with the location of each message."""
 
 from __future__ import annotations
 
@@ -30,79 +30,60 @@ from lossless.store.base import (
 )
 from lossless.store.rows import message_of, micros, moment
 from lossless.store.store import Store
-from lossless.times import Time, find_age, read_age, read_time
+from lossless.times import Time, find_age, read_time
 
 MOST = 500
 READ = 1_024
-"""How much of a text is read for its beginning."""
+"""Characters that are read of a text for its preview."""
 _SHOWN = 240
 _MICROSECOND = timedelta(microseconds=1)
 _LONG_AGO = -(2**62)
 
 
-class Wanted(Struct, frozen=True):
-    """The messages to list, by role and time. Times and ages are microseconds; an age counts back from now."""
+class TimeRange(Struct, frozen=True):
+    """The times of a list: from `since` on and before `until`, in microseconds; an age counts back from now."""
 
-    roles: tuple[str, ...] = ()
-    after: int | None = None
-    before: int | None = None
-    recency: int | None = None
-    """The age from which on messages are listed, in place of `after`."""
-    before_age: int | None = None
-    """The age up to which messages are listed, in place of `before`."""
-    oldest_first: bool = False
+    since: int | None = None
+    until: int | None = None
+    since_age: int | None = None
+    until_age: int | None = None
 
     def bounds(self, now: int) -> tuple[int | None, int | None]:
         """Return the first time to list and the time before which to stop."""
-        since = self.after if self.recency is None else max(_LONG_AGO, now - self.recency)
-        before = self.before if self.before_age is None else max(_LONG_AGO, now - self.before_age)
-        if since is not None and before is not None and since >= before:
-            raise InvalidTimeFilter("The first time is not before the last.", hint="Ask for other times.")
-        return since, before
+        since = self.since if self.since_age is None else max(_LONG_AGO, now - self.since_age)
+        until = self.until if self.until_age is None else max(_LONG_AGO, now - self.until_age)
+        if since is not None and until is not None and since >= until:
+            raise InvalidTimeFilter("since is not before until.", hint="Swap them, or leave one out.")
+        return since, until
 
 
-def wanted(
-    roles: Iterable[str],
-    after: Time,
-    before: Time,
-    recency: timedelta | str | None,
-    oldest_first: bool,
-    zone: tzinfo,
-    now: float | None = None,
-) -> Wanted:
-    """Check and read the filters of a list."""
-    if after is not None and recency is not None:
-        raise InvalidTimeFilter("after and recency both set the first time.", hint="Give one of them.")
-    age = find_age("after", after) if recency is None else read_age("recency", recency)
-    before_age = find_age("before", before)
-    first = None if age is not None else read_time("after", after, zone, now)
-    last = None if before_age is not None else read_time("before", before, zone, now)
-    return Wanted(
-        roles=tuple(sorted({roles} if isinstance(roles, str) else set(roles))),
-        after=None if first is None else micros(first),
-        before=None if last is None else micros(last),
-        recency=None if age is None else age // _MICROSECOND,
-        before_age=None if before_age is None else before_age // _MICROSECOND,
-        oldest_first=oldest_first,
+def read_range(since: Time, until: Time, zone: tzinfo, now: float) -> TimeRange:
+    """Read the times of a list; raise `InvalidTimeFilter` for anything else."""
+    since_age, until_age = find_age("since", since), find_age("until", until)
+    first = None if since_age is not None else read_time("since", since, zone, now)
+    last = None if until_age is not None else read_time("until", until, zone, now)
+    return TimeRange(
+        since=None if first is None else micros(first),
+        until=None if last is None else micros(last),
+        since_age=None if since_age is None else since_age // _MICROSECOND,
+        until_age=None if until_age is None else until_age // _MICROSECOND,
     )
 
 
 def conversations(
-    store: Store, wanted: Wanted, *, now: int, active: bool | None, limit: int, cursor: str | None
+    store: Store, times: TimeRange, *, active: bool | None, now: int, limit: int, cursor: str | None
 ) -> Listing[ListedConversation]:
-    """List conversations, the newest activity first. Ages count back from the time of the first page."""
-    _refuse(limit)
-    below, filters = None, [active, *astuple(wanted)]
+    """List conversations by their newest activity, newest first."""
+    _check_limit(limit)
+    filters = [active, *astuple(times)]
     if cursor is None:
-        since, before = wanted.bounds(now)
+        below, (since, until) = None, times.bounds(now)
     else:
-        at, id, since, before = cursors.key_of(
-            cursor, "conversations", filters, tuple[Number, Number, Number | None, Number | None]
-        )
-        below = (at, id)
-    rows = store.lists.conversation_page(active=active, below=below, limit=limit + 1, since=since, before=before)
+        key = cursors.key_of(cursor, "conversations", filters, tuple[Number, Number, Number | None, Number | None])
+        below, since, until = key[:2], key[2], key[3]
+    rows = store.lists.conversation_page(active=active, since=since, before=until, below=below, limit=limit + 1)
     page = rows[:limit]
-    last = (page[-1].updated_at, page[-1].id, since, before) if len(rows) > limit else None
+    last = (page[-1].updated_at, page[-1].id, since, until) if len(rows) > limit else None
     return Listing(list_rows(store, page), cursors.after("conversations", filters, last) if last else None)
 
 
@@ -141,74 +122,80 @@ def listed(row: ConversationRow, figures: Figures, opening: OpeningRow) -> Liste
 
 
 def moment_of(at: int | None) -> datetime | None:
+    """Return a stored time as a datetime; None stays None."""
     return None if at is None else moment(at)
 
 
 def messages(
     store: Store,
     row: ConversationRow,
-    wanted: Wanted,
+    times: TimeRange,
     *,
+    roles: Iterable[str],
+    oldest_first: bool,
     now: int,
     limit: int,
     cursor: str | None,
     content: bool,
 ) -> Listing[ListedMessage]:
-    """Messages in the order they came in, or the newest first.
+    """List messages in the order they were stored, or newest first.
 
     An age counts back from the time of the first page, also on the pages after it.
     """
-    _refuse(limit)
-    asked = [row.id, *astuple(wanted)]
+    _check_limit(limit)
+    selected = tuple(sorted({roles} if isinstance(roles, str) else set(roles)))
+    filters = [row.id, selected, *astuple(times), oldest_first]
     if cursor is None:
-        beyond, (since, before) = None, wanted.bounds(now)
+        beyond, (since, until) = None, times.bounds(now)
     else:
-        key = cursors.key_of(cursor, "messages", asked, tuple[Number, Number | None, Number | None])
-        beyond, since, before = key
+        key = cursors.key_of(cursor, "messages", filters, tuple[Number, Number | None, Number | None])
+        beyond, since, until = key
     rows = store.lists.message_page(
         row.id,
         beyond=beyond,
-        newest_first=not wanted.oldest_first,
-        roles=wanted.roles,
+        newest_first=not oldest_first,
+        roles=selected,
         since=since,
-        before=before,
+        before=until,
         limit=limit + 1,
     )
     page = rows[:limit]
-    more = cursors.after("messages", asked, (page[-1].seq, since, before)) if len(rows) > limit else None
-    return Listing(told(store, row.id, page, content=content), more)
+    more = cursors.after("messages", filters, (page[-1].seq, since, until)) if len(rows) > limit else None
+    return Listing(list_message_rows(store, row.id, page, content=content), more)
 
 
-def told(store: Store, conversation_id: int, rows: Sequence[MessageRow], *, content: bool) -> list[ListedMessage]:
-    """These messages as they are listed, and where each of them is."""
-    where = places(store, conversation_id, rows)
-    return [_told(conversation_id, row, where[row.seq], content) for row in rows]
+def list_message_rows(
+    store: Store, conversation_id: int, rows: Sequence[MessageRow], *, content: bool
+) -> list[ListedMessage]:
+    """Return the list entries of messages, with the location of each."""
+    where = locate(store, conversation_id, rows)
+    return [_listed_message(conversation_id, row, where[row.seq], content) for row in rows]
 
 
-def _told(conversation_id: int, row: MessageRow, where: Whereabouts, content: bool) -> ListedMessage:
+def _listed_message(conversation_id: int, row: MessageRow, where: Whereabouts, content: bool) -> ListedMessage:
     message = message_of(row)
-    said = words(message)
+    text = words(message)
     return ListedMessage(
-        message_id(conversation_id * SPAN + row.seq),
-        row.seq,
-        message.role,
-        row.tokens,
-        moment(row.created_at if row.at is None else row.at),
-        where,
-        file_ids([row.text]),
-        preview(said),
-        said if content else None,
+        id=message_id(conversation_id * SPAN + row.seq),
+        seq=row.seq,
+        role=message.role,
+        tokens=row.tokens,
+        at=moment(row.created_at if row.at is None else row.at),
+        where=where,
+        files=file_ids([row.text]),
+        preview=preview(text),
+        content=text if content else None,
     )
 
 
 def preview(text: str) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text on one line."""
     flat = " ".join(text[:READ].split())
     return flat if len(flat) <= _SHOWN else f"{flat[: _SHOWN - 1]}…"
 
 
-def places(store: Store, conversation_id: int, rows: Sequence[MessageRow]) -> dict[int, Whereabouts]:
-    """Where these messages are, by seq."""
+def locate(store: Store, conversation_id: int, rows: Sequence[MessageRow]) -> dict[int, Whereabouts]:
+    """Return the location of each of these messages, by seq."""
     found: defaultdict[int, list[PlaceRow]] = defaultdict(list)
     for place in store.lists.stand(conversation_id, [row.seq for row in rows]) if rows else ():
         found[place.seq].append(place)
@@ -216,41 +203,49 @@ def places(store: Store, conversation_id: int, rows: Sequence[MessageRow]) -> di
 
 
 def whereabouts(outside: str | None, places: Sequence[PlaceRow]) -> Whereabouts:
-    """Where a message is, given why it is kept out of the context and where it, or what tells it, stands."""
+    """Return the location of a message, from its reason to be outside and its places and those of its summaries."""
     if outside is not None:
         return Whereabouts("tombstone" if outside in BURIED else "outside", outside)
-    # What gave way to its sources tells nothing any more.
-    standing = [place for place in places if place.cause != "dissolved"]
-    chain = tuple(place.summary for place in standing if place.summary is not None)
-    if any(place.shown for place in standing):
+    # A dissolved summary no longer covers its sources.
+    current = [place for place in places if place.cause != "dissolved"]
+    chain = tuple(place.summary for place in current if place.summary is not None)
+    if any(place.shown for place in current):
         return Whereabouts("summarised" if chain else "context", summaries=chain)
-    cause = next((place.cause for place in standing if place.cause), None)
+    cause = next((place.cause for place in current if place.cause), None)
     return Whereabouts("nowhere", summaries=chain) if cause is None else Whereabouts("detached", cause, chain)
 
 
 def files(
-    store: Store, row: ConversationRow, wanted: Wanted, *, now: int, limit: int, cursor: str | None
+    store: Store, row: ConversationRow, times: TimeRange, *, now: int, limit: int, cursor: str | None
 ) -> Listing[StoredFile]:
-    """List the files of a conversation, the newest first. Ages count back from the time of the first page."""
-    _refuse(limit)
-    below, filters = None, [row.id, *astuple(wanted)]
+    """List the files of a conversation, newest first."""
+    _check_limit(limit)
+    filters = [row.id, *astuple(times)]
     if cursor is None:
-        since, before = wanted.bounds(now)
+        below, (since, until) = None, times.bounds(now)
     else:
-        at, id, since, before = cursors.key_of(
-            cursor, "files", filters, tuple[Number, str, Number | None, Number | None]
-        )
-        below = (at, id)
-    rows = store.lists.file_page(row.id, below=below, limit=limit + 1, since=since, before=before)
+        key = cursors.key_of(cursor, "files", filters, tuple[Number, str, Number | None, Number | None])
+        below, since, until = key[:2], key[2], key[3]
+    rows = store.lists.file_page(row.id, since=since, before=until, below=below, limit=limit + 1)
     page = rows[:limit]
-    last = (page[-1].created_at, page[-1].id, since, before) if len(rows) > limit else None
+    last = (page[-1].created_at, page[-1].id, since, until) if len(rows) > limit else None
     return Listing(map(stored_file, page), cursors.after("files", filters, last) if last else None)
 
 
 def stored_file(row: FileRow) -> StoredFile:
-    return StoredFile(row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at))
+    """Return the list entry of a file."""
+    return StoredFile(
+        id=row.id,
+        name=row.name,
+        mime=row.mime,
+        bytes=row.bytes,
+        lines=row.lines,
+        sha256=row.sha256,
+        summary=row.summary,
+        created_at=moment(row.created_at),
+    )
 
 
-def _refuse(limit: int) -> None:
+def _check_limit(limit: int) -> None:
     if not 1 <= limit <= MOST:
-        raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST}; a cursor goes on.")
+        raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST}; a cursor continues the list.")

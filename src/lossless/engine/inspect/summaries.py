@@ -9,8 +9,7 @@ from typing import Literal, get_args
 from msgspec.structs import astuple
 
 from lossless.engine.compaction.summarize import PROVISIONAL
-from lossless.engine.inspect.lists import MOST, READ, moment_of, preview
-from lossless.engine.inspect.lists import Wanted as Times
+from lossless.engine.inspect.lists import MOST, READ, TimeRange, moment_of, preview
 from lossless.engine.shared import cursor as cursors
 from lossless.engine.shared.cursor import Number
 from lossless.errors import InvalidInput, NotFound
@@ -30,7 +29,7 @@ _WHOLE = 2**31 - 1
 def page(
     store: Store,
     row: ConversationRow,
-    times: Times,
+    times: TimeRange,
     *,
     depth: int | None,
     kind: Kind | None,

@@ -25,7 +25,9 @@ def history(
     since: int | None = None,
     before: int | None = None,
 ) -> list[Operation]:
-    """List operations, the newest first, in these times."""
+    """Return the operations on some conversations or on all in these times, newest first."""
+    if limit < 1:
+        raise InvalidInput(f"limit={limit} is too small.", hint="Give 1 or more.")
     keys = {row.id: row.key for row in store.conversations.of_owner()}
     return [_told(row, keys) for row in store.operations.recent(conversation_ids, limit, since=since, before=before)]
 
