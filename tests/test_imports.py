@@ -62,3 +62,28 @@ def test_every_public_name_is_there() -> None:
     for name in lossless.__all__:
         assert getattr(lossless, name) is not None
     assert "nonsense" not in dir(lossless)
+
+
+def modules(code: str) -> int:
+    """Return how many modules of lossless are loaded after the code ran."""
+    count = "import sys; print(sum(name.split('.')[0] == 'lossless' for name in sys.modules), file=sys.stderr)"
+    command = [sys.executable, "-c", f"import atexit; atexit.register(lambda: exec({count!r}))\n{code}"]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stderr.split()[-1])
+
+
+def command(*words: str) -> str:
+    return f"import sys; sys.argv = {['lcm', *words]!r}; from lossless.cli import main; main()"
+
+
+def test_a_verb_loads_only_the_modules_it_needs(tmp_path: Path) -> None:
+    path = str(tmp_path / "lcm.db")
+    with lossless.Lossless.open(path) as lcm:
+        lcm.conversation("k").ingest([lossless.Message.user("The key lies in the blue safe.")])
+    for code, most in (
+        ("import lossless", 3),
+        ("import lossless.client", 50),
+        (command("--version"), 6),
+        (command("grep", "--all", "blue", "--db", path), 90),
+        (command("grep", "--mode", "full_text", "--all", "blue safe", "--db", path), 90),
+    ):
+        assert modules(code) <= most, code

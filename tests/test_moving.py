@@ -215,9 +215,9 @@ def test_half_a_house_is_opened_by_nobody_but_the_same_move(home: str, elsewhere
     with pytest.raises(Killed):
         migrate(home, elsewhere, tmp_path, die)
     for read_only in (False, True):
-        with pytest.raises(StoreUnavailable, match="migration into it was broken off") as refused:
+        with pytest.raises(StoreUnavailable, match="migration into it was interrupted") as refused:
             Lossless.open(elsewhere, settings=Settings(), read_only=read_only)
-        assert refused.value.hint == "The same `lcm migrate` goes on with it; or remove it."
+        assert refused.value.hint == "Run the same `lcm migrate` to continue it; or remove it."
     assert migrate(home, elsewhere, tmp_path).resumed
     with opened(elsewhere, tmp_path / "files") as lcm:
         assert lcm.status().messages

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from lossless import Lossless, Message
 from lossless.cli.tables import format_minute, format_time
-from lossless.engine.compaction.summary_source import clock, time_range
 from lossless.engine.context.summary_xml import as_message
 from lossless.engine.recall import reader
 from lossless.errors import InvalidTimeFilter
 from lossless.model import Summary
-from lossless.times import find_age, read_age, read_time
+from lossless.times import clock, find_age, read_age, read_time, time_range
 
 NAMES = (
     *(

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Summary, SummaryRequest
-from lossless.engine.compaction.summary_source import clock
 from lossless.engine.context.guidance import FULL, SHORT, guidance
 from lossless.errors import InvalidInput, StoreError
 from lossless.store.base import NewSummary
 from lossless.store.store import Store
+from lossless.times import clock
 from lossless.tokens import estimate
 from lossless.tools import ToolOutcome, Tools, tools
 from tests.test_ask import FACT, QUESTION, Host, faithful, filled

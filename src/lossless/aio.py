@@ -21,8 +21,9 @@ from lossless.client.surgery import Remaking, RewriteOptions
 from lossless.engine.ingest.identity import Canonicalize
 from lossless.engine.ingest.intake import Skip
 from lossless.engine.recall.search_request import Mode, Scope
+from lossless.engine.shared.defaults import FLAW_KINDS
 from lossless.engine.shared.model_flow import drive_async
-from lossless.engine.surgery.flaws import KINDS, known_kinds
+from lossless.engine.surgery.flaws import known_kinds
 from lossless.engine.surgery.rewrite import AT_ONCE
 from lossless.engine.surgery.select import Selection
 from lossless.errors import LosslessError, SummarizerError
@@ -265,7 +266,7 @@ class AsyncLossless:
         """As `Lossless.import_`, with the same options."""
         return await _run(self._lcm.import_, paths, **options)
 
-    async def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> tuple[Applied, ...]:
+    async def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Any) -> tuple[Applied, ...]:
         """As `Lossless.repair`, with the same options."""
         jobs = await _run(self._lcm.repairs, kinds, RewriteOptions(**how))
         done: list[Applied] = []
@@ -444,7 +445,7 @@ class AsyncConversation:
         selection = Selection(summary, depth, all, subtree)
         return await _remade(await _run(self._chat.remaking, "rewrite", selection, RewriteOptions(**how)))
 
-    async def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> Applied:
+    async def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Any) -> Applied:
         """As `Conversation.repair`, with the same options."""
         selection = Selection(flawed=known_kinds(kinds))
         return await _remade(await _run(self._chat.remaking, "repair", selection, RewriteOptions(**how)))

@@ -1,4 +1,4 @@
-"""Read times and ages that people and models write. One grammar for library, tools and command line.
+"""Read times and ages that people and models write, and write times for them. One grammar for library, tools and command line.
 
 | text | meaning |
 |---|---|
@@ -47,6 +47,7 @@ _SPELLINGS = {
     **dict.fromkeys(("mo", "mos", "month", "months"), "mo"),
     **dict.fromkeys(("y", "yr", "yrs", "year", "years"), "y"),
 }
+_NO_TIME = timedelta(0)
 _WORDS = ("now", "today", "yesterday")
 _HALF_A_YEAR = timedelta(days=183)
 
@@ -236,3 +237,53 @@ class _SystemZone(tzinfo):
 
 
 SYSTEM_ZONE = _SystemZone()
+
+
+def clock(at: datetime, zone: tzinfo) -> str:
+    """Return a time as people read it: `2026-02-17 15:37 PST`."""
+    day, time, name = _local(at, zone)
+    return f"{day} {time} {name}"
+
+
+def is_repeated(at: datetime, zone: tzinfo) -> bool:
+    """Return True if the clocks of a zone show this minute twice."""
+    if zone.utcoffset(None) is not None:
+        return False  # they are never set back
+    try:
+        local = at.astimezone(zone)
+        return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+    except (OverflowError, ValueError, OSError):
+        return False
+
+
+def time_range(start: datetime | None, end: datetime | None, zone: tzinfo) -> str:
+    """Return a period as people read it: `2026-02-17 15:37 - 17:21 PST` within a day, both in full beyond it."""
+    known = [each for each in (start, end) if each is not None]
+    if not known:
+        return ""
+    first, last = _local(known[0], zone), _local(known[-1], zone)
+    if first == last:
+        return " ".join(first)
+    if (first[0], first[2]) == (last[0], last[2]):
+        return f"{first[0]} {first[1]} - {last[1]} {first[2]}"
+    return f"{' '.join(first)} - {' '.join(last)}"
+
+
+def _local(at: datetime, zone: tzinfo) -> tuple[str, str, str]:
+    """Return day, time and zone. Not strftime, which writes neither the year 987 nor some zones the same everywhere."""
+    at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    offset, name = offset_at(at.replace(second=0, microsecond=0), zone)
+    day, time = (at + offset).isoformat(" ", "minutes")[:16].split()
+    return day, time, name
+
+
+def offset_at(minute: datetime, zone: tzinfo) -> tuple[timedelta, str]:
+    """Return the offset of a zone from UTC at a minute, and its name then."""
+    try:
+        local = minute.astimezone(zone)
+    except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
+        return _NO_TIME, "UTC"
+    offset, name = local.utcoffset() or _NO_TIME, local.tzname() or "UTC"
+    if is_repeated(minute, zone) and local.replace(fold=1 - local.fold).tzname() == name:
+        return offset, local.isoformat()[19:]  # Moscow's MSK of 2014: only the offset tells which
+    return offset, name

@@ -19,16 +19,15 @@ from lossless.engine.compaction.summarize import of_messages
 from lossless.engine.compaction.summary_source import (
     ENCODED,
     MEDIA,
-    clock,
     condensed_source,
     file_ids,
     leaf_source,
-    time_range,
     without_reasoning,
 )
 from lossless.model import File, Message, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext, rows
 from lossless.store.base import MessageRow
+from lossless.times import clock, time_range
 from tests import strategies
 
 PACIFIC = ZoneInfo("America/Los_Angeles")

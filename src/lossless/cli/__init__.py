@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from lossless.version import __version__
+
 if TYPE_CHECKING:
     from lossless.cli.app import cli
 
@@ -13,6 +15,9 @@ __all__ = ["cli", "main"]
 
 def main() -> None:
     """Run the command."""
+    if sys.argv[1:] == ["--version"]:  # scripts ask for it often, and it needs no other module
+        sys.stdout.write(f"lcm, version {__version__}\n")
+        return
     try:
         from lossless.cli.app import cli
 

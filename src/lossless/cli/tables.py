@@ -254,7 +254,7 @@ def format_minute(at: datetime | None, zone: tzinfo = UTC) -> str:
 
     Where clocks show the minute twice, the zone follows.
     """
-    from lossless.engine.compaction.summary_source import is_repeated
+    from lossless.times import is_repeated
 
     if at is None:
         return "-"
@@ -263,7 +263,7 @@ def format_minute(at: datetime | None, zone: tzinfo = UTC) -> str:
 
 def format_time(at: datetime, zone: tzinfo) -> str:
     """Return a time to the minute, and its zone."""
-    from lossless.engine.compaction.summary_source import clock
+    from lossless.times import clock
 
     return clock(at, zone)
 

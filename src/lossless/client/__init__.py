@@ -15,87 +15,73 @@ from weakref import finalize
 
 from msgspec import structs
 
-from lossless import config, summarizers
+from lossless import config
 from lossless.config import Loaded, Settings
-from lossless.engine.backup import copy_database
-from lossless.engine.compaction.prompts import Templates
-from lossless.engine.compaction.resummarize import MOST_TRIES
-from lossless.engine.erase import forget as forgetting
-from lossless.engine.erase import gc as collecting
-from lossless.engine.erase import prune as pruning
-from lossless.engine.import_history import run
-from lossless.engine.import_history.context import ImportContext
-from lossless.engine.import_history.watch import Watch
-from lossless.engine.ingest.identity import Canonicalize, without_tags
-from lossless.engine.ingest.intake import Intake, Skip
-from lossless.engine.inspect import summaries as viewing
-from lossless.engine.recall import answer as answering
-from lossless.engine.recall import describe as describing
-from lossless.engine.recall import expand as expanding
-from lossless.engine.recall import grants
-from lossless.engine.recall import grep as grepping
-from lossless.engine.recall import reader as reading
-from lossless.engine.recall.reader import Reader
-from lossless.engine.recall.search_request import Asked, Mode, Scope, Sort, check
-from lossless.engine.recall.semantic import Vectors
-from lossless.engine.shared.call_limits import Guards
-from lossless.engine.shared.file_store import Files
-from lossless.engine.shared.files_dir import files_dir
-from lossless.engine.shared.runtime import Runtime
-from lossless.engine.surgery import history as past
-from lossless.engine.surgery import merge as merging
-from lossless.engine.surgery.flaws import KINDS, known_kinds
-from lossless.engine.surgery.select import Selection
-from lossless.engine.worker import Background, Worker
-from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError
+from lossless.engine.shared.defaults import FLAW_KINDS, GREP_SECONDS
+from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError, StoreUnavailable
 from lossless.events import Event, Hook, guarded, log
 from lossless.ids import parse
-from lossless.model import (
-    Answer,
-    Applied,
-    Backfill,
-    Backup,
-    Cleaning,
-    Compaction,
-    ConversationStatus,
-    Description,
-    Expansion,
-    Exported,
-    Fix,
-    Forgotten,
-    Garbage,
-    Health,
-    Hits,
-    ImportReport,
-    Migration,
-    Operation,
-    Proof,
-    Pruning,
-    Restored,
-    Stats,
-    Status,
-    Transplant,
-)
-from lossless.search import embeddings
-from lossless.store.base import SPAN, DebtRow, NewManifest
+from lossless.store.base import SPAN
 from lossless.store.rows import micros, moment
-from lossless.store.store import Store
-from lossless.summarizers import Awaited, Chain, Function, Summarizer
 from lossless.times import Time, read_time
 
 if TYPE_CHECKING:
+    from lossless.client.resolve import Resolved
+    from lossless.client.surgery import Remaking, RewriteOptions
+    from lossless.engine.backup import copy_database
+    from lossless.engine.compaction.prompts import Templates
     from lossless.engine.doctor.examination import Examination
+    from lossless.engine.erase import forget as forgetting
+    from lossless.engine.erase import prune as pruning
+    from lossless.engine.import_history import run
+    from lossless.engine.import_history.context import ImportContext
+    from lossless.engine.import_history.watch import Watch
+    from lossless.engine.ingest.identity import Canonicalize
+    from lossless.engine.ingest.intake import Intake, Skip
     from lossless.engine.ingest.secrets import Redactor
+    from lossless.engine.recall import expand as expanding
+    from lossless.engine.recall.reader import Reader
+    from lossless.engine.recall.search_request import Asked, Mode, Scope, Sort
+    from lossless.engine.recall.semantic import Vectors
+    from lossless.engine.shared.file_store import Files
+    from lossless.engine.shared.runtime import Runtime
+    from lossless.engine.worker import Worker
     from lossless.imports.base import Source
+    from lossless.model import (
+        Answer,
+        Applied,
+        Backfill,
+        Backup,
+        Cleaning,
+        Compaction,
+        ConversationStatus,
+        Description,
+        Expansion,
+        Exported,
+        Fix,
+        Forgotten,
+        Garbage,
+        Health,
+        Hits,
+        ImportReport,
+        Migration,
+        Operation,
+        Proof,
+        Pruning,
+        Restored,
+        Stats,
+        Status,
+        Transplant,
+    )
+    from lossless.store.base import DebtRow, NewManifest
+    from lossless.store.store import Store
+    from lossless.summarizers import Function, Summarizer
 
 
 from lossless.client.conversation import Conversation, checked, checked_path, conversation_status
-from lossless.client.explorer import full_name, reach
 from lossless.client.inspect import Looking
 from lossless.client.jobs import Inquiry, Job
-from lossless.client.resolve import Resolved, resolve, stored_key
 from lossless.client.summaries import Tracing
-from lossless.client.surgery import Remaking, RewriteOptions, resuming
 
 __all__ = ["Conversation", "Inquiry", "Job", "Lossless"]
 
@@ -120,6 +106,9 @@ class Lossless(Looking, Tracing):
         on_event: Hook = log,
         clock: Clock = time.time,
     ) -> None:
+        from lossless.engine.recall import grants
+        from lossless.engine.worker import Background
+
         self._store = store
         self.settings = settings
         self._scratch: finalize[[str, int], Lossless] | None = None
@@ -193,7 +182,7 @@ class Lossless(Looking, Tracing):
             guarded(on_event)(Event("config.adapted", note, "warning"))
         name = checked("owner", "default" if owner is None else owner)
         store = _open_store(settings.database, name, read_only, guarded(on_event))
-        copy_database.refuse_half(store)
+        _refuse_unfinished(store)
         opened = cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
         opened._loaded = loaded
         if settings.enabled and not read_only:
@@ -227,6 +216,9 @@ class Lossless(Looking, Tracing):
         A name is its key, its number (12 or "#12"), the beginning of its key if no other begins so, or the id of one of its
         messages (`msg#...`) or summaries (`sum_...`). `conversation` opens a key as it is, also one that is new.
         """
+        from lossless.client.resolve import resolve
+        from lossless.engine.inspect import summaries as viewing
+
         if isinstance(name, str) and name.startswith("msg#") and not self._store.conversations.under_key(name):
             reference = parse(name)
             row = self._store.conversations.get(reference.number // SPAN)
@@ -245,9 +237,13 @@ class Lossless(Looking, Tracing):
         return self.conversation(row.key)
 
     def _resolved(self, name: str | int, *, active: bool = False) -> Resolved:
+        from lossless.client.resolve import resolve
+
         return resolve(self._store, name, self._redact, active=active)
 
     def _stored_key(self, key: str) -> str:
+        from lossless.client.resolve import stored_key
+
         return stored_key(self._store, key, self._redact)
 
     def conversations(self) -> list[ConversationStatus]:
@@ -299,6 +295,9 @@ class Lossless(Looking, Tracing):
         max_tokens: int | None = None,
     ) -> Description:
         """As `Conversation.describe`, in any conversation."""
+        from lossless.engine.recall import describe as describing
+        from lossless.engine.recall import reader as reading
+
         wanted = describing.Wanted(start_line, end_line, offset, most_tokens=max_tokens)
         return describing.describe(self._reader(reading.everything(self._store)), id, wanted, cap=max_tokens)
 
@@ -313,6 +312,9 @@ class Lossless(Looking, Tracing):
         cursor: str | None = None,
     ) -> Expansion:
         """As `Conversation.expand`, in any conversation."""
+        from lossless.engine.recall import expand as expanding
+        from lossless.engine.recall import reader as reading
+
         return expanding.expand(
             self._reader(reading.everything(self._store)),
             id,
@@ -352,6 +354,10 @@ class Lossless(Looking, Tracing):
 
         With `evidence_only` no model is asked and nothing is written: the best passages are the answer.
         """
+        from lossless.engine.recall import answer as answering
+        from lossless.engine.recall import reader as reading
+        from lossless.engine.shared.call_limits import Guards
+
         for name, value in (("max_tokens", max_tokens), ("token_cap", token_cap), ("timeout_ms", timeout_ms)):
             if value is not None and value < 1:
                 raise InvalidInput(f"{name}={value} is too little.", hint="Give 1 or more.")
@@ -385,9 +391,12 @@ class Lossless(Looking, Tracing):
         file_ids: Sequence[str] | None = None,
         ignore_case: bool | None = None,
         include_recall: bool = False,
-        seconds: float = grepping.SECONDS,
+        seconds: float = GREP_SECONDS,
     ) -> Hits:
         """As `Conversation.grep`, in all conversations of this owner."""
+        from lossless.engine.recall import reader as reading
+        from lossless.engine.recall.search_request import check
+
         asked = check(
             pattern,
             zone=self.settings.zone,
@@ -405,11 +414,15 @@ class Lossless(Looking, Tracing):
         return self._grep(reading.everything(self._store), asked, cursor, seconds)
 
     def _grep(self, scope: tuple[int, ...], asked: Asked, cursor: str | None, seconds: float) -> Hits:
+        from lossless.engine.recall import grep as grepping
+
         return grepping.grep(
             self._reader(scope), asked, now=self._clock, on_event=self._on_event, cursor=cursor, seconds=seconds
         )
 
     def _reader(self, scope: tuple[int, ...]) -> Reader:
+        from lossless.engine.recall.reader import Reader
+
         return Reader(self._store, self._files, self.settings, scope)
 
     def drain(self) -> int:
@@ -426,9 +439,14 @@ class Lossless(Looking, Tracing):
 
     def worker(self) -> Worker:
         """A worker that drains what is owed: `step()` once, or `run(stop)` until the event `stop` is set."""
+        from lossless.engine.worker import Worker
+
         return Worker(self._runtime, self._pay, tries=self._tries, vectors=self._vectors())
 
     def _vectors(self) -> Vectors | None:
+        from lossless.engine.recall.semantic import Vectors
+        from lossless.search import embeddings
+
         if self.settings.semantic and not embeddings.is_installed():
             told = "Vectors are wanted, and the extra lossless[semantic] is not installed."
             self._on_event(Event("semantic.unavailable", told, "warning"))
@@ -452,6 +470,9 @@ class Lossless(Looking, Tracing):
 
     def _report_keys(self) -> None:
         """Report the models that cannot be asked as things are: no key, no address, no package."""
+        from lossless import summarizers
+        from lossless.engine.shared.call_limits import Guards
+
         try:
             summarizer = self._summarizer()
         except InvalidInput as error:
@@ -468,6 +489,8 @@ class Lossless(Looking, Tracing):
             Guards(self._store, self.settings, "", summarizer.name, self._clock).found_key()
 
     def _missing_keys(self) -> tuple[str, ...]:
+        from lossless import summarizers
+
         if self._store.read_only:  # somebody who only looks need not have the keys of those who write
             return ()
         try:
@@ -490,6 +513,8 @@ class Lossless(Looking, Tracing):
             self._on_event(Event("summarizer.back", f"{model} writes summaries again.", "info", facts))
 
     def _tries(self) -> int:
+        from lossless.engine.compaction.resummarize import MOST_TRIES
+
         try:
             return 0 if self._summarizer().name == "extractive" else MOST_TRIES
         except InvalidInput:  # told when the database was opened
@@ -503,6 +528,9 @@ class Lossless(Looking, Tracing):
             return True
 
     def _summarizer(self) -> Summarizer:
+        from lossless import summarizers
+        from lossless.summarizers import Awaited, Chain
+
         if self._asked is None:
             if self._named is None:
                 self._asked = summarizers.configured(self.settings, on_event=self._on_event, clock=self._clock)
@@ -514,6 +542,10 @@ class Lossless(Looking, Tracing):
 
     def _expander(self) -> Summarizer:
         """Who answers questions: the expansion model, and behind it, or in its place, who writes the summaries."""
+        from lossless import summarizers
+        from lossless.client.explorer import full_name, reach
+        from lossless.summarizers import Chain
+
         if self._answering is None:
             own, settings = self._summarizer(), self.settings
             if not settings.expansion_model:
@@ -525,6 +557,8 @@ class Lossless(Looking, Tracing):
         return self._answering
 
     def _templates(self) -> Templates:
+        from lossless.engine.compaction.prompts import Templates
+
         if self._prompts is None:
             self._prompts = Templates.load(self.settings.prompt_dir)
             for problem in self._prompts.problems:
@@ -537,6 +571,10 @@ class Lossless(Looking, Tracing):
         Let the hosts rest meanwhile: what they write after it began is not moved. If it is broken off, the same call
         goes on with it. `progress(table, done, total)` is told how far it is.
         """
+        from lossless.engine.backup import copy_database
+        from lossless.engine.shared.file_store import Files
+        from lossless.engine.shared.files_dir import files_dir
+
         if str(target) == ":memory:":
             raise InvalidInput(
                 "A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL."
@@ -642,6 +680,8 @@ class Lossless(Looking, Tracing):
         archive is pinned here only with `trust_pins`, since a pin speaks to models with your authority.
         `progress(path, done, total)` is told how many bytes are read.
         """
+        from lossless.engine.import_history import run
+
         if limit is not None and limit < 1:
             raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
         given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
@@ -660,10 +700,15 @@ class Lossless(Looking, Tracing):
 
     def watch(self, paths: str | Path | Iterable[str | Path]) -> Watch:
         """Follow the transcripts in some directories: `step()` reads what is new in them, as often as you call it."""
+        from lossless.engine.import_history.watch import Watch
+
         given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
         return Watch(self._import_context(), [checked_path(each) for each in given])
 
     def _import_context(self, files_dir: str | Path | None = None, trust_pins: bool = False) -> ImportContext:
+        from lossless.engine.import_history.context import ImportContext
+        from lossless.engine.ingest.identity import without_tags
+
         def source(path: Path) -> Source:
             from lossless.imports import recognise
 
@@ -744,8 +789,11 @@ class Lossless(Looking, Tracing):
     def _is_closed(self, key: str) -> bool:
         return bool(self.conversation(key)._closed_to)
 
-    def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> tuple[Applied, ...]:
+    def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Any) -> tuple[Applied, ...]:
         """As `Conversation.repair`, for every conversation that has something to repair, archived ones included."""
+        from lossless.client.surgery import RewriteOptions
+        from lossless.model import Applied
+
         done = []
         for job in self.repairs(kinds, RewriteOptions(**how)):
             done.append(job if isinstance(job, Applied) else job.run())
@@ -755,6 +803,10 @@ class Lossless(Looking, Tracing):
 
     def repairs(self, kinds: Sequence[str], how: RewriteOptions) -> Iterator[Remaking | Applied]:
         """What there is to repair, conversation by conversation, ready to be driven."""
+        from lossless.engine.surgery.flaws import known_kinds
+        from lossless.engine.surgery.select import Selection
+        from lossless.model import Applied
+
         selection = Selection(flawed=known_kinds(kinds))
         for row in self._store.conversations.of_owner():
             chat, only = self.conversation(row.key), structs.replace(how, apply=False, dry_run=False)
@@ -767,6 +819,9 @@ class Lossless(Looking, Tracing):
 
         What stands against it is in `plan.review`, and then nothing is done. Deliberate resets are never merged.
         """
+        from lossless.engine.surgery import merge as merging
+        from lossless.model import Applied
+
         key = self._resolved(conversation).row.key
         if not apply:
             return Applied(merging.plan(self._store, key), "planned")
@@ -784,6 +839,9 @@ class Lossless(Looking, Tracing):
 
         Times are from `since` on and before `until`.
         """
+        from lossless.engine.recall import reader as reading
+        from lossless.engine.surgery import history as past
+
         times, now = self._times(since, until)
         first, last = times.bounds(now)
         family = None
@@ -797,15 +855,22 @@ class Lossless(Looking, Tracing):
 
         `ContextMoved`, and nothing is changed, if somebody changed one of them since.
         """
+        from lossless.engine.surgery import history as past
+
         return past.undo(self._store, operation_id, int(self._clock() * 1_000_000))
 
     def resume(self, operation_id: str, **how: Any) -> Applied:
         """Go on with a rewrite or a repair that ended early. `model` names another one; `started`, `progress` as there."""
+        from lossless.client.surgery import RewriteOptions
+        from lossless.model import Applied
+
         job = self.resuming(operation_id, RewriteOptions(**how))
         return job if isinstance(job, Applied) else job.run()
 
     def resuming(self, operation_id: str, how: RewriteOptions) -> Remaking | Applied:
         """What is left of an operation, ready to be driven."""
+        from lossless.client.surgery import resuming
+
         return resuming(self, operation_id, how)
 
     def doctor(self, conversation: str | int | None = None, checks: Sequence[str] | None = None) -> Health:
@@ -867,6 +932,8 @@ class Lossless(Looking, Tracing):
 
     def _archive(self, path: str | Path | None, kind: str) -> Path:
         """Where conversations go before they are removed: as named, or beside the database."""
+        from lossless.engine.erase import prune as pruning
+
         if path:
             return Path(path)
         beside = pruning.archive_path(self._runtime, kind)
@@ -893,6 +960,9 @@ class Lossless(Looking, Tracing):
         `without_files`. `import_` brings the archive back. `vacuum` writes the database anew afterwards, so that the disk
         has the room again. `progress(done, total)` is told after each batch.
         """
+        from lossless.engine.erase import gc as collecting
+        from lossless.engine.erase import prune as pruning
+
         if batch < 1:
             raise InvalidInput(f"batch={batch} is too little.", hint="Give 1 or more.")
         request = pruning.PruneRequest(
@@ -929,6 +999,8 @@ class Lossless(Looking, Tracing):
         `vacuum` writes the database anew: it takes as much free room as the database has, and locks a server's tables one
         by one.
         """
+        from lossless.engine.erase import gc as collecting
+
         if keep_copies is not None and keep_copies < 0:
             raise InvalidInput(f"keep_copies={keep_copies} is not a number of days.", hint="Give 0 or more.")
         if vacuum:
@@ -971,6 +1043,8 @@ class Lossless(Looking, Tracing):
     def _forget(
         self, targets: Sequence[forgetting.Target], apply: bool, backups: bool, unshared: bool = False
     ) -> Forgotten:
+        from lossless.engine.erase import forget as forgetting
+
         request = forgetting.ForgetRequest(
             targets=targets, templates=self._templates, apply=apply, backups=backups, unshared=unshared
         )
@@ -1009,6 +1083,8 @@ class Lossless(Looking, Tracing):
     @property
     def _runtime(self) -> Runtime:
         """The environment that engine functions work in."""
+        from lossless.engine.shared.runtime import Runtime
+
         return Runtime(
             store=self._store,
             files=self._files,
@@ -1021,6 +1097,9 @@ class Lossless(Looking, Tracing):
         return int(self._clock() * 1_000_000)
 
     def _payloads(self) -> Files:
+        from lossless.engine.shared.file_store import Files
+        from lossless.engine.shared.files_dir import files_dir
+
         if self._store.location != ":memory:" or self.settings.large_files_dir:
             return Files(files_dir(self._store, self.settings))
         from tempfile import mkdtemp
@@ -1054,3 +1133,17 @@ def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> S
     from lossless.store.sqlite.store import SQLiteStore
 
     return SQLiteStore(database, owner=owner, read_only=read_only, on_event=on_event)
+
+
+def _refuse_unfinished(store: Store) -> None:
+    """Close a database into which a migration did not finish, and raise an error."""
+    try:
+        source = store.tables.moving_in()
+    except StoreError:
+        return  # the next read reports the damage
+    if source is not None:
+        store.close()
+        raise StoreUnavailable(
+            f"{store.location} is unfinished: a migration into it was interrupted, or is running.",
+            hint="Run the same `lcm migrate` to continue it; or remove it.",
+        )

@@ -15,82 +15,54 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs, to_builtins
 
-from lossless import transcripts
-from lossless.client.explorer import explorer
 from lossless.client.jobs import Inquiry, Job
-from lossless.client.surgery import Remaking, RewriteOptions, remaking
 from lossless.config import Settings
 from lossless.engine import sessions
-from lossless.engine.compaction import plan
-from lossless.engine.compaction.resummarize import remake
-from lossless.engine.compaction.summarize import as_summary
-from lossless.engine.compaction.sweep import compact
-from lossless.engine.context import load, rejections
-from lossless.engine.context.build import Guidance, Showing, acceptable, show
-from lossless.engine.context.explain import among, explain
-from lossless.engine.context.live_messages import bounded, once
-from lossless.engine.context.summary_xml import as_pin, may_stand, stands_for
-from lossless.engine.erase import forget as forgetting
-from lossless.engine.ingest import large_content
-from lossless.engine.ingest.heartbeats import outside, prune
-from lossless.engine.ingest.identity import Canonicalize, digest, same_event, without_tags
-from lossless.engine.ingest.ingest import InTransaction, ingest
-from lossless.engine.ingest.intake import Intake, Skip
-from lossless.engine.inspect.lists import stored_file
-from lossless.engine.recall import describe as describing
-from lossless.engine.recall import expand as expanding
-from lossless.engine.recall import grants, reader
-from lossless.engine.recall import grep as grepping
-from lossless.engine.recall.reader import Reader
-from lossless.engine.recall.search_request import Mode, Scope, Sort, check
-from lossless.engine.shared import calibration
-from lossless.engine.shared.call_limits import Guards
-from lossless.engine.shared.model_flow import never
-from lossless.engine.surgery import dissolve as dissolving
-from lossless.engine.surgery import history as past
-from lossless.engine.surgery.flaws import KINDS, known_kinds
-from lossless.engine.surgery.select import Selection
-from lossless.engine.sync.read import UNREACHABLE, bootstrap
-from lossless.engine.sync.read_marks import newest_path
-from lossless.engine.worker import IDLE
+from lossless.engine.shared.defaults import FLAW_KINDS, GRANT_SECONDS, GREP_SECONDS
 from lossless.errors import FileUnavailable, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.events import Event
-from lossless.formats.fit import Caps, caps
-from lossless.model import (
-    INSTRUCTIONS,
-    Answer,
-    Applied,
-    Bootstrapped,
-    Compaction,
-    Context,
-    ConversationStatus,
-    Description,
-    Detached,
-    Expansion,
-    Explanation,
-    Forgotten,
-    Hits,
-    Ingested,
-    Message,
-    Operation,
-    Pin,
-    Rejection,
-    Renewed,
-    StoredFile,
-    StoredMessage,
-    Summary,
-)
+from lossless.model import INSTRUCTIONS, Compaction, Context, Hits, Message, Pin, StoredMessage
 from lossless.patterns import any_match
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, DebtRow, FileRow, MessageRow, PinRow, SummaryRow
+from lossless.store.base import SPAN, PinRow
 from lossless.store.rows import message_of, micros, moment
-from lossless.summarizers import Summarizer
-from lossless.summarizers.base import Unusable
 from lossless.times import Time, read_time
 from lossless.tokens import message_tokens, reported
 
 if TYPE_CHECKING:
     from lossless.client import Lossless
+    from lossless.client.surgery import Remaking, RewriteOptions
+    from lossless.engine.compaction import plan
+    from lossless.engine.context import rejections
+    from lossless.engine.context.build import Guidance, Showing
+    from lossless.engine.ingest.identity import Canonicalize
+    from lossless.engine.ingest.ingest import InTransaction
+    from lossless.engine.ingest.intake import Skip
+    from lossless.engine.recall import expand as expanding
+    from lossless.engine.recall.reader import Reader
+    from lossless.engine.recall.search_request import Mode, Scope, Sort
+    from lossless.engine.shared.call_limits import Guards
+    from lossless.engine.surgery.select import Selection
+    from lossless.formats.fit import Caps
+    from lossless.model import (
+        Answer,
+        Applied,
+        Bootstrapped,
+        ConversationStatus,
+        Description,
+        Detached,
+        Expansion,
+        Explanation,
+        Forgotten,
+        Ingested,
+        Operation,
+        Rejection,
+        Renewed,
+        StoredFile,
+        Summary,
+    )
+    from lossless.store.base import ConversationRow, DebtRow, FileRow, MessageRow, SummaryRow
+    from lossless.summarizers import Summarizer
 
 # Together they fit into one entry of a PostgreSQL index.
 _MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
@@ -115,6 +87,10 @@ class Conversation:
         skip: Skip | None,
         parent: Conversation | str | None = None,
     ) -> None:
+        from lossless.client.explorer import explorer
+        from lossless.engine.ingest.identity import without_tags
+        from lossless.engine.ingest.intake import Intake
+
         settings = lcm.settings
         self.key = key
         self._lcm = lcm
@@ -144,6 +120,8 @@ class Conversation:
         return sessions.current(self._store, self.key, self._intake.session)
 
     def _family(self) -> tuple[int, ...]:
+        from lossless.engine.recall import reader
+
         return reader.family(self._store, self.key, self._intake.session)
 
     def new(self, retain_depth: int | None = None, *, apply: bool = True) -> Renewed:
@@ -153,6 +131,8 @@ class Conversation:
         Nothing is deleted: what left is listed by `detached()`, and found and read as before. With `apply=False` it is only
         told what would leave. The newest system message stays until a newer one is delivered.
         """
+        from lossless.model import Renewed
+
         depth = self._lcm.settings.new_session_retain_depth if retain_depth is None else retain_depth
         if depth < -1:
             raise InvalidInput(f"retain_depth={depth} is not a depth.", hint="Give -1, to keep everything, or more.")
@@ -166,6 +146,8 @@ class Conversation:
 
     def _leaving(self, retain_depth: int) -> Renewed:
         """What a /new would take out of the context, as it is stored now."""
+        from lossless.model import Renewed
+
         row = self._row()
         if row is None:
             return Renewed((), 0, 0)
@@ -231,6 +213,11 @@ class Conversation:
         is_turn: bool = False,
     ) -> Ingested:
         """Ingest; of a turn, a heartbeat that led to nothing stays out of the context."""
+        from lossless.engine.context.summary_xml import may_stand
+        from lossless.engine.ingest.heartbeats import outside
+        from lossless.engine.ingest.ingest import ingest
+        from lossless.model import Ingested
+
         if isinstance(messages, Message):
             messages = [messages]
         if not isinstance(messages, Iterable):
@@ -255,6 +242,8 @@ class Conversation:
 
     def _without_ours(self, messages: list[Message]) -> list[Message]:
         """The messages less what `assemble` made for the model, sent back by a host: that is nobody's message."""
+        from lossless.engine.context.summary_xml import stands_for
+
         return [each for each in messages if not self._is_ours(stands_for(each))]
 
     def _is_ours(self, name: str | None) -> bool:
@@ -275,6 +264,10 @@ class Conversation:
         ended. What the host delivers itself, before or after, is recognised. `format` names the kind of file, where its
         content does not tell.
         """
+        from lossless import transcripts
+        from lossless.engine.ingest.heartbeats import prune
+        from lossless.model import Bootstrapped
+
         if self._closed_to:
             reason = self._closed_as()
             return Bootstrapped("session excluded by pattern" if reason == "ignored session" else reason)
@@ -289,6 +282,8 @@ class Conversation:
         return done
 
     def _read(self, path: Path, format: str | None = None, *, expected: bool = False) -> Bootstrapped:
+        from lossless.engine.sync.read import bootstrap
+
         settings = self._lcm.settings
         intake = structs.replace(self._intake, skip=self._skips, closed=self._lcm._is_closed)
         budget = settings.bootstrap_budget
@@ -304,6 +299,8 @@ class Conversation:
 
     def _skips(self, message: Message) -> bool:
         """What is no message at all: the host's own leaks, and what we said to a model ourselves."""
+        from lossless.engine.context.summary_xml import may_stand, stands_for
+
         told = self._intake.skip
         return (told is not None and told(message)) or (may_stand([message]) and self._is_ours(stands_for(message)))
 
@@ -312,6 +309,9 @@ class Conversation:
 
         True if there is a transcript that goes on to tell what happens here.
         """
+        from lossless.engine.sync.read import UNREACHABLE
+        from lossless.engine.sync.read_marks import newest_path
+
         row = self._row()
         path = newest_path(self._store, row) if row and row.transcribed else None
         self._lcm._followed[self.key] = path is not None
@@ -378,6 +378,8 @@ class Conversation:
 
     def _learn(self, counted: int, model: str | None) -> None:
         """Compare what a provider counted with our estimate of the prompt that was assembled last."""
+        from lossless.engine.shared import calibration
+
         shown = self._lcm._measured.pop(self.key, None)
         if shown is None or shown[0] != model or self._store.read_only:
             return
@@ -392,6 +394,8 @@ class Conversation:
 
     def _factor(self, model: str | None, *, fresh: bool = False) -> float:
         """Return how many tokens a model counts for one of ours; `fresh`, as others had it a few seconds ago at most."""
+        from lossless.engine.shared import calibration
+
         known, name = self._lcm._factors, calibration.name(model, self.key)
         if name not in known or (fresh and time.monotonic() - known[name][1] > _FRESH):
             known[name] = calibration.read(self._store, name).factor, time.monotonic()
@@ -403,6 +407,8 @@ class Conversation:
 
     def _limits(self, window: int, model: str | None) -> plan.Limits:
         """Return the limits that compaction holds the conversation to."""
+        from lossless.engine.compaction import plan
+
         return plan.limits(
             self._lcm.settings,
             window,
@@ -443,6 +449,8 @@ class Conversation:
         )
 
     def _is_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
+        from lossless.engine.compaction import plan
+
         settings = self._lcm.settings
         if settings.compaction_trigger == "threshold":
             return self._may_be_due(row, window, observed, model)
@@ -481,6 +489,9 @@ class Conversation:
         pause: Callable[[], bool] | None = None,
     ) -> Job | Compaction:
         """A compaction ready to be driven, or what came of it where there is nothing to do."""
+        from lossless.engine.compaction.sweep import compact
+        from lossless.engine.shared.model_flow import never
+
         window = self._lcm._window(window)
         _refuse_sizes(window, target=target, observed=observed)
         factor = self._factor(model, fresh=True)
@@ -522,6 +533,9 @@ class Conversation:
         return Job(flow, summarizer, guards, row, window, self._intake.on_event, lcm._note_writer)
 
     def _asks(self, *, in_background: bool = False) -> tuple[Summarizer, Guards]:
+        from lossless.engine.shared.call_limits import Guards
+        from lossless.summarizers.base import Unusable
+
         lcm = self._lcm
         try:
             summarizer = lcm._summarizer()
@@ -534,6 +548,8 @@ class Conversation:
 
     def _pay(self, debt: DebtRow, pause: Callable[[], bool]) -> Compaction:
         """Compact, if a window is owed it; else make anew what no model wrote."""
+        from lossless.engine.compaction.resummarize import remake
+
         row = self._row()
         if debt.window_tokens:
             observed = row.context_tokens + debt.overhead if row and debt.overhead else 0
@@ -571,15 +587,24 @@ class Conversation:
         asked, up to four times at once; `started(applied)` and `progress(step)` are told how far it is. If the model
         fails, what was written stays, and `Lossless.resume` goes on.
         """
+        from lossless.client.surgery import RewriteOptions
+        from lossless.engine.surgery.select import Selection
+        from lossless.model import Applied
+
         job = self.remaking("rewrite", Selection(summary, depth, all, subtree), RewriteOptions(**how))
         return job if isinstance(job, Applied) else job.run()
 
-    def repair(self, kinds: Sequence[str] = KINDS, **how: Any) -> Applied:
+    def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Any) -> Applied:
         """Make anew what something is wrong with, and whatever was made from it; with the options of `rewrite`.
 
         `kinds` are "provisional" (no model wrote it), "marked" (it says so itself, as other systems' do), "truncated" and
         "unfaithful" (its sources do not bear it out).
         """
+        from lossless.client.surgery import RewriteOptions
+        from lossless.engine.surgery.flaws import known_kinds
+        from lossless.engine.surgery.select import Selection
+        from lossless.model import Applied
+
         job = self.remaking("repair", Selection(flawed=known_kinds(kinds)), RewriteOptions(**how))
         return job if isinstance(job, Applied) else job.run()
 
@@ -591,6 +616,8 @@ class Conversation:
         row: ConversationRow | None = None,
     ) -> Remaking | Applied:
         """Summaries to be made anew, ready to be driven, or what came of it where nothing is to be asked."""
+        from lossless.client.surgery import remaking
+
         if how.apply:
             self._refuse_if_closed()
         named = selection.summary or selection.subtree
@@ -605,6 +632,9 @@ class Conversation:
         Without `apply` it is only told what would stand there, and what that costs. The summary is kept, beside the context;
         `purge` removes it, unless something was made from it. `Lossless.undo` takes either back.
         """
+        from lossless.engine.surgery import dissolve as dissolving
+        from lossless.model import Applied
+
         row, summary = self._holding(id)
         if not apply:
             return Applied(dissolving.plan(self._store, row, summary, purge=purge), "planned")
@@ -613,6 +643,8 @@ class Conversation:
 
     def history(self, limit: int = 50, *, since: Time = None, until: Time = None) -> list[Operation]:
         """List the operations on old data of this conversation, newest first."""
+        from lossless.engine.surgery import history as past
+
         times, now = self._lcm._times(since, until)
         first, last = times.bounds(now)
         row = self._row()
@@ -628,6 +660,8 @@ class Conversation:
 
     def summaries(self) -> list[Summary]:
         """Every summary of this conversation, in the order they were made."""
+        from lossless.engine.compaction.summarize import as_summary
+
         row = self._row()
         return [] if row is None else [as_summary(each) for each in self._store.summaries.read(row.id)]
 
@@ -648,6 +682,11 @@ class Conversation:
         what it counted before (`after_turn(usage=...)`) corrects the room there is. `guidance` adds a system message that
         tells the model how to look things up. Nothing is raised for lack of room: see `over_budget` and `left_out`.
         """
+        from lossless.engine.compaction import plan
+        from lossless.engine.context import rejections
+        from lossless.engine.context.build import acceptable, show
+        from lossless.engine.context.live_messages import bounded
+
         window, lcm = self._lcm._window(window), self._lcm
         _refuse_sizes(window)
         limits = plan.limits(lcm.settings, window, key=self.key, model=model)
@@ -699,6 +738,8 @@ class Conversation:
         that the exception carries, in `request` (what you sent), or in the last context of this object. If it does not say
         where the thinking, picture or file is that it refuses, all of that kind are left out.
         """
+        from lossless.engine.context import rejections
+
         self._refuse_if_closed()
         complaint = rejections.read(error, request)
         context = self._shown or self.assemble(self._last_window())
@@ -726,6 +767,8 @@ class Conversation:
         return f"rejected:{self.key}"
 
     def _rejections(self, *, hold: bool = False) -> rejections.Rejections:
+        from lossless.engine.context import rejections
+
         return rejections.stored(self._store.state.guard(self._rejected, hold=hold))
 
     def _last_model(self, row: ConversationRow) -> str | None:
@@ -738,6 +781,10 @@ class Conversation:
 
     def _sent(self, context: Context) -> list[rejections.Sent]:
         """The messages of a context: those that are not stored yet, then those that are."""
+        from lossless.engine.context import rejections
+        from lossless.engine.context.summary_xml import stands_for
+        from lossless.engine.ingest.identity import digest
+
         items = [item for item in context.items if isinstance(item, StoredMessage)]
         known = {id(item.message) for item in items}
         live = [
@@ -755,6 +802,9 @@ class Conversation:
 
     def _heard(self, live: Sequence[Message] | None) -> Sequence[Message] | None:
         """Return the messages a host holds, each once, less those it skips, as they will be stored."""
+        from lossless.engine.context.live_messages import once
+        from lossless.engine.ingest.identity import same_event
+
         if live is None:
             return None
         heard = [message for message in live if not (self._intake.skip and self._intake.skip(message))]
@@ -767,6 +817,8 @@ class Conversation:
         self, row: ConversationRow, context: Context, window: int, reserve: int, model: str | None
     ) -> None:
         """Report, once, that a request leaves out what no summary covers, and have it compacted in the background."""
+        from lossless.engine.worker import IDLE
+
         waiting = self._lcm._uncovered
         if not context.uncovered:
             waiting.pop(self.key, None)
@@ -805,6 +857,8 @@ class Conversation:
         prompt_follows: bool = False,
         model: str | None = None,
     ) -> Showing:
+        from lossless.engine.context.build import Showing
+
         return Showing(
             limits,
             window,
@@ -822,6 +876,8 @@ class Conversation:
         )
 
     def _caps(self, model: str | None) -> Caps:
+        from lossless.formats.fit import caps
+
         settings = self._lcm.settings
         return caps(model, settings.max_request_bytes, settings.max_request_images)
 
@@ -839,6 +895,8 @@ class Conversation:
     @contextmanager
     def _noting(self) -> Iterator[InTransaction]:
         """What writes the notes of this moment; if that fails they wait for the next time."""
+        from lossless.engine.context import load
+
         notes = self._notes[:]
         del self._notes[: len(notes)]
 
@@ -860,6 +918,8 @@ class Conversation:
 
         Of the past the last 1,000 assemblies are known. References stand for large content.
         """
+        from lossless.engine.context import load
+
         row = self._row()
         if row is None:
             return Context((), 0)
@@ -889,6 +949,9 @@ class Conversation:
         `model` is the model that is shown the context, by default the one its host named last: what it counted before
         corrects the room there is, as in `assemble`.
         """
+        from lossless.engine.context.build import show
+        from lossless.engine.context.explain import among, explain
+
         row = self._row()
         meant, more = ([], False) if row is None else self._meant(row, what, limit=_MOST_ALIKE)
         if row is None or not meant:
@@ -923,6 +986,8 @@ class Conversation:
 
         It is shown word for word as the operator's own, in every session of this key, until `unpin`.
         """
+        from lossless.engine.context.summary_xml import as_pin
+
         self._refuse_if_closed()
         row = self._row() or next(iter(self._store.conversations.under_key(self.key)), None)
         if row is None or not str(what).strip():
@@ -968,6 +1033,8 @@ class Conversation:
         backups and archives beside it. Payloads in a directory that other databases may use stay, and `beyond` names them,
         unless you say `unshared`: that none does.
         """
+        from lossless.engine.erase import forget as forgetting
+
         target = forgetting.span(self._store, self._family(), what, until)
         return self._lcm._forget([target], apply, backups, unshared)
 
@@ -993,6 +1060,8 @@ class Conversation:
         `page` says which part that is and where the next one starts. An id that is not of this conversation, of an
         earlier one under the same key, or of a sub-agent's, is an id that does not exist.
         """
+        from lossless.engine.recall import describe as describing
+
         wanted = describing.Wanted(start_line, end_line, offset, most_tokens=max_tokens)
         return describing.describe(self._reader(), id, wanted, cap=max_tokens)
 
@@ -1011,6 +1080,8 @@ class Conversation:
         `max_tokens` (`max_expand_tokens` of the settings, for summaries) bounds what comes back. In "order" `next` is the
         cursor that goes on where it stopped; "fit" leaves out what does not fit, and lists it with its cost.
         """
+        from lossless.engine.recall import expand as expanding
+
         return expanding.expand(
             self._reader(),
             id,
@@ -1072,13 +1143,15 @@ class Conversation:
         )
 
     def grant(
-        self, *, max_tokens: int | None = None, seconds: float = grants.SECONDS, conversations: Sequence[str | int] = ()
+        self, *, max_tokens: int | None = None, seconds: float = GRANT_SECONDS, conversations: Sequence[str | int] = ()
     ) -> str:
         """Leave for somebody else, a sub-agent say, to read this conversation, its earlier ones and its sub-agents'; its id.
 
         `conversations` names others in their place. It ends after some seconds, once `max_tokens` were read
         (`max_expand_tokens` of the settings), or with `revoke`. See `lossless.tools`.
         """
+        from lossless.engine.recall import grants
+
         self._refuse_if_closed()
         given = grants.issue(
             self._store,
@@ -1092,6 +1165,8 @@ class Conversation:
 
     def revoke(self, grant_id: str) -> bool:
         """End a grant; False if there is none of that id."""
+        from lossless.engine.recall import grants
+
         return grants.Delegate(self._store, grant_id, self._lcm._clock).revoke()
 
     def grep(
@@ -1108,7 +1183,7 @@ class Conversation:
         file_ids: Sequence[str] | None = None,
         ignore_case: bool | None = None,
         include_recall: bool = False,
-        seconds: float = grepping.SECONDS,
+        seconds: float = GREP_SECONDS,
     ) -> Hits:
         """Find words in everything ever said here, or in an earlier conversation under the same key.
 
@@ -1121,6 +1196,8 @@ class Conversation:
         results are left out, unless `include_recall` is set. After `seconds` it ends with `complete` False;
         `next_cursor` continues there.
         """
+        from lossless.engine.recall.search_request import check
+
         asked = check(
             pattern,
             zone=self._lcm.settings.zone,
@@ -1142,11 +1219,15 @@ class Conversation:
 
     def files(self) -> list[StoredFile]:
         """The large contents of this conversation, oldest first."""
+        from lossless.engine.inspect.lists import stored_file
+
         row = self._row()
         return [] if row is None else [stored_file(each) for each in self._store.files.of_conversation(row.id)]
 
     def file(self, file_id: str) -> StoredFile:
         """What is known of a large content kept out of line."""
+        from lossless.engine.inspect.lists import stored_file
+
         return stored_file(self._file(file_id))
 
     def read_file(self, file_id: str, start: int = 0, end: int | None = None) -> bytes:
@@ -1182,6 +1263,7 @@ class Conversation:
 
     def _whole(self, conversation_id: int, message: Message, chosen: Sequence[int] | None = None) -> Message:
         """A message with what had left its row put back: all of it, or the chosen pieces."""
+        from lossless.engine.ingest import large_content
 
         def read(file_id: str) -> bytes:
             found = self._store.files.get(conversation_id, file_id)
@@ -1227,6 +1309,8 @@ def _stored(conversation_id: int, row: MessageRow, message: Message | None = Non
 
 
 def conversation_status(row: ConversationRow) -> ConversationStatus:
+    from lossless.model import ConversationStatus
+
     return ConversationStatus(
         row.id, row.key, row.active, row.messages, row.context_tokens, moment(row.created_at), moment(row.updated_at)
     )

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from lossless.client.resolve import resolve
 from lossless.config import Settings
-from lossless.engine.compaction import plan
-from lossless.engine.compaction.plan import Limits
-from lossless.engine.ingest.secrets import Redactor
-from lossless.engine.inspect import details, lists
-from lossless.engine.recall.reader import Reader
-from lossless.engine.shared.file_store import Files
-from lossless.model import (
-    ListedConversation,
-    ListedMessage,
-    Listing,
-    MessageTail,
-    Neighbours,
-    ShownConversation,
-    ShownFile,
-    ShownMessage,
-    StoredFile,
-)
-from lossless.store.base import ConversationRow
-from lossless.store.store import Store
 from lossless.times import Time
+
+if TYPE_CHECKING:
+    from lossless.engine.compaction.plan import Limits
+    from lossless.engine.ingest.secrets import Redactor
+    from lossless.engine.inspect import lists
+    from lossless.engine.shared.file_store import Files
+    from lossless.model import (
+        ListedConversation,
+        ListedMessage,
+        Listing,
+        MessageTail,
+        Neighbours,
+        ShownConversation,
+        ShownFile,
+        ShownMessage,
+        StoredFile,
+    )
+    from lossless.store.base import ConversationRow
+    from lossless.store.store import Store
 
 _WINDOW = 128_000
 
@@ -56,12 +56,17 @@ class Looking:
         Times are from `since` on and before `until`: a time, a date or an age such as "90d". `limit` is 1 to 500;
         `next_cursor` of a page, given as `cursor`, continues after it. The other lists take the same arguments.
         """
+        from lossless.engine.inspect import lists
+
         times, now = self._times(since, until)
         with self._store.snapshot():
             return lists.conversations(self._store, times, active=active, now=now, limit=limit, cursor=cursor)
 
     def show_conversation(self, conversation: str | int) -> ShownConversation:
         """All there is to know about a conversation, but its words."""
+        from lossless.client.resolve import resolve
+        from lossless.engine.inspect import details
+
         with self._store.snapshot():
             row = resolve(self._store, conversation, self._redact).row
             return details.conversation(self._store, row, self._tail_limits(row), int(self._clock() * 1_000_000))
@@ -79,6 +84,9 @@ class Looking:
         cursor: str | None = None,
     ) -> Listing[ListedMessage]:
         """List the messages of a conversation, newest first, with the location and the beginning of each."""
+        from lossless.client.resolve import resolve
+        from lossless.engine.inspect import lists
+
         times, now = self._times(since, until)
         with self._store.snapshot():
             row = resolve(self._store, conversation, self._redact).row
@@ -101,6 +109,9 @@ class Looking:
 
         References stand for large content, unless `whole` puts it back.
         """
+        from lossless.engine.inspect import details
+        from lossless.engine.recall.reader import Reader
+
         reader = Reader(self._store, self._files, self.settings, ())
         with self._store.snapshot():
             return details.message(reader, id, self._row_of(conversation), whole=whole)
@@ -110,6 +121,9 @@ class Looking:
 
         `fresh_tail_max_tokens` of the settings bounds either, and the newest message is always there.
         """
+        from lossless.client.resolve import resolve
+        from lossless.engine.inspect import details
+
         with self._store.snapshot():
             row = resolve(self._store, conversation, self._redact).row
             return details.tail(self._store, row, self._tail_limits(row), count)
@@ -118,6 +132,8 @@ class Looking:
         self, id: str | int, conversation: str | int | None = None, *, before: int = 5, after: int = 5
     ) -> Neighbours:
         """A message, as many before it and as many after it, in order."""
+        from lossless.engine.inspect import details
+
         with self._store.snapshot():
             return details.around(self._store, id, self._row_of(conversation), before=before, after=after)
 
@@ -131,6 +147,9 @@ class Looking:
         cursor: str | None = None,
     ) -> Listing[StoredFile]:
         """List the large contents of a conversation by the time they were stored, newest first."""
+        from lossless.client.resolve import resolve
+        from lossless.engine.inspect import lists
+
         times, now = self._times(since, until)
         with self._store.snapshot():
             row = resolve(self._store, conversation, self._redact).row
@@ -138,6 +157,8 @@ class Looking:
 
     def show_file(self, id: str, conversation: str | int | None = None) -> ShownFile:
         """What is known of a file, which conversations have it, and which messages refer to it."""
+        from lossless.engine.inspect import details
+
         with self._store.snapshot():
             return details.file(self._store, self._files, id, self._row_of(conversation))
 
@@ -153,17 +174,25 @@ class Looking:
 
         `FileUnavailable` if they are not where they were put, or not what they were.
         """
+        from lossless.engine.inspect import details
+
         row = details.holders(self._store, id, self._row_of(conversation))[0][1]
         return details.content(self._files, row, lines, span)
 
     def _times(self, since: Time, until: Time) -> tuple[lists.TimeRange, int]:
         """Return the times of a list, and the current time from which ages count."""
+        from lossless.engine.inspect import lists
+
         now = self._clock()
         return lists.read_range(since, until, self.settings.zone, now), int(now * 1_000_000)
 
     def _row_of(self, name: str | int | None) -> ConversationRow | None:
         """Return the row of a conversation that may be named."""
+        from lossless.client.resolve import resolve
+
         return None if name is None else resolve(self._store, name, self._redact).row
 
     def _tail_limits(self, row: ConversationRow) -> Limits:
+        from lossless.engine.compaction import plan
+
         return plan.limits(self.settings, _WINDOW, key=row.key)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from lossless.engine.compaction.sweep import Flow
-from lossless.engine.recall import answer as answering
-from lossless.engine.shared.call_limits import Guards
-from lossless.engine.shared.model_flow import drive
 from lossless.events import Event, Hook, Level
-from lossless.model import Answer, Compaction
-from lossless.store.base import ConversationRow
-from lossless.summarizers import Summarizer
+
+if TYPE_CHECKING:
+    from lossless.engine.compaction.sweep import Flow
+    from lossless.engine.recall import answer as answering
+    from lossless.engine.shared.call_limits import Guards
+    from lossless.model import Answer, Compaction
+    from lossless.store.base import ConversationRow
+    from lossless.summarizers import Summarizer
 
 
 class Job(Struct):
@@ -30,6 +32,8 @@ class Job(Struct):
     """Told who wrote the summaries of a conversation."""
 
     def run(self) -> Compaction:
+        from lossless.engine.shared.model_flow import drive
+
         return self.ended(drive(self.flow, partial(self.guards.ask, self.summarizer)))
 
     def ended(self, done: Compaction) -> Compaction:
@@ -56,4 +60,6 @@ class Inquiry(Struct):
     guards: Guards
 
     def run(self) -> Answer:
+        from lossless.engine.shared.model_flow import drive
+
         return drive(self.flow, partial(self.guards.ask, self.summarizer))

@@ -7,15 +7,17 @@ a key that looks like a number stays reachable; then numbers; then the one key t
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from lossless.engine.ingest.secrets import Redactor
-from lossless.engine.inspect.suggestions import nearest
 from lossless.errors import InvalidInput, NotFound
 from lossless.store import jsontext
-from lossless.store.base import ConversationRow
-from lossless.store.store import Store
+
+if TYPE_CHECKING:
+    from lossless.engine.ingest.secrets import Redactor
+    from lossless.store.base import ConversationRow
+    from lossless.store.store import Store
 
 _NUMBER = re.compile(r"#?([0-9]{1,18})", re.ASCII)
 _LISTED = 5
@@ -85,6 +87,8 @@ def _by_prefix(store: Store, prefix: str) -> Resolved | None:
 
 
 def _unknown(store: Store, name: str | int) -> NotFound:
+    from lossless.engine.inspect.suggestions import nearest
+
     close = nearest(store, "conversation", name).names
     hint = f"Did you mean {' or '.join(close)}?" if close else "A conversation is created by its first message."
     return NotFound("conversation", name, hint=f"{hint} {_LIST}")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from lossless.client.resolve import resolve
 from lossless.config import Settings
-from lossless.engine.ingest.secrets import Redactor
-from lossless.engine.inspect import lists, summaries
-from lossless.engine.inspect.suggestions import nearest
-from lossless.engine.inspect.summaries import Kind
-from lossless.engine.inspect.tree import LINES, tree
+from lossless.engine.shared.defaults import TREE_LINES
 from lossless.errors import NotFound
-from lossless.model import Comparison, ListedSummary, Listing, Nearest, Revision, ShownSummary, Tree
-from lossless.store.store import Store
 from lossless.times import Time
+
+if TYPE_CHECKING:
+    from lossless.engine.ingest.secrets import Redactor
+    from lossless.engine.inspect.summaries import Kind
+    from lossless.model import Comparison, ListedSummary, Listing, Nearest, Revision, ShownSummary, Tree
+    from lossless.store.store import Store
 
 
 class Tracing:
@@ -41,6 +41,9 @@ class Tracing:
 
         Times are from `since` on and before `until`.
         """
+        from lossless.client.resolve import resolve
+        from lossless.engine.inspect import lists, summaries
+
         row = resolve(self._store, conversation, self._redact).row
         now = self._clock()
         times = lists.read_range(since, until, self.settings.zone, now)
@@ -58,6 +61,8 @@ class Tracing:
 
     def show_summary(self, id: str) -> ShownSummary:
         """Everything about a summary: its text, what it was made from and what was made from it, and where it stands."""
+        from lossless.engine.inspect import summaries
+
         return summaries.show(self._store, *summaries.named(self._store, id))
 
     def tree(
@@ -67,13 +72,17 @@ class Tracing:
         root: str | None = None,
         depth: int | None = None,
         everything: bool = False,
-        limit: int = LINES,
+        limit: int = TREE_LINES,
     ) -> Tree:
         """The context of a conversation in order, or the summary `root`, and below each summary what it was made from.
 
         `depth` is how many levels below are told, `limit` about how many entries; `hidden` of an entry is how many summaries
         below it are not. With `everything`, what left the context is told as well.
         """
+        from lossless.client.resolve import resolve
+        from lossless.engine.inspect import summaries
+        from lossless.engine.inspect.tree import tree
+
         row = None if conversation is None else resolve(self._store, conversation, self._redact).row
         if root is not None:
             home, summary = summaries.named(self._store, root)
@@ -86,10 +95,14 @@ class Tracing:
 
     def revisions(self, id: str) -> tuple[Revision, ...]:
         """The texts that a summary has had, the present one first, and the operations that wrote them."""
+        from lossless.engine.inspect import summaries
+
         return summaries.revisions(self._store, *summaries.named(self._store, id))
 
     def compare(self, id: str, old: int | None = None, new: int | None = None) -> Comparison:
         """Two texts of a summary, by their numbers: the present one and the one before, if you do not say."""
+        from lossless.engine.inspect import summaries
+
         return summaries.compare(id, self.revisions(id), old, new)
 
     def nearest(self, what: str, which: object) -> Nearest:
@@ -97,4 +110,6 @@ class Tracing:
 
         `what` is "conversation", "message", "summary", "file", "operation", or "id" for any of the last three.
         """
+        from lossless.engine.inspect.suggestions import nearest
+
         return nearest(self._store, what, which)

@@ -12,16 +12,19 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from lossless.engine.recall.semantic import Vectors
-from lossless.engine.shared.runtime import Runtime
 from lossless.errors import LONGEST_PAUSE, StoreError
 from lossless.events import Event
-from lossless.model import Compaction, CompactionStop, DebtStop
+from lossless.model import Compaction
 from lossless.store.base import DebtRow
+
+if TYPE_CHECKING:
+    from lossless.engine.recall.semantic import Vectors
+    from lossless.engine.shared.runtime import Runtime
+    from lossless.model import CompactionStop, DebtStop
 
 IDLE, LEASE, RENEW, LOOK = 2.0, 60.0, 20.0, 30.0
 """Seconds: without an ingest before work starts; that a claim holds; between renewals; between looks for work."""

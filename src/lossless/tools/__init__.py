@@ -22,10 +22,10 @@ from lossless.engine.recall import reader as reading
 from lossless.engine.recall.describe import Wanted, describe
 from lossless.engine.recall.expand import expand
 from lossless.engine.recall.grants import Charge, Delegate
-from lossless.engine.recall.grep import SECONDS
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.routing import route
 from lossless.engine.recall.search_request import check
+from lossless.engine.shared.defaults import GREP_SECONDS
 from lossless.errors import GrantRefused, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.model import Expansion
 from lossless.summarizers.text import well_formed
@@ -150,11 +150,11 @@ class Tools:
             include_recall=arguments.include_recall,
             ignore_case=arguments.ignore_case,
         )
-        hits = self._lcm._grep(scope, asked, arguments.cursor, SECONDS)
+        hits = self._lcm._grep(scope, asked, arguments.cursor, GREP_SECONDS)
         where = self._where(arguments, scope)
         room = outcomes.room(arguments, where, hits, most)
         if 0 < room < len(hits):  # the cursor has to go on behind the last hit that is shown
-            hits = self._lcm._grep(scope, structs.replace(asked, limit=room), arguments.cursor, SECONDS)
+            hits = self._lcm._grep(scope, structs.replace(asked, limit=room), arguments.cursor, GREP_SECONDS)
         return outcomes.found(arguments, where, hits[:room], hits)
 
     def _where(self, arguments: Grep, scope: tuple[int, ...]) -> str:

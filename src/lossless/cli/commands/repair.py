@@ -8,14 +8,18 @@ import click
 
 from lossless.cli.commands.rewrite import Reporter, rewrite_options
 from lossless.cli.options import Command, choose_conversation, conversation_option, open_database
-from lossless.engine.surgery.flaws import KINDS
+from lossless.engine.shared.defaults import FLAW_KINDS
 
 
 @click.command(cls=Command)
 @conversation_option()
 @click.option("--all", "everything", is_flag=True, help="Every conversation, archived ones included.")
 @click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only what this is wrong with; may be repeated."
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(FLAW_KINDS),
+    help="Only what this is wrong with; may be repeated.",
 )
 @rewrite_options
 def repair(everything: bool, kinds: tuple[str, ...], resume: str | None, **given: Any) -> None:
@@ -28,6 +32,6 @@ def repair(everything: bool, kinds: tuple[str, ...], resume: str | None, **given
         if resume is not None:
             how.finish(lcm.resume(resume, **how.resuming))
         elif everything:
-            how.finish(*lcm.repair(kinds or KINDS, **how.options), all=True)
+            how.finish(*lcm.repair(kinds or FLAW_KINDS, **how.options), all=True)
         else:
-            how.finish(choose_conversation(lcm, writes=True).repair(kinds or KINDS, **how.options))
+            how.finish(choose_conversation(lcm, writes=True).repair(kinds or FLAW_KINDS, **how.options))

@@ -12,8 +12,8 @@ import click
 from lossless.cli.options import Command, choose_conversation, conversation_option, named_conversation, open_database
 from lossless.cli.output import Stopped, answer, is_json, print_line, print_note
 from lossless.cli.tables import Line, Styled, diff_lines, escape_name, plural
-from lossless.engine.compaction.summary_source import time_range
 from lossless.model import Applied, Plan, Step
+from lossless.times import time_range
 
 _LINES = 12
 _WIDTH = 200

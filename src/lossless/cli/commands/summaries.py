@@ -33,7 +33,7 @@ from lossless.cli.tables import (
 )
 from lossless.cli.time_options import chosen_times, time_options
 from lossless.cli.tree_view import legend_lines, tree_lines
-from lossless.engine.compaction.summary_source import time_range
+from lossless.times import time_range
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from msgspec import msgpack
 
 from lossless.engine.shared.file_store import Files
-from lossless.errors import FileUnavailable, InvalidInput, StoreError, StoreUnavailable
+from lossless.errors import FileUnavailable, InvalidInput, StoreError
 from lossless.model import Migration, MovedTable
 from lossless.store.base import Shape
 from lossless.store.store import Store
@@ -53,20 +53,6 @@ def move(source: Store, files: Files, target: Store, their_files: Files, *, now:
         resumed=resumed,
         seconds=time.monotonic() - began,
     )
-
-
-def refuse_half(store: Store) -> None:
-    """Close a database that another has only half moved into, and say so: it serves nobody yet."""
-    try:
-        whose = store.tables.moving_in()
-    except StoreError:
-        return  # it is damaged, and told so by whatever is asked of it next
-    if whose is not None:
-        store.close()
-        raise StoreUnavailable(
-            f"{store.location} is unfinished: a migration into it was broken off, or is under way.",
-            hint="The same `lcm migrate` goes on with it; or remove it.",
-        )
 
 
 def _enter(source: Store, target: Store, now: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any
 
@@ -19,11 +19,12 @@ from lossless.engine.ingest.identity import Canonicalize, without_tags
 from lossless.model import Extra, File, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext
 from lossless.store.rows import micros, moment
+from lossless.times import clock, offset_at, time_range
 
 MEDIA = "[media attachment]"
 ENCODED = "[encoded data omitted]"
 _MINUTE = 60_000_000
-_NO_TIME, _ONE_MINUTE = timedelta(), timedelta(minutes=1)
+_ONE_MINUTE = timedelta(minutes=1)
 _EPOCH = moment(0)
 _UTC_EPOCH = _EPOCH.replace(tzinfo=None)
 _ENVELOPE_DEPTH = 8
@@ -103,36 +104,6 @@ def condensed_source(summaries: Sequence[Summary], zone: tzinfo) -> str:
     return "\n\n".join(f"[{span}]\n{text}" for span, text in zip(spans, texts, strict=True) if text)
 
 
-def clock(at: datetime, zone: tzinfo) -> str:
-    """A moment as people read it: `2026-02-17 15:37 PST`."""
-    day, time, name = _local(at, zone)
-    return f"{day} {time} {name}"
-
-
-def is_repeated(at: datetime, zone: tzinfo) -> bool:
-    """Tell whether the clocks of a zone show this minute twice."""
-    if zone.utcoffset(None) is not None:
-        return False  # they are never set back
-    try:
-        local = at.astimezone(zone)
-        return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
-    except (OverflowError, ValueError, OSError):
-        return False
-
-
-def time_range(start: datetime | None, end: datetime | None, zone: tzinfo) -> str:
-    """A span as people read it: `2026-02-17 15:37 - 17:21 PST` within a day, both in full beyond it."""
-    known = [each for each in (start, end) if each is not None]
-    if not known:
-        return ""
-    first, last = _local(known[0], zone), _local(known[-1], zone)
-    if first == last:
-        return " ".join(first)
-    if (first[0], first[2]) == (last[0], last[2]):
-        return f"{first[0]} {first[1]} - {last[1]} {first[2]}"
-    return f"{' '.join(first)} - {' '.join(last)}"
-
-
 def file_ids(texts: Iterable[str]) -> tuple[str, ...]:
     """The ids of the files these texts mention, each once, in the order of their first mention."""
     return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
@@ -178,26 +149,6 @@ def _is_tight(text: str, opened: re.Match[str]) -> bool:
     return text[opened.end() : opened.end() + 1] != " "
 
 
-def _local(at: datetime, zone: tzinfo) -> tuple[str, str, str]:
-    """Day, time and zone. Not strftime, which writes neither the year 987 nor some zones the same everywhere."""
-    at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
-    offset, name = _offset(at.replace(second=0, microsecond=0), zone)
-    day, time = (at + offset).isoformat(" ", "minutes")[:16].split()
-    return day, time, name
-
-
-def _offset(minute: datetime, zone: tzinfo) -> tuple[timedelta, str]:
-    """How far a zone is from UTC at a minute, and its name then."""
-    try:
-        local = minute.astimezone(zone)
-    except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
-        return _NO_TIME, "UTC"
-    offset, name = local.utcoffset() or _NO_TIME, local.tzname() or "UTC"
-    if is_repeated(minute, zone) and local.replace(fold=1 - local.fold).tzname() == name:
-        return offset, local.isoformat()[19:]  # Moscow's MSK of 2014: only the offset tells which
-    return offset, name
-
-
 def _header(entry: Entry, zone: tzinfo) -> str:
     when = _throughout(entry.at // _MINUTE, zone) or clock(moment(entry.at), zone)
     return f"[{when} | {_speaker(entry.role, entry.name)}]"
@@ -207,7 +158,7 @@ def _header(entry: Entry, zone: tzinfo) -> str:
 def _throughout(minute: int, zone: tzinfo) -> str:
     """The clock during a minute: kept, because many messages share theirs. Empty where a zone's own begins within it."""
     since = minute * _ONE_MINUTE
-    offset, name = _offset(_EPOCH + since, zone)
+    offset, name = offset_at(_EPOCH + since, zone)
     if offset.seconds % 60 or offset.microseconds:
         return ""
     return f"{(_UTC_EPOCH + since + offset).isoformat(' ', 'minutes')} {name}"

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from lossless.engine.inspect.lists import READ
 from lossless.engine.inspect.summaries import listed
+from lossless.engine.shared.defaults import TREE_LINES
 from lossless.errors import InvalidInput
 from lossless.ids import message_id
 from lossless.model import MessageRun, Tree, TreeEntry
@@ -15,7 +16,6 @@ from lossless.store.base import SPAN, Aside, ConversationRow, PlacedSummary, Run
 from lossless.store.rows import moment
 from lossless.store.store import Store
 
-LINES = 100
 MOST = 10_000
 
 
@@ -33,7 +33,7 @@ def tree(
     root: int | None = None,
     depth: int | None = None,
     everything: bool = False,
-    limit: int = LINES,
+    limit: int = TREE_LINES,
 ) -> Tree:
     """A context in order, or one summary, and what lies below: `depth` levels of it, and about `limit` lines.
 

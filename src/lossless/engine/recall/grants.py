@@ -16,12 +16,12 @@ from typing import TypeVar
 from msgspec import Struct
 
 from lossless.engine.recall.reader import granted
+from lossless.engine.shared.defaults import GRANT_SECONDS
 from lossless.errors import GrantRefused
 from lossless.store import jsontext
 from lossless.store.base import GrantRow, ReadRow
 from lossless.store.store import Store
 
-SECONDS = 300.0
 MAX_DEPTH = 3
 _KEPT_SECONDS = 30 * 86_400
 _MOST_TRIES = 8
@@ -42,7 +42,7 @@ def issue(
     max_tokens: int,
     now: float,
     origin: str,
-    seconds: float = SECONDS,
+    seconds: float = GRANT_SECONDS,
     max_depth: int = MAX_DEPTH,
     request_id: str | None = None,
 ) -> GrantRow:

@@ -18,12 +18,11 @@ from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import Asked, Finder, Page, Watch
 from lossless.engine.shared import cursor as cursors
 from lossless.engine.shared.cursor import Position
+from lossless.engine.shared.defaults import GREP_SECONDS
 from lossless.events import Hook
 from lossless.model import Hit, Hits
 from lossless.search.query.question import analyse
 from lossless.store.base import TextKind
-
-SECONDS = 10.0
 
 
 def grep(
@@ -33,7 +32,7 @@ def grep(
     now: Callable[[], float],
     on_event: Hook,
     cursor: str | None = None,
-    seconds: float = SECONDS,
+    seconds: float = GREP_SECONDS,
 ) -> Hits:
     """What a reader finds, up to `limit` hits in the order that was asked for.
 

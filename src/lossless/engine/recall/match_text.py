@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import Asked, Finder, Page, Watch, words
-from lossless.engine.recall.semantic import fused
 from lossless.engine.shared.cursor import Position
 from lossless.ids import message_id
 from lossless.model import Hit
@@ -125,7 +124,11 @@ def _scores(reader: Reader, kind: TextKind, asked: Asked, most: int) -> dict[int
             include_recall=asked.include_recall,
         )
         scores = {each.conversation_id * SPAN + each.seq: each.score for each in messages}
-        return fused(reader, asked, scores) if asked.mode == "semantic" else scores
+        if asked.mode != "semantic":
+            return scores
+        from lossless.engine.recall.semantic import fused
+
+        return fused(reader, asked, scores)
     summaries = reader.store.search_summaries(asked.pattern, conversation_ids=reader.scope, limit=_CANDIDATES)
     return {each.summary_id: each.score for each in summaries}
 

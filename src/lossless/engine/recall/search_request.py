@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lossless.engine.shared.cursor import Position
 from lossless.errors import InvalidInput
 from lossless.model import Hit
-from lossless.search import embeddings, regex
+from lossless.search import regex
 from lossless.search.query.question import analyse
 from lossless.search.regex.literals import RequiredLiteral, required_literals
 from lossless.search.snippets import TermFinder
@@ -152,6 +152,8 @@ def check(
         if value not in get_args(allowed):
             raise InvalidInput(f"{name}={value!r} is unknown.", hint=f"Give one of {', '.join(get_args(allowed))}.")
     if mode == "semantic":
+        from lossless.search import embeddings
+
         embeddings.require()
     if type(limit) is not int or not 1 <= limit <= MOST_HITS:
         raise InvalidInput(f"limit={limit!r} is out of range.", hint=f"Give 1 to {MOST_HITS}; a cursor goes on.")

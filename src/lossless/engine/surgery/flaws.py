@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 from lossless.engine.compaction.failure_markers import ends_with_mark, marker
 from lossless.engine.compaction.summarize import CUT, PROVISIONAL
+from lossless.engine.shared.defaults import FLAW_KINDS
 from lossless.errors import InvalidInput
 
-KINDS = ("empty", "provisional", "marked", "truncated", "unfaithful")
 _REACH = 80
 """Characters from the start of the mark to the end of the text: the line of a footer may follow it."""
 
 
 def known_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
     """The kinds, if they are some."""
-    strange = [each for each in kinds if each not in KINDS]
+    strange = [each for each in kinds if each not in FLAW_KINDS]
     if strange or not kinds or isinstance(kinds, str):
-        raise InvalidInput(f"kinds={kinds!r} are not kinds of flaws.", hint=f"There are: {', '.join(KINDS)}.")
+        raise InvalidInput(f"kinds={kinds!r} are not kinds of flaws.", hint=f"There are: {', '.join(FLAW_KINDS)}.")
     return tuple(kinds)
 
 
 def flaw(text: str, level: str, model: str, faithful: float | None) -> str:
-    """Why a summary should be made anew, one of `KINDS`; empty if it is sound."""
+    """Why a summary should be made anew, one of `FLAW_KINDS`; empty if it is sound."""
     if not text.strip():
         return "empty"
     if level in PROVISIONAL:
