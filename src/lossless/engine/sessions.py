@@ -7,14 +7,16 @@ its key, and both are still found and read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lossless.ids import message_id
-from lossless.model import Detached, Renewed
 from lossless.patterns import is_scheduled
 from lossless.store.base import SPAN, ConversationRow, ItemRow
 from lossless.store.rows import moment
 from lossless.store.store import Store
+
+if TYPE_CHECKING:
+    from lossless.model import Detached, Renewed
 
 _RENEWED = "renewed"
 _GOES_ON = ("", "new", "unknown", "restart", "shutdown")
@@ -40,6 +42,8 @@ def current(store: Store, key: str, session: str | None) -> ConversationRow | No
 
 def renew(store: Store, key: str, session: str | None, retain_depth: int, now: int) -> Renewed:
     """Begin the context of a conversation anew."""
+    from lossless.model import Renewed
+
     with store.transaction():
         row = _held(store, key, session)
         if row is None:
@@ -148,6 +152,8 @@ def detached(store: Store, row: ConversationRow) -> tuple[Detached, ...]:
 
 
 def named_items(store: Store, conversation_id: int, left: Sequence[tuple[ItemRow, str, int]]) -> tuple[Detached, ...]:
+    from lossless.model import Detached
+
     ids = [item.summary_id for item, *_ in left if item.summary_id is not None]
     names = {row.id: row.public_id for row in store.summaries.read(conversation_id, ids)} if ids else {}
     return tuple(

@@ -16,7 +16,6 @@ from msgspec import Struct, structs
 
 from lossless import sent
 from lossless.config import Settings
-from lossless.engine.ingest import large_content
 from lossless.engine.sessions import current
 from lossless.engine.shared.file_store import Files
 from lossless.errors import FileUnavailable, InvalidInput, NotFound
@@ -91,6 +90,8 @@ class Reader(Struct, frozen=True):
 
     def restored(self, conversation: int, row: MessageRow) -> tuple[Message, tuple[str, ...]]:
         """A message as it came in; or as it is stored, and the ids of the files that are lost."""
+        from lossless.engine.ingest import large_content
+
         message, lost = message_of(row), list[str]()
 
         def read(file_id: str) -> bytes:

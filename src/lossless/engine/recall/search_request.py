@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta, tzinfo
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,11 +14,12 @@ from lossless.engine.shared.cursor import Position
 from lossless.errors import InvalidInput
 from lossless.model import Hit
 from lossless.search import regex
-from lossless.search.query.question import analyse
 from lossless.search.regex.literals import RequiredLiteral, required_literals
-from lossless.search.snippets import TermFinder
 from lossless.store.rows import micros
 from lossless.times import Time, find_age, read_time
+
+if TYPE_CHECKING:
+    from lossless.search.snippets import TermFinder
 
 Mode: TypeAlias = Literal["regex", "full_text", "semantic"]
 Scope: TypeAlias = Literal["messages", "summaries", "both", "files"]
@@ -188,6 +189,9 @@ def order(mode: Mode, sort: Sort | None) -> Sort:
 
 def words(pattern: str) -> TermFinder:
     """What a full-text question asks for, to be found in a text."""
+    from lossless.search.query.question import analyse
+    from lossless.search.snippets import TermFinder
+
     return TermFinder(analyse(pattern))
 
 

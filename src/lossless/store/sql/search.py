@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
-from lossless.search.ranking.messages import Limits
-from lossless.search.ranking.scoring import Line
 from lossless.store import jsontext
 from lossless.store.base import SPAN
 from lossless.store.store import Store
+
+if TYPE_CHECKING:
+    from lossless.search.ranking.messages import Limits
+    from lossless.search.ranking.scoring import Line
 
 LINE = "m.id, m.role, m.tokens, m.meta, coalesce(m.at, m.created_at)"
 """What a search must know of a message besides its words."""
@@ -73,6 +75,8 @@ def near(limits: Limits, place: str, one_of: str) -> str:
 
 def lines(rows: Iterable[tuple[Any, ...]]) -> dict[int, Line]:
     """Return the messages of rows that were read as `LINE`."""
+    from lossless.search.ranking.scoring import Line
+
     return {each: Line(role, tokens * 4 // 5, _speaker(meta), at) for each, role, tokens, meta, at in rows}
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import apsw
 
-from lossless.search.query.question import Question, Term
-from lossless.search.ranking.messages import Limits
-from lossless.search.ranking.scoring import Line, Places
 from lossless.search.text import segment
 from lossless.store import jsontext
 from lossless.store.recall_calls import without
 from lossless.store.sql import search
 from lossless.store.sql.recall_calls import NO_RECALL
+
+if TYPE_CHECKING:
+    from lossless.search.query.question import Question, Term
+    from lossless.search.ranking.messages import Limits
+    from lossless.search.ranking.scoring import Line, Places
 
 _able: WeakSet[apsw.Connection] = WeakSet()
 """Connections that know the function `places`."""

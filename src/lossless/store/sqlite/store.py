@@ -8,13 +8,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import apsw
 
-from lossless.search.byte_search import OVERLAP, ByteSearch
-from lossless.search.query.question import Question, analyse
-from lossless.search.ranking.messages import Limits, rank_messages
 from lossless.search.text import segment
 from lossless.store import header
 from lossless.store.base import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
@@ -31,6 +29,9 @@ from lossless.store.sqlite.connection import (
 from lossless.store.sqlite.errors import translate
 from lossless.store.sqlite.files import may_be_database
 from lossless.store.sqlite.search import FTS5Index, either, indexed_texts
+
+if TYPE_CHECKING:
+    from lossless.search.query.question import Question
 
 _MERGED = 500
 _SHORT_MS, _TRIES = 100, 5
@@ -93,6 +94,8 @@ class SQLiteStore(SQLiteConnection):
         roles: Sequence[str] | None = None,
         include_recall: bool = False,
     ) -> list[Match]:
+        from lossless.search.ranking.messages import Limits, rank_messages
+
         scope = fulltext.scope(self, conversation_ids)
         if not scope.total:
             return []
@@ -106,6 +109,8 @@ class SQLiteStore(SQLiteConnection):
     def search_summaries(
         self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
     ) -> list[SummaryMatch]:
+        from lossless.search.query.question import analyse
+
         wanted = analyse(question).terms
         if not wanted:
             return []
@@ -131,6 +136,9 @@ class SQLiteStore(SQLiteConnection):
         before: int | None = None,
         include_recall: bool = False,
     ) -> int:
+        from lossless.search.query.question import analyse
+        from lossless.search.ranking.messages import Limits
+
         asked, scope = analyse(question), fulltext.scope(self, conversation_ids)
         if not scope.total:
             return 0
@@ -318,6 +326,8 @@ class SQLiteStore(SQLiteConnection):
         return self._emptied()
 
     def remains(self, needles: Sequence[str]) -> list[str]:
+        from lossless.search.byte_search import OVERLAP, ByteSearch
+
         if self._memory:
             return []
         # A word that the tables' own definitions have would be found for ever, and give nothing away.
