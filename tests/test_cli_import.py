@@ -264,7 +264,7 @@ def test_a_file_of_another_kind_is_told_as_one(home: Path) -> None:
     (home / "notes.txt").write_text("Nothing of this was said to anybody.\n")
     ran = lcm("import", home / "notes.txt")
     assert ran.returncode == 1
-    assert "It is no transcript, database or archive that is known here." in ran.stdout
+    assert "It is not a known transcript, database or archive." in ran.stdout
 
 
 def test_a_backfill_of_what_is_here_counts_it(home: Path) -> None:

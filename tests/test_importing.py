@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from lossless import AsyncLossless, Lossless, Message, Settings
-from lossless.engine.import_history.watch import LOOK, Watch
+from lossless.engine.import_history.watch import SCAN_INTERVAL, Watch
 from lossless.errors import InvalidInput, StoreBusy, StoreReadOnly
 from lossless.model import ImportedSource
 from tests.imports.databases import CLAW, CLAW_06, HERMES, OldClaw
@@ -251,7 +251,7 @@ def test_what_lies_in_a_directory_and_is_nothing_of_ours_is_skipped(lcm: Lossles
     found = {Path(each.path).name: each for each in lcm.import_(sessions, apply=True).sources}
     assert sorted(found) == ["cookies.db", "empty.jsonl", "noise.db", "ours.db", "sessions.json"]
     assert {each.status for each in found.values()} == {"skipped"}
-    assert "is a database of lossless already" in found["ours.db"].reason
+    assert "is already a database of lossless" in found["ours.db"].reason
     named = lcm.import_([sessions / name for name in found], apply=True)
     assert {each.status for each in named.sources} == {"error"}, "but somebody who names one is told"
 
@@ -303,7 +303,7 @@ def test_an_archive_comes_in(lcm: Lossless, tmp_path: Path) -> None:
     with Lossless.open(":memory:", settings=quiet) as third:
         row = one(third, tmp_path / "memory.zip", apply=True)
         assert row.messages == 1
-        assert "stays behind" in row.notes[0]
+        assert "not imported" in row.notes[0]
         assert [each.key for each in third.conversations()] == ["k"]
 
 
@@ -444,7 +444,7 @@ def test_an_id_that_is_used_twice_costs_no_message_and_is_told(lcm: Lossless, se
     )
     row = one(lcm, sessions, apply=True)
     assert texts(lcm, "openclaw:a") == ["one", "two", "no, I am two"]
-    assert any("with another text; both are kept" in note for note in row.notes)
+    assert any("and another text; both are kept" in note for note in row.notes)
     assert any("ids of their own" in note for note in row.notes)
 
 
@@ -503,7 +503,7 @@ def test_what_is_written_is_read_as_it_comes(watched: tuple[Lossless, Watch], se
     assert [row.messages for row in watch.step()] == [2]
     session(sessions, "b", "new here")
     assert list(watch.step()) == [], "new files are looked for now and then"
-    clock.now += LOOK
+    clock.now += SCAN_INTERVAL
     assert [row.key for row in watch.step()] == ["openclaw:b"]
     a.path.unlink()
     assert list(watch.step()) == []

@@ -232,13 +232,13 @@ def test_what_has_no_place_is_listed(lcm: Lossless, old: OldClaw) -> None:
     told = " ".join(came.changed)
     for sentence in (
         "2 links",
-        "2 items of the context named nothing",
-        "1 items stood",
-        "made from nothing",
+        "2 items of the context named something missing",
+        "1 items were in the context twice",
+        "no existing source",
         "2 items were in no",
     ):
         assert sentence in told
-    assert any("parts of messages that are gone" in each for each in done.unmapped)
+    assert any("parts of messages that are missing" in each for each in done.unmapped)
     chat = lcm.conversation("s")
     assert in_context(chat) == ["sum_00000000000000b3", 2]
     assert [item.ordinal for item, cause, _ in lcm._store.context.detached(came.conversation) if cause == "import"] == [
@@ -268,7 +268,7 @@ def test_no_file_outside_the_files_directory_is_read(lcm: Lossless, old: OldClaw
             exploration_summary="A secret.",
         )
     done = move_in(lcm, old.close())
-    assert [each.split(" cannot be had")[0] for each in done.unmapped] == [
+    assert [each.split(" are not in")[0] for each in done.unmapped] == [
         f"The bytes of file_{number}" for number in range(1, len(uris) + 1)
     ]
     assert not any("nobody" in path.read_text() for path in lcm._files.root.glob("*/*"))
@@ -298,7 +298,7 @@ def test_a_schema_that_only_grew_is_read_and_one_that_changed_is_refused(lcm: Lo
     old.run("INSERT INTO moods VALUES ('good')")
     done = move_in(lcm, old.path)
     assert done.verified
-    assert [each.split(" is not known")[0] for each in done.unmapped] == ["The column messages.mood", "The table moods"]
+    assert [each.split(" is unknown")[0] for each in done.unmapped] == ["The column messages.mood", "The table moods"]
     old.run("ALTER TABLE messages RENAME COLUMN content TO body")
     old.run("DROP TABLE summary_parents")
     with pytest.raises(SchemaTooNew, match=r"no summary_parents, messages\.content \(it has .*messages\.body"):

@@ -97,7 +97,7 @@ def test_pinned_messages_are_not_the_operators_word_unless_they_are_trusted(lcm:
     old.say("s", "never deploy on Fridays", pinned=1)
     (done,) = move_in(lcm, old.close()).histories
     assert lcm.conversation("s").pins() == []
-    assert "1 pinned messages are not pinned here" in " ".join(done.changed)
+    assert "1 pinned messages were not pinned" in " ".join(done.changed)
 
 
 def test_pinned_messages_are_pins(lcm: Lossless, old: OldHermes) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lossless import Lossless, Message, Settings
 from lossless.engine.backup.archive import export
 from lossless.engine.import_history import foreign_history
-from lossless.engine.import_history.context_layout import Entry, Node, layout
+from lossless.engine.import_history.context_layout import LayoutEntry, Node, layout
 from lossless.errors import InvalidInput
 from lossless.imports import recognise
 from lossless.imports.base import Source
@@ -143,7 +143,7 @@ def test_a_source_that_changed_under_a_begun_import_is_refused(
     begun = recognise(path)
     monkeypatch.setattr(foreign_history, "BATCH", 4)
     with pytest.raises(Fault), monkeypatch.context() as patch:
-        patch.setattr(foreign_history, "_settle", lambda *_: (_ for _ in ()).throw(Fault()))
+        patch.setattr(foreign_history, "_finish", lambda *_: (_ for _ in ()).throw(Fault()))
         apply(lcm, begun)
     begun.close()
     owner = apsw.Connection(str(path))
@@ -151,7 +151,7 @@ def test_a_source_that_changed_under_a_begun_import_is_refused(
     owner.execute("UPDATE messages SET seq = seq + 100 WHERE message_id = 9")
     owner.close()
     source = recognise(path)
-    with pytest.raises(InvalidInput, match="is not what it was when its import was cut off"):
+    with pytest.raises(InvalidInput, match="changed since its import was interrupted"):
         apply(lcm, source)
     source.close()
 
@@ -173,7 +173,7 @@ def test_messages_that_came_later_are_told_and_not_merged(lcm: Lossless, tmp_pat
     old.say(1, "too late")
     again = move_in(lcm, old.close())
     assert again.histories == ()
-    assert again.unmapped == ("k has 1 messages that came after the import; they stay behind.",)
+    assert again.unmapped == ("k has 1 messages that are newer than the import; they are not imported.",)
 
 
 def test_two_owners_import_the_same_database(database: str, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_two_owners_import_the_same_database(database: str, tmp_path: Path) -> N
         assert move_in(ann, path).histories[0].changed == ("2 items were in no context; they are listed beside it.",)
         done = move_in(bob, path)
         assert done.verified
-        assert "3 summaries have another id here: theirs was taken, or is none." in done.histories[0].changed
+        assert "3 summaries got a new id: theirs was in use, or invalid." in done.histories[0].changed
         assert len(ann.conversations()) == len(bob.conversations()) == 1
 
 
@@ -256,11 +256,11 @@ def test_what_is_below_a_summary_is_not_shown_beside_it(lcm: Lossless, old: OldC
     items, changed = shown(lcm, old)
     assert items == ["b", 3, 4]
     assert "also" not in changed
-    assert "stood in the context and below a summary" in changed
+    assert "were in the context and below a summary" in changed
     assert "in another order" in changed
 
 
-House: TypeAlias = tuple[dict[str, Node], list[Entry], list[int]]
+House: TypeAlias = tuple[dict[str, Node], list[LayoutEntry], list[int]]
 
 
 @st.composite
@@ -276,7 +276,7 @@ def houses(draw: st.DrawFn) -> House:
             nodes[f"s{number}"] = Node((), tuple(below))
         else:
             nodes[f"s{number}"] = Node(tuple(sorted(draw(st.sets(st.sampled_from(seqs))))), ())
-    everything: list[Entry] = [*seqs, *nodes]
+    everything: list[LayoutEntry] = [*seqs, *nodes]
     entries = st.lists(st.sampled_from(everything), max_size=15)
     return nodes, draw(entries), draw(st.lists(st.sampled_from(seqs), unique=True))
 
@@ -287,7 +287,7 @@ def test_any_house_finds_its_places(house: House) -> None:
     nodes, entries, seqs = house
     found = layout(nodes, entries, [], seqs)
 
-    def below(entry: Entry) -> list[int]:
+    def below(entry: LayoutEntry) -> list[int]:
         if isinstance(entry, int):
             return [entry]
         node = nodes[entry]

@@ -158,10 +158,10 @@ def named_items(store: Store, conversation_id: int, left: Sequence[tuple[ItemRow
     names = {row.id: row.public_id for row in store.summaries.read(conversation_id, ids)} if ids else {}
     return tuple(
         Detached(
-            message_id(conversation_id * SPAN + item.ordinal) if item.summary_id is None else names[item.summary_id],
-            item.tokens,
-            cause,
-            moment(at),
+            id=message_id(conversation_id * SPAN + item.ordinal) if item.summary_id is None else names[item.summary_id],
+            tokens=item.tokens,
+            cause=cause,
+            at=moment(at),
         )
         for item, cause, at in left
     )

@@ -115,7 +115,14 @@ class Worker:
             self._on_event(_paid(debt, done))
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the other conversations waiting
             after, stop, failure = later(debt, self._now()), "failed", str(error) or type(error).__name__
-            self._on_event(Event("worker.failed", f"{debt.key}: {failure}", "error", {"conversation": debt.key}))
+            self._on_event(
+                Event(
+                    "worker.failed",
+                    f"{debt.key}: {failure}",
+                    "error",
+                    {"conversation": debt.key},
+                )
+            )
         except BaseException:
             # Stopped in the middle: the debt is free for the next one at once.
             with suppress(StoreError):

@@ -1,4 +1,4 @@
-"""Importers: other systems' databases, and archives, as values that can be moved in."""
+"""Open other systems' databases, and archives, as values that can be imported."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _PATIENCE_MS = 10_000
 
 
 def recognise(path: str | Path, *, files_dir: str | Path | None = None, patience_ms: int = _PATIENCE_MS) -> Source:
-    """Whose database this is, open for reading. What is none, is ours, or is of an unknown version raises and says so.
+    """Open a database of a known system, or an archive, for reading.
 
-    `files_dir` is where the large files of the database lie, if not beside it.
+    A file that is neither, is ours, or is of an unknown version raises an error that says so. `files_dir` is where the large files
+    of the database are, if not beside it.
     """
     from lossless.imports.archive import Archive
     from lossless.store.header import is_database
@@ -43,16 +44,16 @@ def _known(foreign: Foreign, files_dir: Path | None) -> Source:
 
     if foreign.application_id == _OURS:
         raise InvalidInput(
-            f"{foreign.path} is a database of lossless already.",
+            f"{foreign.path} is already a database of lossless.",
             hint="`lcm migrate` moves it, `lcm export` makes an archive of it.",
         )
     names = frozenset(foreign.tables())
-    if len(names & lossless_claw.MARKS) > 1:
+    if len(names & lossless_claw.OWN_TABLES) > 1:
         return lossless_claw.LosslessClaw(foreign, files_dir)
-    if names & hermes_lcm.MARKS:
+    if names & hermes_lcm.OWN_TABLES:
         return hermes_lcm.HermesLcm(foreign)
     listed = ", ".join(sorted(names)[:8]) or "none"
     raise NotOurDatabase(
-        f"{foreign.path} is not a database of a system that is known here (its tables: {listed}).",
+        f"{foreign.path} is not a database of a known system (its tables: {listed}).",
         hint="Databases of lossless-claw, hermes-lcm and lcm-x can be imported, and archives of lossless.",
     )

@@ -1,9 +1,9 @@
-"""The portable archive of lossless: how its members are written, and the archive as a source.
+"""Define the portable archive of lossless: its members, and the archive as a source.
 
-A zip file: `manifest.json` names every other member with its size and SHA-256; each conversation is a directory of JSON
-lines, which are the values of `lossless.imports.base`; each large content is one file under its hash. Whoever opens an
-archive has checked all of it, values and the promise included: nothing is taken from one that is not whole. It may come
-from anybody. Token counts that cannot be those of their texts are counted again.
+A zip file: `manifest.json` names every other member with its size and SHA-256; each conversation is a directory of JSON lines,
+the values of `lossless.imports.base`; each large content is one file under its hash. Opening an archive checks all of it,
+values and the promise included: nothing is imported from an incomplete one. It may come from anyone. Implausible token counts
+are counted again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lossless.tokens import estimate, message_tokens
 FORMAT, VERSION = "lossless-archive", 1
 MANIFEST = "manifest.json"
 MEMBERS = ("messages.jsonl", "summaries.jsonl", "items.jsonl", "detached.jsonl", "files.jsonl", "conversation.json")
-"""What is in the directory of a conversation."""
+"""The members in the directory of a conversation."""
 MOST_LINE = 256 << 20
 MOST_FILE = 1 << 30
 MOST_KEY = 1000
@@ -54,52 +54,53 @@ T = TypeVar("T")
 
 
 class Member(Struct, frozen=True):
-    """A member as the manifest vouches for it."""
+    """The size and hash of a member."""
 
     sha256: str
     bytes: int
 
 
-class Manifest(Struct, frozen=True):
-    """What an archive says of itself."""
+class ArchiveManifest(Struct, frozen=True):
+    """The manifest of an archive."""
 
     format: str
     version: int
     created_at: datetime
     lossless: str
-    """The version that wrote it."""
+    """The version of lossless that wrote it."""
     conversations: tuple[str, ...]
     """Their directories, oldest first."""
     counts: dict[str, int]
     members: dict[str, Member]
 
 
-def written(value: Struct) -> bytes:
-    """A value as one line of JSON from which `read` makes an equal one, lone surrogates and all."""
+def encode_line(value: Struct) -> bytes:
+    """Return a value as one line of JSON that `decode_line` reads back, lone surrogates included."""
     plain = to_builtins(value)
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     if jsontext.is_clean(text):
         return text.encode()
     if _PAIR.search(text):
-        # Escaped, the two halves of a character that this text holds apart would be joined.
+        # As escapes, two surrogates that are separate in this text would be joined.
         plain = {"wtf8": text.encode("utf-8", "surrogatepass").hex()}
     return json.dumps(plain, separators=(",", ":")).encode()
 
 
-def read(line: bytes, kind: type[T]) -> T:
-    """The value of a line, checked to be one."""
+def decode_line(line: bytes, kind: type[T]) -> T:
+    """Return the value of a line, validated."""
     plain = jsontext.loads(line.decode())
     if isinstance(plain, dict) and plain.keys() == {"wtf8"}:
         plain = json.loads(bytes.fromhex(plain["wtf8"]).decode("utf-8", "surrogatepass"))
     return convert(plain, type=kind)
 
 
-def directory(ref: str) -> str:
+def conversation_dir(ref: str) -> str:
+    """Return the directory of a conversation in the archive."""
     return f"conversations/{ref}"
 
 
 class Archive:
-    """An archive, checked from its first to its last byte when it is opened. See `lossless.imports.base.Source`."""
+    """An archive, checked from its first to its last byte when opened. See `lossless.imports.base.Source`."""
 
     system = "lossless"
 
@@ -107,10 +108,10 @@ class Archive:
         self.path = Path(path)
         self.unmapped: list[str] = []
         self._costs: dict[str, _Costs] = {}
-        with self._told():
+        with self._translate_errors():
             self._zip = ZipFile(self.path)
         try:
-            with self._told():
+            with self._translate_errors():
                 self.manifest = self._manifest()
                 self._check_members()
                 self._histories = [self._history(ref) for ref in self.manifest.conversations]
@@ -121,10 +122,8 @@ class Archive:
             self._zip.close()
             raise
         self.version = self.manifest.lossless
-        told = json.dumps({name: member.sha256 for name, member in sorted(self.manifest.members.items())})
-        self.identity = hashlib.sha256(told.encode()).hexdigest()
-
-    # the source
+        hashes = json.dumps({name: member.sha256 for name, member in sorted(self.manifest.members.items())})
+        self.identity = hashlib.sha256(hashes.encode()).hexdigest()
 
     def histories(self) -> list[History]:
         return list(self._histories)
@@ -135,12 +134,12 @@ class Archive:
                 yield structs.replace(message, tokens=_tokens(message.tokens, message_tokens(message.message)))
 
     def summaries(self, history: History) -> Iterator[PastSummary]:
-        """In the order they were made."""
+        """Yield the summaries in the order they were made."""
         for summary in self._lines(history, "summaries.jsonl", PastSummary):
             yield structs.replace(summary, tokens=_tokens(summary.tokens, estimate(summary.text)))
 
     def items(self, history: History) -> Iterator[PastItem]:
-        """What the model was shown, in order; then what left the context, with the cause."""
+        """Yield the items of the context in order, then those that left it, with the cause."""
         costs = self._costs[history.ref]
         for name in ("items.jsonl", "detached.jsonl"):
             for item in self._lines(history, name, PastItem):
@@ -154,58 +153,54 @@ class Archive:
     def close(self) -> None:
         self._zip.close()
 
-    # reading
-
     def _lines(self, history: History, name: str, kind: type[T]) -> Iterator[T]:
-        with io.BufferedReader(self._zip.open(f"{directory(history.ref)}/{name}")) as lines:  # type: ignore[type-var]  # a zip's members are readable
+        with io.BufferedReader(self._zip.open(f"{conversation_dir(history.ref)}/{name}")) as lines:  # type: ignore[type-var]  # a zip's members are readable
             for number in range(1, 1 << 62):
                 line = lines.readline(MOST_LINE)
                 if not line:
                     return
                 if not line.endswith(b"\n"):
-                    raise self._wrong(f"line {number} of {name} of {history.key!r} has no end")
+                    raise self._invalid(f"line {number} of {name} of {history.key!r} has no end")
                 try:
-                    yield read(line, kind)
+                    yield decode_line(line, kind)
                 except (ValidationError, ValueError, TypeError, RecursionError) as error:
-                    raise self._wrong(f"line {number} of {name} of {history.key!r}: {error}") from error
+                    raise self._invalid(f"line {number} of {name} of {history.key!r}: {error}") from error
 
     def _history(self, ref: str) -> History:
-        history = read(self._zip.read(f"{directory(ref)}/conversation.json"), History)
+        history = decode_line(self._zip.read(f"{conversation_dir(ref)}/conversation.json"), History)
         if history.ref != ref or not history.exact:
-            raise self._wrong(f"{directory(ref)} holds the conversation {history.ref!r}")
+            raise self._invalid(f"{conversation_dir(ref)} holds the conversation {history.ref!r}")
         return history
 
-    # checking
-
-    def _manifest(self) -> Manifest:
+    def _manifest(self) -> ArchiveManifest:
         found = {info.filename: info for info in self._zip.infolist()}
         if len(found) < len(self._zip.infolist()) or MANIFEST not in found:
-            raise self._wrong("it has no manifest, or a member twice")
+            raise self._invalid("it has no manifest, or a member twice")
         if found[MANIFEST].file_size > MOST_LINE:
-            raise self._wrong("its manifest is too large")
+            raise self._invalid("its manifest is too large")
         plain = jsontext.loads(self._zip.read(MANIFEST).decode())
         if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-            raise self._wrong(f"its manifest does not say {FORMAT}")
+            raise self._invalid(f"its manifest does not say {FORMAT}")
         version = plain.get("version")
         if isinstance(version, int) and version > VERSION:
             raise SchemaTooNew(
                 f"{self.path} is an archive of version {version}; this lossless knows versions up to {VERSION}.",
                 hint="Install the newer lossless that wrote it (nothing was changed).",
             )
-        return convert(plain, type=Manifest)
+        return convert(plain, type=ArchiveManifest)
 
     def _check_members(self) -> None:
-        """Every member is named, no other is there, and each is what the manifest says."""
+        """Check that the manifest names every member, no other one exists, and each matches its entry."""
         infos = {info.filename: info for info in self._zip.infolist() if info.filename != MANIFEST}
         for ref in self.manifest.conversations:
             if not _REF.fullmatch(ref):
-                raise self._wrong(f"{ref!r} is no name of a conversation's directory")
-        wanted = {f"{directory(ref)}/{name}" for ref in self.manifest.conversations for name in MEMBERS}
-        told = self.manifest.members.keys()
+                raise self._invalid(f"{ref!r} is not the name of a conversation's directory")
+        wanted = {f"{conversation_dir(ref)}/{name}" for ref in self.manifest.conversations for name in MEMBERS}
+        listed = self.manifest.members.keys()
         if odd := [name for name in infos if not _NAME.fullmatch(name) or not (name in wanted or name[:6] == "files/")]:
-            raise self._wrong(f"{odd[0]!r} is no name of a member")
-        if odd := sorted((infos.keys() ^ told) | (wanted - told)):
-            raise self._wrong(f"{odd[0]!r} is missing, or not in the manifest")
+            raise self._invalid(f"{odd[0]!r} is not the name of a member")
+        if odd := sorted((infos.keys() ^ listed) | (wanted - listed)):
+            raise self._invalid(f"{odd[0]!r} is missing, or not in the manifest")
         for name, info in infos.items():
             self._check_member(info, self.manifest.members[name])
 
@@ -213,37 +208,37 @@ class Archive:
         name = info.filename
         most = MOST_FILE if name.startswith("files/") else MOST_LINE if name.endswith(".json") else 1 << 62
         if info.flag_bits & 1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise self._wrong(f"{name} is encrypted, or compressed in a way of its own")
+            raise self._invalid(f"{name} is encrypted, or compressed in an unknown way")
         if info.file_size != member.bytes or member.bytes > most:
-            raise self._wrong(f"{name} is {info.file_size:,} bytes, where {min(member.bytes, most):,} may be")
+            raise self._invalid(f"{name} is {info.file_size:,} bytes, but {min(member.bytes, most):,} are allowed")
         seen = hashlib.sha256()
         with self._zip.open(info) as stream:
             while chunk := stream.read(_CHUNK):
                 seen.update(chunk)
         if seen.hexdigest() != member.sha256 or (name.startswith("files/") and name[6:] != member.sha256):
-            raise self._wrong(f"{name} is not what its hash says")
+            raise self._invalid(f"{name} does not match its hash")
 
     def _check_relations(self) -> None:
         refs = {history.ref for history in self._histories}
         active = [history.key for history in self._histories if history.active]
         if len(refs) < len(self._histories) or len(set(active)) < len(active):
-            raise self._wrong("it has a conversation twice")
+            raise self._invalid("it contains a conversation twice")
         related = {history.ref: history for history in self._histories}
         for history in self._histories:
             for name in ("parent_ref", "continues_ref"):
                 self._check_relation(history, name, related)
 
     def _check_relation(self, history: History, name: str, related: dict[str, History]) -> None:
-        """That what a conversation belongs to is there, and does not lead back to it."""
+        """Check that a related conversation exists, and does not lead back to this one."""
         ref, seen = getattr(history, name), {history.ref}
         while ref is not None:
             if ref not in related or ref in seen:
-                raise self._wrong(f"{history.key!r} belongs to a conversation that is not there, or to itself")
+                raise self._invalid(f"{history.key!r} belongs to a missing conversation, or to itself")
             seen.add(ref)
             ref = getattr(related[ref], name)
 
     def _check(self, history: History) -> None:
-        """That the values of a conversation are possible, and fit together."""
+        """Check that the values of a conversation are valid and consistent."""
         self._check_history(history)
         messages = self._check_messages(history)
         summaries = self._check_summaries(history, messages)
@@ -252,9 +247,9 @@ class Archive:
         self._check_files(history)
 
     def _check_history(self, history: History) -> None:
-        told = to_builtins(structs.replace(history, cursors=()))
+        fields = to_builtins(structs.replace(history, cursors=()))
         names = (history.session, history.title, *(each.id for each in history.sessions))
-        fits = _is_clean(told) and all(len(name) <= _MOST_NAME for name in names if name)
+        fits = _is_clean(fields) and all(len(name) <= _MOST_NAME for name in names if name)
         self._refuse_unless(fits and 0 < len(history.key.encode()) <= MOST_KEY, history, "the key or a text")
         self._refuse_unless(0 <= history.messages < SPAN, history, "the number of messages")
         self._refuse_unless(_is_word(history.archive_cause), history, "the cause of its archive")
@@ -281,7 +276,7 @@ class Archive:
             digests = [copy.digest for copy in message.copies]
             fits = _is_unique(digests) and all(len(digest) == _DIGEST for digest in digests)
             self._refuse_unless(fits, history, f"another text of {what}")
-            # By what it would be recognised, each by its hash: a long history has many.
+            # Event ids as hashes: a long history has many.
             key = message.event_key or rows.event_key(message.message.event_id)
             known = [*([b"\0" + key.encode()] if key else []), *(b"\1" + name.encode() for name in message.aliases)]
             hashes = {hashlib.sha256(name).digest()[:12] for name in known}
@@ -306,18 +301,20 @@ class Archive:
             if summary.depth == 0:
                 below = [int(ref) if ref in _Numbers(len(messages.tokens)) else 0 for ref in summary.sources]
                 fits = fits and below[:1] != [0] and all(one < other for one, other in pairwise(below))
-                found[summary.ref] = _Summary(0, summary.tokens or 0, array("q", below), ())
+                found[summary.ref] = _Summary(depth=0, tokens=summary.tokens or 0, seqs=array("q", below), sources=())
             else:
                 fits = fits and _is_unique(summary.sources)
                 fits = fits and all(depths.get(ref, _MOST_DEPTH) < summary.depth for ref in summary.sources)
-                found[summary.ref] = _Summary(summary.depth, summary.tokens or 0, array("q"), summary.sources)
+                found[summary.ref] = _Summary(
+                    depth=summary.depth, tokens=summary.tokens or 0, seqs=array("q"), sources=summary.sources
+                )
             self._refuse_unless(fits, history, f"a source of {what}")
         fits = len(found) == history.summaries
         self._refuse_unless(fits, history, f"{len(found):,} of {history.summaries:,} summaries")
         return found
 
     def _check_items(self, history: History, messages: _Messages, summaries: dict[str, _Summary]) -> None:
-        """The promise: the items, expanded to their leaves, are every message exactly once, in order."""
+        """Check the promise: the items, expanded to leaves, are every message exactly once, in order."""
         reached, placed = bytearray(len(messages.tokens) + 1), set[tuple[object, ...]]()
         ordinal, last = -SPAN - 1, -SPAN - 1
         copied = [(each.first, each.last, each.place - each.first) for each in history.transplants]
@@ -336,7 +333,7 @@ class Archive:
                 below = _leaves(item.ref, summaries)
                 seqs = () if below is None else below
                 fits = below is not None and item.depth == summaries[item.ref].depth
-            # A place, and a summary, is taken once in the view and once beside it.
+            # A position, and a summary, may occur once in the context and once outside it.
             keys: list[tuple[object, ...]] = (
                 [(shown, at)] if shown else [(shown, at, item.ref if item.kind == "summary" else None)]
             )
@@ -344,7 +341,7 @@ class Archive:
             self._refuse_unless(fits and placed.isdisjoint(keys), history, what)
             placed.update(keys)
             if item.cause == "dissolved":
-                continue  # its sources stand in its place
+                continue  # its sources are in its place
             first, end = SPAN, -SPAN
             for seq in seqs:
                 self._refuse_unless(not reached[seq], history, f"message {seq}, which is reached twice,")
@@ -355,7 +352,7 @@ class Archive:
                 self._refuse_unless(ordinal < at and last < at <= first <= end, history, f"the place of {what}")
                 ordinal, last = at, max(last, end)
         for seq, outside in enumerate(messages.outside, 1):
-            self._refuse_unless(bool(outside or reached[seq]), history, f"message {seq}, which no item leads to,")
+            self._refuse_unless(bool(outside or reached[seq]), history, f"message {seq}, which no item reaches,")
 
     def _check_files(self, history: History) -> None:
         refs = set[str]()
@@ -371,27 +368,26 @@ class Archive:
 
     def _refuse_unless(self, fits: bool, history: History, what: str) -> None:
         if not fits:
-            raise self._wrong(f"{what} of {history.key!r} does not fit the rest")
+            raise self._invalid(f"{what} of {history.key!r} is invalid")
 
-    def _wrong(self, why: str) -> InvalidInput:
-        return InvalidInput(
-            f"{self.path} is not a whole archive of lossless: {why}.", hint="Nothing was taken from it."
-        )
+    def _invalid(self, why: str) -> InvalidInput:
+        return InvalidInput(f"{self.path} is not a complete archive of lossless: {why}.", hint="Nothing was imported.")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise errors of the file as `InvalidInput`."""
         try:
             yield
         except FileNotFoundError as error:
             raise InvalidInput(f"There is no archive at {self.path}.") from error
         except (BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-            raise self._wrong(str(error) or type(error).__name__) from error
+            raise self._invalid(str(error) or type(error).__name__) from error
         except (ValidationError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise self._wrong(str(error)) from error
+            raise self._invalid(str(error)) from error
 
 
 class _Messages:
-    """What is to be known of all messages of a conversation, in a few bytes each."""
+    """The tokens and visibility of all messages of a conversation, in a few bytes each."""
 
     def __init__(self) -> None:
         self.tokens = array("q")
@@ -412,7 +408,7 @@ class _Summary(Struct, frozen=True):
 
 
 class _Costs(Struct, frozen=True):
-    """The tokens of what stands in a context."""
+    """The tokens of the items of a context."""
 
     messages: array[int]
     summaries: dict[str, int]
@@ -426,7 +422,7 @@ class _Costs(Struct, frozen=True):
 
 
 def _leaves(ref: str, summaries: dict[str, _Summary]) -> Iterable[int] | None:
-    """The seqs below a summary; None if a summary is reached twice, or no message."""
+    """Return the seqs below a summary; None if a summary is reached twice, or no message."""
     found, seen, waiting = array("q"), {ref}, [ref]
     while waiting:
         summary = summaries[waiting.pop()]
@@ -439,14 +435,14 @@ def _leaves(ref: str, summaries: dict[str, _Summary]) -> Iterable[int] | None:
 
 
 def _tokens(stated: int | None, counted: int) -> int | None:
-    """The tokens of a text as they were counted there, if that may be; otherwise as we count them."""
+    """Return the stated tokens of a text if they are plausible, else our own count."""
     if stated is None or not 0 <= stated < _MOST_NUMBER:
         return stated if stated is None else counted
     return stated if counted // 4 - 64 <= stated <= 4 * counted + 4_096 else counted
 
 
 def _is_possible(summary: PastSummary) -> bool:
-    """Whether the figures and names of a summary can be those of one."""
+    """Return whether the figures and names of a summary are plausible."""
     numbers = [summary.source_tokens or 0, summary.descendants or 0, summary.tries, summary.revision]
     numbers += [each.tokens for each in summary.earlier]
     scores = [summary.faithful, *(each.faithful for each in summary.earlier)]
@@ -492,12 +488,12 @@ _NEEDED = {
 
 
 def _is_whole(value: Struct) -> bool:
-    """Whether a value has the columns that only a conversation of ours has."""
+    """Return whether a value has the fields that only a conversation of ours has."""
     return all(getattr(value, name) is not None for name in _NEEDED[type(value)])
 
 
 def _is_clean(value: Any) -> bool:
-    """Whether the columns of a database take every text and number in a value."""
+    """Return whether the database can store every text and number in a value."""
     if isinstance(value, str):
         return jsontext.is_clean(value)
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""Another system's memory as values: what an importer gives, and what the house takes in.
+"""Define the values that an importer returns: another system's conversations, messages, summaries and files.
 
 An importer opens its source for reading only, in one snapshot, and streams. References (`ref`) are the source's own ids; they
-stay the same from run to run, so that an import can be taken up again.
+stay the same from run to run, so that an import can be resumed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lossless.model import Message
 
 
 class PastSession(Struct, frozen=True, omit_defaults=True):
-    """An id a host knew a conversation by."""
+    """A host's id of a conversation."""
 
     id: str
     first_at: datetime
@@ -24,7 +24,7 @@ class PastSession(Struct, frozen=True, omit_defaults=True):
 
 
 class PastCursor(Struct, frozen=True, omit_defaults=True):
-    """How far something was read into a conversation: a transcript, say."""
+    """A position up to which something was read into a conversation, such as a transcript."""
 
     source: str
     state: Any
@@ -32,6 +32,8 @@ class PastCursor(Struct, frozen=True, omit_defaults=True):
 
 
 class PastPin(Struct, frozen=True, omit_defaults=True):
+    """A pinned text."""
+
     id: str
     text: str
     tokens: int
@@ -41,7 +43,7 @@ class PastPin(Struct, frozen=True, omit_defaults=True):
 
 
 class PastTransplant(Struct, frozen=True, omit_defaults=True):
-    """Messages that were copied from another conversation, by seq, and the place of the first of them in the order."""
+    """Messages copied from another conversation, by seq, and the position of the first of them."""
 
     first: int
     last: int
@@ -68,7 +70,7 @@ class History(Struct, frozen=True, omit_defaults=True):
     summaries: int = 0
     files: int = 0
     exact: bool = False
-    """It is one of ours: all that follows here and below is told, and it is stored as it was (`engine.unpack`)."""
+    """It is an exported conversation of ours: all fields are set, and it is stored unchanged."""
     renewed_at: datetime | None = None
     transcribed: bool = False
     sessions: tuple[PastSession, ...] = ()
@@ -86,23 +88,25 @@ class PastCopy(Struct, frozen=True, omit_defaults=True):
 
 
 class PastMessage(Struct, frozen=True, omit_defaults=True):
+    """A message of a source."""
+
     ref: str
     message: Message
-    """With its event id where the source has one."""
+    """With its event id, if the source has one."""
     created_at: datetime
     outside: str | None = None
     aliases: tuple[str, ...] = ()
-    """Further event ids of it."""
+    """Further event ids of the message."""
     pinned: bool = False
     event_key: str | None = None
-    """The event id as its column has it, where that cannot be told from the message's own."""
+    """The stored event id, where it cannot be derived from the message."""
     tokens: int | None = None
     digest: bytes | None = None
     copies: tuple[PastCopy, ...] = ()
 
 
 class PastRevision(Struct, frozen=True, omit_defaults=True):
-    """What a summary said before it was made anew."""
+    """An earlier text of a summary."""
 
     revision: int
     text: str
@@ -118,7 +122,7 @@ class PastSummary(Struct, frozen=True, omit_defaults=True):
     """A summary; its sources come before it, as `refs` of messages (depth 0) or of summaries."""
 
     ref: str
-    """The id people see, `sum_...`, where the source has such ids."""
+    """The public id, `sum_...`, where the source has such ids."""
     depth: int
     text: str
     sources: tuple[str, ...]
@@ -142,10 +146,12 @@ class PastSummary(Struct, frozen=True, omit_defaults=True):
 
 
 class PastItem(Struct, frozen=True, omit_defaults=True):
+    """An item of a context, or one that left it."""
+
     kind: Literal["message", "summary"]
     ref: str
     cause: str | None = None
-    """Why it left the context, if it did."""
+    """The reason why it left the context, if it did."""
     left_at: datetime | None = None
     ordinal: int | None = None
     tokens: int | None = None
@@ -153,7 +159,7 @@ class PastItem(Struct, frozen=True, omit_defaults=True):
 
 
 class PastFile(Struct, frozen=True, omit_defaults=True):
-    """A file; `data` is None if its bytes cannot be had."""
+    """A file; `data` is None if its bytes are missing."""
 
     ref: str
     name: str | None
@@ -167,26 +173,26 @@ class PastFile(Struct, frozen=True, omit_defaults=True):
 
 
 class Source(Protocol):
-    """A database or an archive of another house."""
+    """A database of another system, or an archive."""
 
     system: str
     """`lossless-claw`, `hermes-lcm`, `lossless`."""
     version: str
     identity: str
-    """Tells this source from every other, however often it is opened."""
+    """Distinguishes this source from every other, each time it is opened."""
     unmapped: list[str]
-    """What has no place here, as sentences."""
+    """Notes on what is not imported."""
 
     def histories(self) -> list[History]: ...
 
     def messages(self, history: History, *, after: str | None = None) -> Iterator[PastMessage]:
-        """In order, those behind a ref first."""
+        """Yield the messages in order; with `after` only those after that ref."""
 
     def summaries(self, history: History) -> Iterator[PastSummary]:
-        """Shallowest first, then in the order they were made."""
+        """Yield the summaries, the shallowest first, then in the order they were made."""
 
     def items(self, history: History) -> Iterator[PastItem]:
-        """What the model was shown, in order."""
+        """Yield the items of the context in order."""
 
     def files(self, history: History) -> Iterator[PastFile]: ...
 

@@ -1,7 +1,7 @@
-"""The database of lossless-claw, of any age: columns are looked for, never assumed.
+"""Read databases of lossless-claw, of any version: columns are looked for, never assumed.
 
-In its `summary_parents` the summary is the newer one and its "parent" is what it was made from. A message is put together
-from its parts, where they kept the host's own blocks; older ones have only a role and a text.
+In its `summary_parents` the summary is the newer one and its "parent" is a source. A message is built from its parts where
+they contain the host's own blocks; older messages have only a role and a text.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from msgspec import structs
 
 from lossless.errors import InvalidInput, LosslessError
 from lossless.formats import openclaw
-from lossless.imports import reading
+from lossless.imports import sqlite_reader
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary
-from lossless.imports.reading import Tables, loaded, moment, names
+from lossless.imports.sqlite_reader import Tables, name_set, parse_json, parse_time
 from lossless.model import Message, Text, ToolCall
 from lossless.store.header import refuse_database
 from lossless.store.sqlite.foreign import Foreign
 
 SYSTEM = "lossless-claw"
-MARKS = frozenset({"conversations", "message_parts", "context_items", "summary_messages", "summary_parents"})
+OWN_TABLES = frozenset({"conversations", "message_parts", "context_items", "summary_messages", "summary_parents"})
 NEEDED: Tables = {
     "conversations": frozenset({"conversation_id", "session_id", "created_at"}),
     "messages": frozenset({"message_id", "conversation_id", "seq", "role", "content", "created_at"}),
@@ -48,18 +48,18 @@ KNOWN: Tables = {
     "summary_messages": NEEDED["summary_messages"],
     "summary_parents": NEEDED["summary_parents"],
     "context_items": NEEDED["context_items"] | {"created_at"},
-    "message_parts": names(
+    "message_parts": name_set(
         "part_id message_id session_id part_type ordinal text_content is_ignored is_synthetic tool_call_id tool_name"
         " tool_status tool_input tool_output tool_error tool_title patch_hash patch_files file_mime file_name file_url"
         " subtask_prompt subtask_desc subtask_agent step_reason step_cost step_tokens_in step_tokens_out snapshot_hash"
         " compaction_auto metadata"
     ),
-    "large_files": names(
+    "large_files": name_set(
         "file_id conversation_id file_name mime_type byte_size line_count storage_uri exploration_summary created_at"
     ),
 }
 BOOKKEEPING = ("conversation_bootstrap_state", "conversation_compaction_", "lcm_migration_state", "focus_brief_sources")
-"""What the program remembers of its own work, and nobody said."""
+"""Tables of the program's own bookkeeping, which contain no messages."""
 SINCE = (
     ("messages", "stable_event_key", "0.15"),
     ("conversations", "archive_cause", "0.14"),
@@ -75,14 +75,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LosslessClaw:
-    """One database of lossless-claw, and the directory its files lie in."""
+    """A database of lossless-claw, with the directory of its files."""
 
     system = SYSTEM
 
     def __init__(self, source: Foreign, files_dir: Path | None = None) -> None:
         self._source = source
         self._tables = source.tables()
-        reading.check(source, SYSTEM, self._tables, NEEDED)
+        sqlite_reader.check_schema(source, SYSTEM, self._tables, NEEDED)
         self._root = (files_dir or source.path.parent / FILES).resolve()
         self.version = next((since for table, column, since in SINCE if self._has(table, column)), "0.1")
         first = source.all(
@@ -90,34 +90,34 @@ class LosslessClaw:
             " LEFT JOIN messages m ON m.conversation_id = c.conversation_id"
             " ORDER BY c.conversation_id, m.seq, m.message_id LIMIT 1"
         )
-        self.identity = reading.identity(SYSTEM, first)
+        self.identity = sqlite_reader.make_identity(SYSTEM, first)
         self.unmapped = [
-            *reading.additions(source, self._tables, KNOWN, (*BOOKKEEPING, "focus_briefs")),
-            *self._strays(),
-            *self._unreadable(),
+            *sqlite_reader.list_additions(source, self._tables, KNOWN, (*BOOKKEEPING, "focus_briefs")),
+            *self._list_strays(),
+            *self._list_unreadable(),
         ]
 
     def _has(self, table: str, column: str) -> bool:
         return column in self._tables.get(table, ())
 
     def _columns(self, table: str, *columns: str) -> str:
-        """These columns for a SELECT, NULL in the place of those that this version does not have."""
+        """Return these columns for a SELECT, with NULL for those that this version lacks."""
         return ", ".join(f"t.{each}" if self._has(table, each) else f"NULL AS {each}" for each in columns)
 
-    def _strays(self) -> Iterator[str]:
+    def _list_strays(self) -> Iterator[str]:
         for what, table, column, of in (
             ("focus briefs", "focus_briefs", "", ""),
-            ("parts of messages that are gone", "message_parts", "message_id", "messages"),
-            ("links to messages of summaries that are gone", "summary_messages", "summary_id", "summaries"),
-            ("links to sources of summaries that are gone", "summary_parents", "summary_id", "summaries"),
-            ("summaries of conversations that are gone", "summaries", "conversation_id", "conversations"),
-            ("files of conversations that are gone", "large_files", "conversation_id", "conversations"),
+            ("parts of messages that are missing", "message_parts", "message_id", "messages"),
+            ("links to messages of summaries that are missing", "summary_messages", "summary_id", "summaries"),
+            ("links to sources of summaries that are missing", "summary_parents", "summary_id", "summaries"),
+            ("summaries of conversations that are missing", "summaries", "conversation_id", "conversations"),
+            ("files of conversations that are missing", "large_files", "conversation_id", "conversations"),
         ):
             if table in self._tables:
                 lost = f" WHERE {column} NOT IN (SELECT {column} FROM {of})" if of else ""  # noqa: S608 - constants
                 count = self._source.all(f"SELECT count(*) FROM {table}{lost}")[0][0]  # noqa: S608 - constants
                 if count:
-                    yield f"{count:,} {what} stay behind."
+                    yield f"{count:,} {what} are not imported."
 
     def histories(self) -> list[History]:
         rows = self._source.all(
@@ -125,11 +125,11 @@ class LosslessClaw:
             f" {self._columns('conversations', 'session_key', 'active', 'updated_at', 'title', 'archived_at', 'archive_cause')}"
             " FROM conversations t ORDER BY t.conversation_id"
         )
-        told = [self._history(*row) for row in rows]
+        histories = [self._history(*row) for row in rows]
         # Before there were keys, one session could have several rows: the newest is the one in use.
-        newest = {each.key: each.ref for each in told if each.active}
-        told = [structs.replace(each, active=each.active and newest[each.key] == each.ref) for each in told]
-        return told + [self._nameless(row[0]) for row in self._without_conversation()]
+        newest = {each.key: each.ref for each in histories if each.active}
+        histories = [structs.replace(each, active=each.active and newest[each.key] == each.ref) for each in histories]
+        return histories + [self._orphaned_history(row[0]) for row in self._without_conversation()]
 
     def _history(
         self,
@@ -143,17 +143,17 @@ class LosslessClaw:
         archived: object,
         cause: str | None,
     ) -> History:
-        at = moment(created) or _EPOCH
+        at = parse_time(created) or _EPOCH
         return History(
-            str(number),
-            (key or "").strip() or (session or "").strip() or f"{SYSTEM}:{number}",
-            session or None,
-            active != 0,
-            at,
-            moment(updated) or at,
-            title,
-            moment(archived),
-            cause,
+            ref=str(number),
+            key=(key or "").strip() or (session or "").strip() or f"{SYSTEM}:{number}",
+            session=session or None,
+            active=active != 0,
+            created_at=at,
+            updated_at=parse_time(updated) or at,
+            title=title,
+            archived_at=parse_time(archived),
+            archive_cause=cause,
             messages=self._count("messages", number),
             summaries=self._count("summaries", number),
             files=self._count("large_files", number),
@@ -171,8 +171,8 @@ class LosslessClaw:
             " WHERE conversation_id NOT IN (SELECT conversation_id FROM conversations) ORDER BY 1"
         )
 
-    def _nameless(self, number: int) -> History:
-        note = f"Conversation {number} is gone, its messages are not: they are kept as {SYSTEM}:{number}."
+    def _orphaned_history(self, number: int) -> History:
+        note = f"Conversation {number} is missing, its messages are not: they are imported as {SYSTEM}:{number}."
         if note not in self.unmapped:
             self.unmapped.append(note)
         return self._history(number, None, None, None, 0, None, None, None, None)
@@ -187,14 +187,14 @@ class LosslessClaw:
             after=None if after is None else int(after),
         )
         for number, role, content, created, entry, event, sender in rows:
-            at = moment(created) or history.created_at
+            at = parse_time(created) or history.created_at
             message = structs.replace(
                 _message(role, content or "", self._parts(number)),
                 at=at,
                 event_id=entry or f"claw:{number}",
                 name=_sender(sender),
             )
-            yield PastMessage(str(number), message, at, aliases=(event,) if event else ())
+            yield PastMessage(ref=str(number), message=message, created_at=at, aliases=(event,) if event else ())
 
     def _parts(self, message: int) -> list[dict[str, Any]]:
         columns = sorted(self._tables.get("message_parts", frozenset()) & KNOWN["message_parts"])
@@ -209,7 +209,7 @@ class LosslessClaw:
     def summaries(self, history: History) -> Iterator[PastSummary]:
         number = int(history.ref)
         edges = self._edges(number)
-        depth = reading.depths(edges)
+        depth = sqlite_reader.depths(edges)
         for ref in sorted(edges, key=lambda each: depth[each]):  # stable: within a depth, in the order they were made
             row = self._source.all(
                 "SELECT t.content, t.created_at,"  # noqa: S608 - constants
@@ -219,19 +219,19 @@ class LosslessClaw:
             )[0]
             text, created, earliest, latest, model, files = row
             yield PastSummary(
-                ref,
-                depth[ref],
-                text or "",
-                edges[ref] or self._linked(ref),
-                moment(created) or history.updated_at,
-                moment(earliest),
-                moment(latest),
-                model or "unknown",
-                file_ids=tuple(each for each in loaded(files) or () if isinstance(each, str)),
+                ref=ref,
+                depth=depth[ref],
+                text=text or "",
+                sources=edges[ref] or self._source_messages(ref),
+                created_at=parse_time(created) or history.updated_at,
+                earliest_at=parse_time(earliest),
+                latest_at=parse_time(latest),
+                model=model or "unknown",
+                file_ids=tuple(each for each in parse_json(files) or () if isinstance(each, str)),
             )
 
     def _edges(self, conversation: int) -> dict[str, tuple[str, ...]]:
-        """What each summary was made from, in the order they were made."""
+        """Return the sources of each summary, in the order the summaries were made."""
         names = self._source.all(
             "SELECT summary_id FROM summaries WHERE conversation_id = :id ORDER BY created_at, rowid", id=conversation
         )
@@ -244,7 +244,7 @@ class LosslessClaw:
             found[summary].append(below)
         return {name: tuple(below) for name, below in found.items()}
 
-    def _linked(self, summary: str) -> tuple[str, ...]:
+    def _source_messages(self, summary: str) -> tuple[str, ...]:
         rows = self._source.all(
             "SELECT message_id FROM summary_messages WHERE summary_id = :id ORDER BY ordinal", id=summary
         )
@@ -267,40 +267,40 @@ class LosslessClaw:
             id=int(history.ref),
         ):
             yield PastFile(
-                str(ref),
-                name,
-                mime,
-                self._bytes(str(uri)),
-                summary or "",
-                moment(created) or history.created_at,
+                ref=str(ref),
+                name=name,
+                mime=mime,
+                data=self._bytes(str(uri)),
+                summary=summary or "",
+                created_at=parse_time(created) or history.created_at,
                 size=size if isinstance(size, int) else None,
             )
 
     def _bytes(self, uri: str) -> bytes | None:
-        """The bytes of a file in the files directory; whatever a row says, no other file is read."""
+        """Return the bytes of a file in the files directory; no other file is read, whatever a row says."""
         with suppress(OSError, ValueError, InvalidInput):
-            path = _inside(self._root, uri)
+            path = _path_inside(self._root, uri)
             return _read(path) if path else None
         return None
 
-    def _unreadable(self) -> Iterator[str]:
+    def _list_unreadable(self) -> Iterator[str]:
         if "large_files" not in self._tables:
             return
         for ref, uri in self._source.rows("SELECT file_id, storage_uri FROM large_files ORDER BY rowid"):
             try:
-                path = _inside(self._root, str(uri))
+                path = _path_inside(self._root, str(uri))
                 readable = path is not None and os.access(path, os.R_OK) and _is_readable(path.stat())
             except (OSError, ValueError):
                 readable = False
             if not readable:
-                yield f"The bytes of {ref} cannot be had: no file of {self._root} is theirs. What is known of it is kept."
+                yield f"The bytes of {ref} are not in {self._root}. Its description is imported."
 
     def close(self) -> None:
         self._source.close()
 
 
-def _inside(root: Path, uri: str) -> Path | None:
-    """Where in the files directory a stored address leads, also after the directory was moved."""
+def _path_inside(root: Path, uri: str) -> Path | None:
+    """Return the file in the files directory that a stored address names, even after a move."""
     path = Path(unquote(urlsplit(uri).path) if uri.startswith("file:") else uri)
     for candidate in (path, root / path.parent.name / path.name, root / path.name):
         found = candidate.resolve()
@@ -321,13 +321,15 @@ def _read(path: Path) -> bytes | None:
 
 
 def _sender(metadata: object) -> str | None:
-    told = loaded(metadata)
-    names = [told.get(each) for each in ("senderName", "senderUsername", "senderId")] if isinstance(told, dict) else []
+    sender = parse_json(metadata)
+    names = (
+        [sender.get(each) for each in ("senderName", "senderUsername", "senderId")] if isinstance(sender, dict) else []
+    )
     return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def _message(role: str, content: str, parts: list[dict[str, Any]]) -> Message:
-    """The host's message; where its parts say nothing, the role and the text that were stored beside them."""
+    """Return the host's message; if its parts are empty, the role and the text stored beside them."""
     plain = Message(role, (Text(content),))
     if not parts:
         return plain
@@ -344,23 +346,23 @@ def _is_empty(part: Any) -> bool:
 
 
 def _record(role: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """A message of the host, out of its parts."""
-    notes = [note if isinstance(note := loaded(part.get("metadata")), dict) else {} for part in parts]
+    """Return a message of the host, built from its parts."""
+    notes = [note if isinstance(note := parse_json(part.get("metadata")), dict) else {} for part in parts]
     first, note = parts[0], notes[0]
-    told = note.get("originalRole") or {"tool": "toolResult"}.get(role, role)
-    record: dict[str, Any] = {"role": told}
-    if told == "toolResult":
+    host_role = note.get("originalRole") or {"tool": "toolResult"}.get(role, role)
+    record: dict[str, Any] = {"role": host_role}
+    if host_role == "toolResult":
         record["toolCallId"] = note.get("toolCallId") or first.get("tool_call_id") or ""
         if name := note.get("toolName") or first.get("tool_name"):
             record["toolName"] = name
     if len(parts) == 1 and "raw" not in note and first["part_type"] == "text":
         record["content"] = first.get("text_content") or ""
     else:
-        record["content"] = [_block(part, each, told) for part, each in zip(parts, notes, strict=True)]
+        record["content"] = [_block(part, each, host_role) for part, each in zip(parts, notes, strict=True)]
     for key, name in (("modelApi", "api"), ("modelProvider", "provider"), ("modelId", "model")):
         if key in note:
             record[name] = note[key]
-    if told == "toolResult":
+    if host_role == "toolResult":
         record["isError"] = bool(note.get("isError"))
     if isinstance(field := note.get("topLevelReasoningField"), str):
         record[field] = note.get("topLevelReasoningContent")
@@ -368,7 +370,7 @@ def _record(role: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _block(part: dict[str, Any], note: dict[str, Any], role: str) -> Any:
-    """One block of a message: as the host wrote it, or made of the columns it was taken apart into."""
+    """Return one block of a message: as the host wrote it, or built from its columns."""
     if "raw" in note:
         return note["raw"]
     match part["part_type"], role:
@@ -379,12 +381,12 @@ def _block(part: dict[str, Any], note: dict[str, Any], role: str) -> Any:
         case "tool", "toolResult":
             return {"type": "text", "text": part.get("tool_output") or part.get("text_content") or ""}
         case "tool", _ if part.get("tool_name"):
-            arguments = loaded(part.get("tool_input"))
+            arguments = parse_json(part.get("tool_input"))
             return {
                 "type": "toolCall",
                 "id": part.get("tool_call_id") or "",
                 "name": part["tool_name"],
                 "arguments": arguments if isinstance(arguments, dict) else part.get("tool_input") or {},
             }
-    told = {key: value for key, value in part.items() if value is not None and key not in _OWN_COLUMNS}
-    return {"type": part["part_type"], **told, **({"metadata": note} if note else {})}
+    fields = {key: value for key, value in part.items() if value is not None and key not in _OWN_COLUMNS}
+    return {"type": part["part_type"], **fields, **({"metadata": note} if note else {})}

@@ -20,7 +20,7 @@ from msgspec import structs
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.output_paths import refuse_ours
 from lossless.errors import FileUnavailable, InvalidInput, NotFound, StoreFull, StoreReadOnly
-from lossless.imports.archive import FORMAT, MANIFEST, VERSION, Manifest, Member, directory, written
+from lossless.imports.archive import FORMAT, MANIFEST, VERSION, ArchiveManifest, Member, conversation_dir, encode_line
 from lossless.imports.base import (
     History,
     PastCopy,
@@ -114,9 +114,17 @@ class _Packing:
             "files": sum(name.startswith("files/") for name in self._members),
         }
         refs = tuple(self._refs.values())
-        manifest = Manifest(FORMAT, VERSION, now, __version__, refs, counts, self._members)
+        manifest = ArchiveManifest(
+            format=FORMAT,
+            version=VERSION,
+            created_at=now,
+            lossless=__version__,
+            conversations=refs,
+            counts=counts,
+            members=self._members,
+        )
         with self._member(MANIFEST) as write:
-            write(written(manifest))
+            write(encode_line(manifest))
         return Exported("", **counts, bytes=0, missing_files=tuple(self._missing))
 
     @contextmanager
@@ -148,17 +156,17 @@ class _Packing:
             files = self._store.files.of_conversation(row.id)
             self._lines(ref, "files.jsonl", (_file(file) for file in files))
             history = self._history(row, ref, summaries, len(files))
-        with self._member(f"{directory(ref)}/conversation.json") as write:
-            write(written(history))
+        with self._member(f"{conversation_dir(ref)}/conversation.json") as write:
+            write(encode_line(history))
         for file in files:
             self._content(file.sha256)
         return history
 
     def _lines(self, ref: str, name: str, values: Iterator[Any]) -> int:
         count = 0
-        with self._member(f"{directory(ref)}/{name}") as write:
+        with self._member(f"{conversation_dir(ref)}/{name}") as write:
             for value in values:
-                write(written(value) + b"\n")
+                write(encode_line(value) + b"\n")
                 count += 1
         return count
 

@@ -144,7 +144,7 @@ def take_out(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, o
 def _export(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, *, without_files: bool) -> None:
     # Most who open a database never write an archive.
     from lossless.engine.backup.archive import export
-    from lossless.engine.import_history.foreign_history import NO_BYTES
+    from lossless.engine.shared.file_store import NO_BYTES
 
     done = export(
         runtime.store,

@@ -1,7 +1,7 @@
-"""Put conversations of ours back as they were: the rows of an archive, under new numbers.
+"""Restore the conversations of an archive unchanged, under new numbers.
 
-Unlike an import from elsewhere nothing is taken in anew: tokens, times, summaries and their places are those that were
-exported. A conversation comes in whole, in one transaction; one that came in before is left alone.
+Unlike an import from another system, nothing is computed again: tokens, times, summaries and their positions are those that
+were exported. A conversation is restored in one transaction; one that was restored before is left alone.
 """
 
 from __future__ import annotations
@@ -44,20 +44,22 @@ def unpack(
     progress: Callable[[History], None] | None = None,
     trust_pins: bool = False,
 ) -> dict[str, int]:
-    """Take in every exact history of a source that is not here yet; the conversation of each, by its ref.
+    """Restore every exact history of a source that is not here yet; return the conversation of each, by its ref.
 
-    Pins speak with the operator's authority, so they come in only with `trust_pins`, also where the rest is here already. One that stands here as it is there, because it was never removed, is left as it is. Where its key has an active conversation already, it becomes an archived one of the same family.
+    Pins have the operator's authority, so they are imported only with `trust_pins`, even if the rest is here already. A
+    conversation that still exists unchanged, because it was never removed, is left as it is. Where its key has an active
+    conversation already, it becomes an archived one of the same family.
     """
     mark = f"{IMPORTED}{source.identity}:"
     placed = {state["ref"]: conversation_id for conversation_id, _, state in store.state.cursors(mark)}
     histories = [history for history in source.histories() if history.exact]
     for history in histories:
-        _refuse_odd_cursors(history)
+        _check_cursors(history)
     for history in histories:
         if history.ref not in placed:
             with store.transaction():
-                there = standing(store, source, history, placed.values(), pins=trust_pins)
-                placed[history.ref] = there or _Unpacking(store, files, source, history, now).all()
+                there = find_existing(store, source, history, placed.values(), pins=trust_pins)
+                placed[history.ref] = there or _Unpacker(store, files, source, history, now).all()
                 store.state.set_cursor(placed[history.ref], mark + history.ref, {"ref": history.ref}, now)
             if progress:
                 progress(history)
@@ -75,51 +77,56 @@ def _add_pins(store: Store, conversation_id: int, history: History) -> None:
     for pin in history.pins:
         message = None if pin.ref is None else conversation_id * SPAN + int(pin.ref)
         tokens = message_tokens(as_pin(pin.id, pin.text))
-        store.manifests.add_pin(conversation_id, PinRow(pin.id, message, pin.text, tokens, _micros(pin.created_at)))
+        store.manifests.add_pin(
+            conversation_id,
+            PinRow(id=pin.id, message_id=message, text=pin.text, tokens=tokens, created_at=_micros(pin.created_at)),
+        )
 
 
-def _refuse_odd_cursors(history: History) -> None:
-    """Every later ingest reads these: each has to be what its reader takes, and to point into the conversation."""
+def _check_cursors(history: History) -> None:
+    """Refuse a cursor that its reader would not accept, or that points outside the conversation."""
     for cursor in history.cursors:
         shape = next((kind for prefix, kind in _SHAPES.items() if cursor.source.split(":")[0] == prefix), None)
         try:
-            is_odd = shape is not None and _is_odd(convert(cursor.state, shape), history.messages)
+            is_invalid = shape is not None and _is_invalid(convert(cursor.state, shape), history.messages)
         except (MsgspecError, ValueError, TypeError):
-            is_odd = True
-        if is_odd or cursor.source.startswith(IMPORTED) or not jsontext.is_clean(cursor.source):
+            is_invalid = True
+        if is_invalid or cursor.source.startswith(IMPORTED) or not jsontext.is_clean(cursor.source):
             raise InvalidInput(
                 f"The cursor {cursor.source!r} of {history.key!r} is not one of lossless.",
-                hint="Nothing was taken from the archive.",
+                hint="Nothing was imported from the archive.",
             )
 
 
-class _Whole(Struct, rename={"start": "from"}):
-    """What a host that always sends everything sent last."""
+class _ListCursor(Struct, rename={"start": "from"}):
+    """The last list that a host which always sends everything has sent."""
 
     sent: str
     seq: int
     start: int = 0
 
 
-class _Seq(Struct):
+class _SeqCursor(Struct):
+    """A cursor that is a seq."""
+
     seq: int
 
 
 _SHAPES: dict[str, Any] = {
     PREFIX.rstrip(":"): ReadMark,
-    "whole": _Whole,
-    "renewed": _Seq,
+    "whole": _ListCursor,
+    "renewed": _SeqCursor,
     "heartbeats": int,
     PROGRESS: Progress,
 }
-"""What is kept under the cursors of each kind."""
+"""The type of the state of each kind of cursor."""
 
 
-def _is_odd(state: Any, messages: int) -> bool:
+def _is_invalid(state: Any, messages: int) -> bool:
     match state:
-        case _Whole(sent, seq, start):
+        case _ListCursor(sent, seq, start):
             return not (0 <= seq <= messages and 0 <= start <= messages) or len(bytes.fromhex(sent)) % DIGEST_BYTES > 0
-        case _Seq(seq) | int(seq):
+        case _SeqCursor(seq) | int(seq):
             return not 0 <= seq <= messages
         case Progress(live, transcript, own):
             return not all(0 <= seq <= messages for seq in (live, transcript, *chain.from_iterable(own)))
@@ -128,12 +135,12 @@ def _is_odd(state: Any, messages: int) -> bool:
     return False
 
 
-def standing(
+def find_existing(
     store: Store, source: Source, history: History, besides: Collection[int] = (), *, pins: bool = False
 ) -> int | None:
-    """The conversation that is here already as a source has it: under its key, and begun with all its words.
+    """Return the conversation here that starts with all messages of a history, under the same key.
 
-    With `pins` it has to have those, too.
+    With `pins` it must have those, too.
     """
     for row in store.conversations.under_key(history.key):
         fits = row.messages >= history.messages if history.messages else not row.messages
@@ -153,8 +160,8 @@ def _is_same(store: Store, source: Source, history: History, conversation_id: in
     )
 
 
-class _Unpacking:
-    """A conversation on its way in."""
+class _Unpacker:
+    """The restore of one conversation."""
 
     def __init__(self, store: Store, files: Files, source: Source, history: History, now: int) -> None:
         self._store, self._files, self._source, self._history, self._now = store, files, source, history, now
@@ -163,6 +170,7 @@ class _Unpacking:
         self._summary_ids: dict[str, int] = {}
 
     def all(self) -> int:
+        """Store all rows of the conversation; return its id."""
         self._conversation()
         for messages in _batches(self._source.messages(self._history)):
             self._messages(messages)
@@ -178,8 +186,8 @@ class _Unpacking:
         self._store.integrity.seal(self._id)
         if flaws := self._store.promise.flaws(self._id):
             raise InvalidInput(
-                f"{self._history.key!r} breaks the promise there ({flaws[0].name}).",
-                hint="Nothing of it was taken in. `lcm doctor` on the database it came from says more.",
+                f"{self._history.key!r} violates the promise in the archive ({flaws[0].name}).",
+                hint="Nothing of it was imported. Run `lcm doctor` on the database it came from.",
             )
         return self._id
 
@@ -247,17 +255,17 @@ class _Unpacking:
         ids = self._store.new_ids("summary", len(summaries))
         for summary, id_ in zip(summaries, ids, strict=True):
             self._summary_ids[summary.ref] = id_
-        told = [
+        table_rows = [
             _summary(summary, summary.ref if summary.ref not in taken else f"sum_{os.urandom(8).hex()}")
             for summary in summaries
         ]
-        columns = ("id", "conversation_id", *told[0])
+        columns = ("id", "conversation_id", *table_rows[0])
         self._store.tables.take(
-            "summary", columns, [(id_, self._id, *row.values()) for id_, row in zip(ids, told, strict=True)]
+            "summary", columns, [(id_, self._id, *row.values()) for id_, row in zip(ids, table_rows, strict=True)]
         )
 
     def _links(self, summaries: list[PastSummary]) -> None:
-        """What each was made from, and what it said before."""
+        """Store the sources of each summary, and its earlier texts."""
         leaves = [summary for summary in summaries if summary.depth == 0]
         self._store.tables.take(
             "summary_message",
@@ -299,11 +307,20 @@ class _Unpacking:
     def _file(self, file: PastFile) -> None:
         name = file.sha256 or ""
         if file.data is not None:
-            # As for every payload: nobody sweeps while this is held.
+            # As for every payload: no file is removed while this lock is held.
             self._store.hold_files(alone=False)
             self._files.put(name, file.data)
         made = _micros(file.created_at)
-        row = FileRow(file.ref, name, file.name, file.mime, file.size or 0, file.lines, file.summary, made)
+        row = FileRow(
+            id=file.ref,
+            sha256=name,
+            name=file.name,
+            mime=file.mime,
+            bytes=file.size or 0,
+            lines=file.lines,
+            summary=file.summary,
+            created_at=made,
+        )
         self._store.files.add(self._id, row)
 
     def _rest(self) -> None:
@@ -351,9 +368,9 @@ def _batches(values: Iterable[T]) -> Iterator[list[T]]:
         yield batch
 
 
-def _micros(moment: datetime) -> int:
-    return rows.micros(moment if moment.tzinfo else instant(moment) or moment)
+def _micros(time: datetime) -> int:
+    return rows.micros(time if time.tzinfo else instant(time) or time)
 
 
-def _maybe(moment: datetime | None) -> int | None:
-    return None if moment is None else _micros(moment)
+def _maybe(time: datetime | None) -> int | None:
+    return None if time is None else _micros(time)

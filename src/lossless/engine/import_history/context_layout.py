@@ -1,8 +1,8 @@
-"""Pure: which place everything of another house takes here, so that the promise holds.
+"""Place an imported conversation's messages and summaries so that the promise holds. Pure functions.
 
-What its context showed stays in the context, as far as every message then comes exactly once and in order. A summary that
-stands in the way of that steps aside and lets what it was made from show itself. What its context no longer showed is
-listed beside ours: a summary, if it stands for such messages only, or the messages themselves.
+What its context showed stays in the context, as long as every message occurs exactly once and in order. A summary that
+conflicts with that is replaced by its sources. What its context no longer showed is listed beside ours: as a summary, if it
+covers only such messages, or as the messages themselves.
 """
 
 from __future__ import annotations
@@ -13,58 +13,60 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-Entry: TypeAlias = int | str
-"""A message by its seq, or a summary by its name."""
+LayoutEntry: TypeAlias = int | str
+"""The seq of a message, or the name of a summary."""
 
 
 class Node(Struct, frozen=True):
-    """What a summary was made from. Its sources stand before it, so that nothing leads back to itself."""
+    """The sources of a summary. They come before it, so that nothing leads back to itself."""
 
     seqs: tuple[int, ...]
     sources: tuple[str, ...]
 
 
 class Place(Struct, frozen=True):
-    """Something with all the messages it stands for, from `first` to `last`."""
+    """A message or a summary, with the range of messages it covers."""
 
-    entry: Entry
+    entry: LayoutEntry
     first: int
     last: int
 
 
 class Layout(Struct, frozen=True):
-    """Where everything is."""
+    """The context, and what is listed beside it."""
 
     context: list[Place]
     aside: list[Place]
-    """What is listed beside the context: the messages below come nowhere else."""
+    """Listed beside the context: their messages occur nowhere else."""
     changed: Counter[str]
-    """What could not stay as it was, and how often."""
+    """Counts of changes to the original layout, by kind."""
 
 
-def layout(nodes: Mapping[str, Node], shown: Sequence[Entry], left: Sequence[Entry], seqs: Iterable[int]) -> Layout:
-    """The places of `shown` (the context) and `left` (what left it), and of the rest of the messages `seqs`.
+def layout(
+    nodes: Mapping[str, Node], shown: Sequence[LayoutEntry], left: Sequence[LayoutEntry], seqs: Iterable[int]
+) -> Layout:
+    """Return the places of `shown` (the context), of `left` (what left it), and of the other messages in `seqs`.
 
-    `nodes` holds all summaries, sources first.
+    `nodes` contains all summaries, sources first.
     """
-    house = _House(nodes, frozenset(seqs))
-    # A deeper summary before what may lie below it, and any summary before a message that it stands for too.
-    house.put(sorted((each for each in shown if isinstance(each, str)), key=house.depth, reverse=True))
-    house.put([each for each in shown if isinstance(each, int)])
-    house.put_in_order()
-    context = sorted(house.placed.values(), key=lambda place: place.first)
+    builder = _LayoutBuilder(nodes, frozenset(seqs))
+    # Deeper summaries before those below them, and any summary before a message that it covers.
+    builder.put(sorted((each for each in shown if isinstance(each, str)), key=builder.depth, reverse=True))
+    builder.put([each for each in shown if isinstance(each, int)])
+    builder.separate()
+    context = sorted(builder.placed.values(), key=lambda place: place.first)
     wanted = dict.fromkeys(shown)
-    house.changed["shown twice"] += len(shown) - len(wanted)
-    if [p.entry for p in context if p.entry in wanted] != [each for each in wanted if each in house.placed]:
-        house.changed["order"] += 1
-    return Layout(context, house.rest(left), +house.changed)
+    builder.changed["shown twice"] += len(shown) - len(wanted)
+    if [p.entry for p in context if p.entry in wanted] != [each for each in wanted if each in builder.placed]:
+        builder.changed["order"] += 1
+    return Layout(context, builder.rest(left), +builder.changed)
 
 
-class _House:
-    """What is placed already, and what that leaves."""
+class _LayoutBuilder:
+    """The places assigned so far, and the messages that have one."""
 
     def __init__(self, nodes: Mapping[str, Node], seqs: frozenset[int]) -> None:
-        self.placed: dict[Entry, Place] = {}
+        self.placed: dict[LayoutEntry, Place] = {}
         self.changed: Counter[str] = Counter()
         self._nodes = nodes
         self._seqs = seqs
@@ -74,11 +76,12 @@ class _House:
         for name, node in nodes.items():
             self._depths[name] = 1 + max((self._depths[each] for each in node.sources), default=-1)
 
-    def depth(self, name: Entry) -> int:
+    def depth(self, name: LayoutEntry) -> int:
+        """Return the depth of a summary, or -1 for a message."""
         return self._depths[name] if isinstance(name, str) else -1
 
-    def put(self, entries: Iterable[Entry]) -> None:
-        """Each in its place, or what it was made from, where its messages have one already."""
+    def put(self, entries: Iterable[LayoutEntry]) -> None:
+        """Place each entry, or its sources where its messages have a place already."""
         waiting = deque(entries)
         while waiting:
             entry = waiting.popleft()
@@ -92,7 +95,7 @@ class _House:
                     self.placed[entry] = Place(entry, min(below), max(below))
                 else:
                     self.changed["shared" if below or below is None else "empty"] += 1
-                    waiting.extendleft(reversed(self._step_aside(entry)))
+                    waiting.extendleft(reversed(self._replace_by_sources(entry)))
 
     def _put_message(self, seq: int) -> None:
         if seq not in self._seqs:
@@ -103,13 +106,13 @@ class _House:
             self._taken.add(seq)
             self.placed[seq] = Place(seq, seq, seq)
 
-    def _step_aside(self, name: str) -> list[Entry]:
-        """What a summary was made from, to be shown in its stead."""
+    def _replace_by_sources(self, name: str) -> list[LayoutEntry]:
+        """Return the sources of a summary that are shown instead of it."""
         node = self._nodes[name]
         return [*node.sources, *(seq for seq in node.seqs if seq in self._seqs and seq not in self._taken)]
 
     def _below(self, name: str) -> set[int] | None:
-        """The messages a summary stands for; None if some come more than once."""
+        """Return the messages a summary covers; None if one occurs twice."""
         waiting, seen, found = [name], {name}, set[int]()
         while waiting:
             node = self._nodes[waiting.pop()]
@@ -121,16 +124,17 @@ class _House:
             waiting += node.sources
         return found
 
-    def put_in_order(self) -> None:
-        """Let those step aside whose messages have others between them, the widest first, until none is left."""
-        while torn := self._torn():
+    def separate(self) -> None:
+        """Replace summaries that have other messages between theirs, the widest first, until none is left."""
+        while torn := self._interleaved():
             for name in torn:
                 self._taken -= self._below(name) or set()
                 del self.placed[name]
                 self.changed["torn"] += 1
-                self.put(self._step_aside(name))
+                self.put(self._replace_by_sources(name))
 
-    def _torn(self) -> list[str]:
+    def _interleaved(self) -> list[str]:
+        """Return the summaries whose range overlaps another place."""
         found: dict[str, None] = {}
         reaching: Place | None = None
         for place in sorted(self.placed.values(), key=lambda each: each.first):
@@ -142,8 +146,8 @@ class _House:
                 reaching = place
         return list(found)
 
-    def rest(self, left: Sequence[Entry]) -> list[Place]:
-        """What is listed beside the context: what had left it, then the deepest summaries of what remains, then messages."""
+    def rest(self, left: Sequence[LayoutEntry]) -> list[Place]:
+        """Return the places beside the context: what left it, then the deepest other summaries, then messages."""
         before = set(self.placed)
         for name in before:
             self._done |= self._all_below(name) if isinstance(name, str) else set()
@@ -158,6 +162,7 @@ class _House:
         return sorted((self.placed[each] for each in self.placed.keys() - before), key=lambda place: place.first)
 
     def _all_below(self, name: str) -> set[str]:
+        """Return all summaries below a summary."""
         waiting, seen = [name], set[str]()
         while waiting:
             fresh = set(self._nodes[waiting.pop()].sources) - seen

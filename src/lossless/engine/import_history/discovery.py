@@ -1,6 +1,6 @@
-"""Which files may hold a history: those that somebody names, and those that lie in a directory under a likely name.
+"""Find the files that may contain a history: those the user names, and those with a likely name in a directory.
 
-Symbolic links in a directory are not followed: what they lead to is found where it lies, or is none of this directory's.
+Symbolic links in a directory are not followed: their targets are found where they are, or do not belong to the directory.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from lossless.transcripts.base import Header
 _DATABASE = ".db"
 
 
-class Found(Struct):
+class CandidateFile(Struct):
     """A file that may be a source."""
 
     path: Path
     """Without symbolic links."""
     stat: os.stat_result
     named: bool = False
-    """Whether somebody named it, and it was not merely lying there."""
+    """The user named it; it was not found in a directory."""
     header: Header | None = None
-    """Of a transcript, once it was recognised."""
+    """The header of a recognized transcript."""
 
     @property
     def looks_like_transcript(self) -> bool:
+        """Return whether its name is that of a transcript."""
         return transcripts.may_be_transcript(self.path.name)
 
     def recognise(self) -> ImportedSource | None:
-        """Read the header of a transcript; if it is none, what there is to tell."""
+        """Read the header of a transcript; return a report if it is not one."""
         try:
             self.header = recognise(self.path)
         except InvalidInput as error:
@@ -45,8 +46,8 @@ class Found(Struct):
         return None
 
 
-def discover(paths: Iterable[Path], problems: list[ImportedSource]) -> Iterator[Found]:
-    """The files that the paths lead to, each once; what cannot be looked at is put among the problems."""
+def discover(paths: Iterable[Path], problems: list[ImportedSource]) -> Iterator[CandidateFile]:
+    """Yield the files that the paths lead to, each once; add unreadable ones to `problems`."""
     seen: set[str] = set()
     for given in paths:
         real = os.path.realpath(given.expanduser())
@@ -55,7 +56,7 @@ def discover(paths: Iterable[Path], problems: list[ImportedSource]) -> Iterator[
                 continue
             seen.add(name)
             try:
-                yield Found(Path(name), os.stat(name), name == real)
+                yield CandidateFile(Path(name), os.stat(name), name == real)
             except FileNotFoundError:
                 problems.append(ImportedSource(name, "error", reason="It is not there."))
             except OSError as error:
@@ -81,4 +82,4 @@ def _is_likely(name: str) -> bool:
 
 
 def _unreadable(name: str, error: OSError) -> ImportedSource:
-    return ImportedSource(name, "error", reason=f"It cannot be looked at: {error.strerror}.")
+    return ImportedSource(name, "error", reason=f"It cannot be read: {error.strerror}.")

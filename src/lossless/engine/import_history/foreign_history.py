@@ -1,8 +1,8 @@
-"""Take another house in: first what would come, then its conversations one by one.
+"""Import the conversations of another system, one by one, after a plan of what would be imported.
 
-Messages come in batches, each with a note of how far it got, so that an import that was cut off goes on where it was. Until its
-last message is in, a conversation is an archived one that nobody continues; then its summaries, its view and its name are
-settled in one transaction. If its key is in use it stays archived beside the one that uses it: nothing is ever merged.
+Messages are stored in batches, each with a note of how far it got, so that an interrupted import resumes. Until its last message
+is stored, a conversation is archived and not continued by anyone; then its summaries, its context and its name are set in one
+transaction. If its key is in use, it stays archived beside the conversation that uses it: nothing is ever merged.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field, structs
 
 from lossless.engine.context.summary_xml import as_pin
-from lossless.engine.import_history.archive import standing, unpack
-from lossless.engine.import_history.context_layout import Entry, Node, Place, layout
+from lossless.engine.import_history.archive import find_existing, unpack
+from lossless.engine.import_history.context_layout import LayoutEntry, Node, Place, layout
 from lossless.engine.ingest import large_content
 from lossless.engine.ingest.ingest import ingest
 from lossless.engine.ingest.intake import Intake
-from lossless.engine.shared.file_store import Files
+from lossless.engine.shared.file_store import NO_BYTES, Files
 from lossless.engine.shared.promise import broken
 from lossless.errors import InvalidInput, StoreBusy
 from lossless.imports.base import History, PastFile, PastMessage, PastSummary, Source
@@ -45,8 +45,6 @@ from lossless.tokens import estimate, message_tokens
 
 BATCH = 500
 CAUSE = "import"
-NO_BYTES = "0" * 64
-"""In the place of a content's hash, where the content could not be had."""
 _MOST_KEY = 1000
 _MOST_SESSION = 250
 _SUMMARY_ID = re.compile(r"sum_(?=.*[^0])[a-z0-9_-]{1,60}", re.ASCII)
@@ -54,41 +52,41 @@ _FILE_ID = re.compile(r"file_(?=.*[^0])[a-z0-9_-]{1,60}", re.ASCII)
 _LEVELS = frozenset({"normal", "aggressive", "extractive", "cut"})
 
 IntakeOf: TypeAlias = Callable[[str, str | None], Intake]
-"""How the conversation under a key takes messages in, for a session."""
+"""Returns the intake of the conversation under a key, for a session."""
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""(key, messages so far, messages)."""
+"""Called with the key, the messages so far, and the total."""
 
 _CHANGED = {
-    "event ids": "{count} messages had the event id of another one; they got one of their own.",
-    "links": "{count} links of summaries led to nothing, or back to themselves; they are gone.",
-    "items": "{count} items of the context named nothing that is there; they are gone.",
-    "renamed": "{count} summaries have another id here: theirs was taken, or is none.",
-    "without sources": "{count} summaries were made from nothing that is there; they are kept for recall, in no context.",
-    "shown twice": "{count} items stood in the context twice; they are shown once.",
-    "also below": "{count} messages stood in the context and below a summary; they are shown once.",
-    "not shown here": "{count} messages stood in the context that no model is shown here; they are stored beside it.",
-    "shared": "{count} summaries stood for messages that are shown otherwise; what else they were made from is shown itself.",
-    "torn": "{count} summaries stood for messages with others between them; what they were made from is shown itself.",
-    "empty": "{count} summaries in the context stood for nothing that is there.",
-    "order": "The context stood in another order than its messages; here it is in theirs.",
+    "event ids": "{count} messages had the event id of another one; they got ids of their own.",
+    "links": "{count} links of summaries led nowhere, or back to themselves; they were dropped.",
+    "items": "{count} items of the context named something missing; they were dropped.",
+    "renamed": "{count} summaries got a new id: theirs was in use, or invalid.",
+    "without sources": "{count} summaries have no existing source; they are kept for recall, in no context.",
+    "shown twice": "{count} items were in the context twice; they are shown once.",
+    "also below": "{count} messages were in the context and below a summary; they are shown once.",
+    "not shown here": "{count} messages of the context are of a kind that no model is shown; they are stored beside it.",
+    "shared": "{count} summaries cover messages that are shown elsewhere; their other sources are shown instead.",
+    "torn": "{count} summaries cover messages with others between them; their sources are shown instead.",
+    "empty": "{count} summaries in the context cover no existing message.",
+    "order": "The context was in another order than its messages; it is now in their order.",
     "aside": "{count} items were in no context; they are listed beside it.",
-    "pins": "{count} pinned messages are not pinned here: a pin speaks as the operator (--trust-pins).",
+    "pins": "{count} pinned messages were not pinned: a pin has the operator's authority (--trust-pins).",
 }
 
 
-class _Arriving(Struct):
-    """A conversation on its way in."""
+class _Arrival(Struct):
+    """A conversation while it is imported."""
 
     history: History
     id: int
     cursor: str
     changed: Counter[str] = field(default_factory=Counter)
     seqs: dict[str, int] = field(default_factory=dict)
-    """Where the source's messages are here."""
+    """The seqs of the source's messages, by ref."""
 
 
-class _Told(Struct):
-    """A summary with what we make of it."""
+class _CountedSummary(Struct):
+    """A summary with our own counts."""
 
     past: PastSummary
     node: Node
@@ -101,31 +99,35 @@ class _Told(Struct):
 
 
 def plan(store: Store, source: Source) -> ImportPlan:
-    """What an import would do; nothing is written."""
-    known, taken, told = _known(store, source), set[str](), []
+    """Return what an import would do; nothing is written."""
+    known, taken, planned = _known_imports(store, source), set[str](), []
     there = {number for number, _ in known.values()}
     for history in source.histories():
         state = known.get(_cursor(source, history), (0, None))[1]
-        if state is None and history.exact and (found := standing(store, source, history, there)):
+        if state is None and history.exact and (found := find_existing(store, source, history, there)):
             there.add(found)
             state = {"done": True}
         key = key_of(history)
         free = store.conversations.active(key) is None and key not in taken
         if active := history.active and free and not (state and state["done"]):
             taken.add(key)
-        told.append(
+        planned.append(
             PlannedHistory(
-                history.ref,
-                key,
-                history.messages,
-                history.summaries,
-                history.files,
-                "new" if state is None else "here" if state["done"] else "begun",
-                active,
+                ref=history.ref,
+                key=key,
+                messages=history.messages,
+                summaries=history.summaries,
+                files=history.files,
+                state="new" if state is None else "here" if state["done"] else "begun",
+                active=active,
             )
         )
     return ImportPlan(
-        source.system, source.version, source.identity, tuple(told), (*source.unmapped, *_grown(source, known))
+        system=source.system,
+        version=source.version,
+        identity=source.identity,
+        histories=tuple(planned),
+        unmapped=(*source.unmapped, *_list_later_messages(source, known)),
     )
 
 
@@ -139,42 +141,47 @@ def apply(
     *,
     trust_pins: bool = False,
 ) -> Imported:
-    """Do what a plan says, and prove it. Whatever stops it, the same call goes on where it was.
+    """Import what a plan says, and verify it. After an interruption the same call resumes.
 
-    What was pinned there is pinned here only with `trust_pins`: a pin speaks with the operator's authority.
+    Pins are imported only with `trust_pins`: a pin has the operator's authority.
     """
     if plan.identity != source.identity:
-        raise InvalidInput("This is a plan for another source.", hint="Make one for this source, with plan(...).")
+        raise InvalidInput("This is the plan of another source.", hint="Make one for this source, with plan(...).")
     wanted = {each.ref for each in plan.histories if each.state != "here"}
     histories = [history for history in source.histories() if history.ref in wanted]
-    done = _unpack(store, files, intake, source, [history for history in histories if history.exact], trust_pins)
+    done = _restore_exact(store, files, intake, source, [history for history in histories if history.exact], trust_pins)
     done += [
-        _move_in(store, files, intake, source, history, progress or _nobody, trust_pins)
+        _import_history(store, files, intake, source, history, progress or _no_progress, trust_pins)
         for history in histories
         if not history.exact
     ]
     _relate(store, source)
     verified = not any(each.problems for each in done)
-    return Imported(source.system, tuple(done), (*source.unmapped, *_grown(source, _known(store, source))), verified)
+    return Imported(
+        system=source.system,
+        histories=tuple(done),
+        unmapped=(*source.unmapped, *_list_later_messages(source, _known_imports(store, source))),
+        verified=verified,
+    )
 
 
-def _nobody(_key: str, _done: int, _all: int) -> None:
+def _no_progress(_key: str, _done: int, _all: int) -> None:
     pass
 
 
-def _unpack(
+def _restore_exact(
     store: Store, files: Files, intake: IntakeOf, source: Source, histories: Sequence[History], trust_pins: bool
 ) -> list[ImportedHistory]:
-    """Histories of our own making, which need no place found for them."""
+    """Restore histories that lossless exported, which keep their layout."""
     exact = [history for history in source.histories() if history.exact]
     if not histories and not (trust_pins and exact):
         return []
     placed = unpack(store, files, source, now=intake(key_of(exact[0]), None).now(), trust_pins=trust_pins)
-    return [_arrived(store, _Arriving(each, placed[each.ref], ""), each.messages) for each in histories]
+    return [_verify(store, _Arrival(each, placed[each.ref], ""), each.messages) for each in histories]
 
 
-def _known(store: Store, source: Source) -> dict[str, tuple[int, Any]]:
-    """The conversations that came, or began to come, from a source."""
+def _known_imports(store: Store, source: Source) -> dict[str, tuple[int, Any]]:
+    """Return the conversations that were imported, at least in part, from a source."""
     known = {name: (number, state) for number, name, state in store.state.cursors(f"{CAUSE}:{source.identity}")}
     exact = {state["ref"]: number for number, state in known.values() if "count" not in state}
     return known | {
@@ -193,71 +200,71 @@ def _hash(*facts: object) -> str:
 
 
 def key_of(history: History) -> str:
-    """The key that a conversation of another house gets here."""
+    """Return the key of an imported conversation."""
     key = jsontext.cleaned(history.key)
     return key if 0 < len(key.encode()) <= _MOST_KEY else f"{CAUSE}:{_hash(history.key)}"
 
 
-def _grown(source: Source, known: dict[str, tuple[int, Any]]) -> Iterator[str]:
+def _list_later_messages(source: Source, known: dict[str, tuple[int, Any]]) -> Iterator[str]:
     for history in source.histories():
         state = known.get(_cursor(source, history), (0, None))[1]
         if state and state["done"] and history.messages > state["count"]:
             more = history.messages - state["count"]
-            yield f"{key_of(history)} has {more:,} messages that came after the import; they stay behind."
+            yield f"{key_of(history)} has {more:,} messages that are newer than the import; they are not imported."
 
 
-def _move_in(
+def _import_history(
     store: Store, files: Files, intake: IntakeOf, source: Source, history: History, progress: Progress, trust_pins: bool
 ) -> ImportedHistory:
-    taking = intake(key_of(history), None)
-    arriving = _begin(store, source, history, taking.now())
-    taking = structs.replace(taking, conversation_id=arriving.id, skip=None, explore=None)
-    for batch in _batches(_numbered(source, arriving)):
-        _take(store, files, taking, arriving, batch, trust_pins)
-        progress(taking.key, batch[-1][0], history.messages)
+    history_intake = intake(key_of(history), None)
+    arrival = _begin(store, source, history, history_intake.now())
+    history_intake = structs.replace(history_intake, conversation_id=arrival.id, skip=None, explore=None)
+    for batch in _batches(_numbered(source, arrival)):
+        _store_batch(store, files, history_intake, arrival, batch, trust_pins)
+        progress(history_intake.key, batch[-1][0], history.messages)
     count = 0
     for file in source.files(history):
-        _bring(store, files, arriving.id, file)
+        _store_file(store, files, arrival.id, file)
         count += 1
-    summaries = _settle(store, source, arriving, taking.now())
+    summaries = _finish(store, source, arrival, history_intake.now())
     counted = structs.replace(history, summaries=summaries, files=count)
-    return _arrived(store, structs.replace(arriving, history=counted), len(arriving.seqs))
+    return _verify(store, structs.replace(arrival, history=counted), len(arrival.seqs))
 
 
-def _arrived(store: Store, arriving: _Arriving, messages: int) -> ImportedHistory:
-    """What came, and the proof of it."""
-    history, row = arriving.history, store.conversations.get(arriving.id)
+def _verify(store: Store, arrival: _Arrival, messages: int) -> ImportedHistory:
+    """Return the report on an imported conversation, with what does not hold."""
+    history, row = arrival.history, store.conversations.get(arrival.id)
     here = row.messages if row else 0
-    problems = [] if here == messages else [f"{messages:,} messages came, {here:,} are here."]
+    problems = [] if here == messages else [f"{messages:,} messages were read, {here:,} are stored."]
     return ImportedHistory(
-        history.ref,
-        key_of(history),
-        arriving.id,
-        messages,
-        history.summaries,
-        history.files,
-        row is not None and row.active,
-        tuple(_CHANGED[name].format(count=f"{n:,}") for name, n in arriving.changed.items() if n),
-        (*problems, *broken(store, arriving.id)),
+        ref=history.ref,
+        key=key_of(history),
+        conversation=arrival.id,
+        messages=messages,
+        summaries=history.summaries,
+        files=history.files,
+        active=row is not None and row.active,
+        changed=tuple(_CHANGED[name].format(count=f"{n:,}") for name, n in arrival.changed.items() if n),
+        problems=(*problems, *broken(store, arrival.id)),
     )
 
 
-def _begin(store: Store, source: Source, history: History, now: int) -> _Arriving:
+def _begin(store: Store, source: Source, history: History, now: int) -> _Arrival:
     name = _cursor(source, history)
     with store.transaction():
         # Two imports of one source wait for each other here, and then share the conversation.
         store.state.set_guard(f"{CAUSE}:{source.identity}", None, now)
-        known = _known(store, source).get(name)
+        known = _known_imports(store, source).get(name)
         if known:
-            return _Arriving(history, known[0], name)
+            return _Arrival(history, known[0], name)
         fresh = store.conversations.start(key_of(history), None, now, active=False, cause=CAUSE)
         store.state.set_cursor(fresh.id, name, {"count": 0, "ref": None, "done": False}, now)
-        return _Arriving(history, fresh.id, name)
+        return _Arrival(history, fresh.id, name)
 
 
-def _numbered(source: Source, arriving: _Arriving) -> Iterator[tuple[int, PastMessage]]:
-    for number, past in enumerate(source.messages(arriving.history), 1):
-        arriving.seqs[past.ref] = number
+def _numbered(source: Source, arrival: _Arrival) -> Iterator[tuple[int, PastMessage]]:
+    for number, past in enumerate(source.messages(arrival.history), 1):
+        arrival.seqs[past.ref] = number
         yield number, past
 
 
@@ -267,51 +274,51 @@ def _batches(rows: Iterable[tuple[int, PastMessage]]) -> Iterator[list[tuple[int
         yield batch
 
 
-def _take(
+def _store_batch(
     store: Store,
     files: Files,
     intake: Intake,
-    arriving: _Arriving,
+    arrival: _Arrival,
     batch: Sequence[tuple[int, PastMessage]],
     trust_pins: bool,
 ) -> None:
-    """What is not here yet of a batch, in one transaction with the note of how far it got."""
+    """Store what is new in a batch, in one transaction with the note of how far it got."""
     with store.transaction():
-        held = store.conversations.hold(arriving.id)
-        state = store.state.cursor(arriving.id, arriving.cursor) or {}
+        held = store.conversations.hold(arrival.id)
+        state = store.state.cursor(arrival.id, arrival.cursor) or {}
         if any(number == state["count"] and past.ref != state["ref"] for number, past in batch):
-            raise _changed(arriving)
+            raise _source_changed(arrival)
         fresh = [(number, past) for number, past in batch if number > state["count"]]
         if not fresh:
             return
         if held.next_seq != fresh[0][0]:
-            raise StoreBusy(f"Somebody writes into {held.key} while it is imported.", hint="Try again when it is over.")
-        ingest(store, files, intake, _named(store, arriving, [past for _, past in fresh]))
-        store.imported.redate(arriving.id, [(number, micros(past.created_at), past.outside) for number, past in fresh])
+            raise StoreBusy(f"Another process writes to {held.key} while it is imported.", hint="Try again later.")
+        ingest(store, files, intake, _with_unique_ids(store, arrival, [past for _, past in fresh]))
+        store.imported.redate(arrival.id, [(number, micros(past.created_at), past.outside) for number, past in fresh])
         aliases = {event_key(alias): number for number, past in fresh for alias in past.aliases}
-        store.messages.add_aliases(arriving.id, {name: seq for name, seq in aliases.items() if name})
+        store.messages.add_aliases(arrival.id, {name: seq for name, seq in aliases.items() if name})
         pinned = [number for number, past in fresh if past.pinned]
-        _pin(store, arriving.id, pinned if trust_pins else [], intake.now())
-        arriving.changed["pins"] += 0 if trust_pins else len(pinned)
+        _pin(store, arrival.id, pinned if trust_pins else [], intake.now())
+        arrival.changed["pins"] += 0 if trust_pins else len(pinned)
         last, past = fresh[-1]
-        store.state.set_cursor(arriving.id, arriving.cursor, {**state, "count": last, "ref": past.ref}, intake.now())
+        store.state.set_cursor(arrival.id, arrival.cursor, {**state, "count": last, "ref": past.ref}, intake.now())
 
 
-def _changed(arriving: _Arriving) -> InvalidInput:
+def _source_changed(arrival: _Arrival) -> InvalidInput:
     return InvalidInput(
-        f"{arriving.history.key} is not what it was when its import was cut off.",
-        hint="Import the copy you began with.",
+        f"{arrival.history.key} changed since its import was interrupted.",
+        hint="Import the copy that you started with.",
     )
 
 
-def _named(store: Store, arriving: _Arriving, batch: Sequence[PastMessage]) -> Iterator[Any]:
-    """The messages of a batch, no two of a conversation under one event id: none of them may pass for another's copy."""
+def _with_unique_ids(store: Store, arrival: _Arrival, batch: Sequence[PastMessage]) -> Iterator[Any]:
+    """Yield the messages of a batch with unique event ids, so that none is taken for another's copy."""
     keys = [key for past in batch if (key := event_key(past.message.event_id))]
-    seen = set(store.messages.known_events(arriving.id, keys))
+    seen = set(store.messages.known_events(arrival.id, keys))
     for past in batch:
         key = event_key(past.message.event_id)
         if key in seen:
-            arriving.changed["event ids"] += 1
+            arrival.changed["event ids"] += 1
             yield structs.replace(past.message, event_id=f"{past.message.event_id}#{past.ref}")
         else:
             seen |= {key} if key else set()
@@ -322,28 +329,31 @@ def _pin(store: Store, conversation_id: int, seqs: Sequence[int], now: int) -> N
     for row in store.messages.at(conversation_id, seqs) if seqs else ():
         name = f"pin_{sha256(row.text.encode()).hexdigest()[:8]}"
         tokens = message_tokens(as_pin(name, row.text))
-        store.manifests.add_pin(conversation_id, PinRow(name, conversation_id * SPAN + row.seq, row.text, tokens, now))
+        store.manifests.add_pin(
+            conversation_id,
+            PinRow(id=name, message_id=conversation_id * SPAN + row.seq, text=row.text, tokens=tokens, created_at=now),
+        )
 
 
-def _bring(store: Store, files: Files, conversation_id: int, file: PastFile) -> None:
-    """A file under the name the messages call it by."""
+def _store_file(store: Store, files: Files, conversation_id: int, file: PastFile) -> None:
+    """Store a file under the id that the messages use."""
     data, digest = file.data, NO_BYTES
     if data is not None:
         digest = sha256(data).hexdigest()
         files.put(digest, data)
     name, mime = (None if value is None else jsontext.cleaned(value) for value in (file.name, file.mime))
     row = FileRow(
-        file.ref if _FILE_ID.fullmatch(file.ref) else large_content.file_id(_hash(file.ref) + digest),
-        digest,
-        name,
-        mime,
-        (file.size or 0) if data is None else len(data),
-        0 if data is None else _lines(data),
-        jsontext.cleaned(file.summary),
-        micros(file.created_at),
+        id=file.ref if _FILE_ID.fullmatch(file.ref) else large_content.file_id(_hash(file.ref) + digest),
+        sha256=digest,
+        name=name,
+        mime=mime,
+        bytes=(file.size or 0) if data is None else len(data),
+        lines=0 if data is None else _lines(data),
+        summary=jsontext.cleaned(file.summary),
+        created_at=micros(file.created_at),
     )
     with store.transaction():
-        # Nobody sweeps while we hold this: if the bytes went before, they are put back.
+        # No file is removed while we hold this lock: if the bytes are gone, they are written again.
         store.hold_files(alone=False)
         if data is not None and not files.exists(digest):
             files.put(digest, data)
@@ -351,7 +361,7 @@ def _bring(store: Store, files: Files, conversation_id: int, file: PastFile) -> 
 
 
 def _lines(data: bytes) -> int | None:
-    """None if it is not text."""
+    """Return the number of lines of a text; None if it is not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -359,46 +369,53 @@ def _lines(data: bytes) -> int | None:
     return None if "\0" in text else text.count("\n") + (bool(text) and not text.endswith("\n"))
 
 
-def _settle(store: Store, source: Source, arriving: _Arriving, now: int) -> int:
-    """Summaries, view and name, in one transaction; how many summaries."""
-    measures = store.imported.measures(arriving.id)
-    told = _tell(source.summaries(arriving.history), arriving, measures)
-    nodes = {name: each.node for name, each in told.items()}
-    shown, left = _entries(source, arriving, nodes)
+def _finish(store: Store, source: Source, arrival: _Arrival, now: int) -> int:
+    """Store summaries, context and name in one transaction; return the number of summaries."""
+    measures = store.imported.measures(arrival.id)
+    summaries = _count_summaries(source.summaries(arrival.history), arrival, measures)
+    nodes = {name: each.node for name, each in summaries.items()}
+    shown, left = _entries(source, arrival, nodes)
     places = layout(nodes, shown, list(left), (each.seq for each in measures if each.is_shown))
-    arriving.changed += places.changed
+    arrival.changed += places.changed
     with store.transaction():
-        held = store.conversations.hold(arriving.id)
-        state = store.state.cursor(arriving.id, arriving.cursor) or {}
+        held = store.conversations.hold(arrival.id)
+        state = store.state.cursor(arrival.id, arrival.cursor) or {}
         if state["done"]:
-            return len(told)
-        if state["count"] != len(arriving.seqs):
-            raise _changed(arriving)
+            return len(summaries)
+        if state["count"] != len(arrival.seqs):
+            raise _source_changed(arrival)
         ids: dict[str, int] = {}
-        for name, each in told.items():
-            row = _summary_row(store, source, arriving, each)
+        for name, each in summaries.items():
+            row = _summary_row(store, source, arrival, each)
             ids[name] = store.imported.add_summary(
-                arriving.id, row, each.node.seqs, [ids[ref] for ref in each.node.sources]
+                arrival.id, row, each.node.seqs, [ids[ref] for ref in each.node.sources]
             )
 
         def item(place: Place) -> ItemRow:
             if isinstance(place.entry, str):
-                summary = told[place.entry]
-                return ItemRow(place.first, ids[place.entry], summary.tokens, summary.depth)
+                summary = summaries[place.entry]
+                return ItemRow(
+                    ordinal=place.first, summary_id=ids[place.entry], tokens=summary.tokens, depth=summary.depth
+                )
             message = measures[place.entry - 1]
-            return ItemRow(place.first, None, message.tokens, USER_MESSAGE if message.is_user else MESSAGE)
+            return ItemRow(
+                ordinal=place.first,
+                summary_id=None,
+                tokens=message.tokens,
+                depth=USER_MESSAGE if message.is_user else MESSAGE,
+            )
 
         aside = [(item(place), left.get(place.entry) or CAUSE) for place in places.aside]
-        arriving.changed["aside"] += sum(cause == CAUSE for _, cause in aside)
-        store.imported.lay_out(arriving.id, [item(place) for place in places.context], aside, now)
-        store.integrity.seal(arriving.id)
-        store.imported.settle_in(_settled(held, arriving.history))
-        store.state.set_cursor(arriving.id, arriving.cursor, {**state, "done": True}, now)
-    arriving.changed = +arriving.changed
-    return len(told)
+        arrival.changed["aside"] += sum(cause == CAUSE for _, cause in aside)
+        store.imported.lay_out(arrival.id, [item(place) for place in places.context], aside, now)
+        store.integrity.seal(arrival.id)
+        store.imported.settle_in(_final_row(held, arrival.history))
+        store.state.set_cursor(arrival.id, arrival.cursor, {**state, "done": True}, now)
+    arrival.changed = +arrival.changed
+    return len(summaries)
 
 
-def _settled(held: ConversationRow, history: History) -> ConversationRow:
+def _final_row(held: ConversationRow, history: History) -> ConversationRow:
     return structs.replace(
         held,
         active=history.active,
@@ -411,43 +428,49 @@ def _settled(held: ConversationRow, history: History) -> ConversationRow:
     )
 
 
-def _tell(summaries: Iterable[PastSummary], arriving: _Arriving, measures: Sequence[Measure]) -> dict[str, _Told]:
-    """The summaries by ref, sources first, with what we count ourselves."""
-    told: dict[str, _Told] = {}
-    for past in summaries:
+def _count_summaries(
+    given: Iterable[PastSummary], arrival: _Arrival, measures: Sequence[Measure]
+) -> dict[str, _CountedSummary]:
+    """Return the summaries by ref, sources first, with our own counts."""
+    counted: dict[str, _CountedSummary] = {}
+    for past in given:
         refs = dict.fromkeys(past.sources)
-        seqs = tuple(sorted(arriving.seqs[ref] for ref in refs if ref in arriving.seqs)) if past.depth == 0 else ()
-        sources = tuple(ref for ref in refs if ref in told) if past.depth else ()
-        arriving.changed["links"] += len(past.sources) - len(seqs) - len(sources)
-        arriving.changed["without sources"] += not (seqs or sources)
-        told[past.ref] = _counted(
-            past, Node(seqs, sources), [measures[seq - 1] for seq in seqs], [told[r] for r in sources]
+        seqs = tuple(sorted(arrival.seqs[ref] for ref in refs if ref in arrival.seqs)) if past.depth == 0 else ()
+        sources = tuple(ref for ref in refs if ref in counted) if past.depth else ()
+        arrival.changed["links"] += len(past.sources) - len(seqs) - len(sources)
+        arrival.changed["without sources"] += not (seqs or sources)
+        counted[past.ref] = _count_summary(
+            past, Node(seqs, sources), [measures[seq - 1] for seq in seqs], [counted[ref] for ref in sources]
         )
-    return told
+    return counted
 
 
-def _counted(past: PastSummary, node: Node, messages: Sequence[Measure], below: Sequence[_Told]) -> _Told:
+def _count_summary(
+    past: PastSummary, node: Node, messages: Sequence[Measure], below: Sequence[_CountedSummary]
+) -> _CountedSummary:
     given = past.earliest_at or past.created_at, past.latest_at or past.created_at
-    return _Told(
-        past,
-        node,
-        1 + max((each.depth for each in below), default=-1),
-        estimate(jsontext.cleaned(past.text)),
-        sum(each.tokens for each in messages) + sum(each.source_tokens for each in below),
-        sum(each.descendants + 1 for each in below),
-        min([*(each.at for each in messages), *(each.earliest for each in below)], default=micros(given[0])),
-        max([*(each.at for each in messages), *(each.latest for each in below)], default=micros(given[1])),
+    return _CountedSummary(
+        past=past,
+        node=node,
+        depth=1 + max((each.depth for each in below), default=-1),
+        tokens=estimate(jsontext.cleaned(past.text)),
+        source_tokens=sum(each.tokens for each in messages) + sum(each.source_tokens for each in below),
+        descendants=sum(each.descendants + 1 for each in below),
+        earliest=min([*(each.at for each in messages), *(each.earliest for each in below)], default=micros(given[0])),
+        latest=max([*(each.at for each in messages), *(each.latest for each in below)], default=micros(given[1])),
     )
 
 
-def _entries(source: Source, arriving: _Arriving, nodes: dict[str, Node]) -> tuple[list[Entry], dict[Entry, str]]:
-    """What the context showed, in its order, and what had left it, with the cause."""
-    shown: list[Entry] = []
-    left: dict[Entry, str] = {}
-    for item in source.items(arriving.history):
-        entry: Entry | None = arriving.seqs.get(item.ref) if item.kind == "message" else item.ref
+def _entries(
+    source: Source, arrival: _Arrival, nodes: dict[str, Node]
+) -> tuple[list[LayoutEntry], dict[LayoutEntry, str]]:
+    """Return what the context showed, in order, and what had left it, with the cause."""
+    shown: list[LayoutEntry] = []
+    left: dict[LayoutEntry, str] = {}
+    for item in source.items(arrival.history):
+        entry: LayoutEntry | None = arrival.seqs.get(item.ref) if item.kind == "message" else item.ref
         if entry is None or (isinstance(entry, str) and entry not in nodes):
-            arriving.changed["items"] += 1
+            arrival.changed["items"] += 1
         elif item.cause is None:
             shown.append(entry)
         else:
@@ -455,33 +478,33 @@ def _entries(source: Source, arriving: _Arriving, nodes: dict[str, Node]) -> tup
     return shown, left
 
 
-def _summary_row(store: Store, source: Source, arriving: _Arriving, told: _Told) -> NewSummary:
-    past = told.past
+def _summary_row(store: Store, source: Source, arrival: _Arrival, summary: _CountedSummary) -> NewSummary:
+    past = summary.past
     name = past.ref
     if not _SUMMARY_ID.fullmatch(name) or store.imported.is_named(name):
-        name = f"sum_{_hash(source.identity, past.ref, arriving.id)}"
-        arriving.changed["renamed"] += 1
+        name = f"sum_{_hash(source.identity, past.ref, arrival.id)}"
+        arrival.changed["renamed"] += 1
     return NewSummary(
-        name,
-        told.depth,
-        jsontext.cleaned(past.text),
-        told.tokens,
-        told.earliest,
-        told.latest,
-        told.descendants,
-        told.source_tokens,
-        jsontext.dumps(list(past.file_ids)),
-        jsontext.cleaned(past.model),
-        past.level if past.level in _LEVELS else "normal",
-        None,
-        None,
-        micros(past.created_at),
+        public_id=name,
+        depth=summary.depth,
+        text=jsontext.cleaned(past.text),
+        tokens=summary.tokens,
+        earliest_at=summary.earliest,
+        latest_at=summary.latest,
+        descendants=summary.descendants,
+        source_tokens=summary.source_tokens,
+        file_ids=jsontext.dumps(list(past.file_ids)),
+        model=jsontext.cleaned(past.model),
+        level=past.level if past.level in _LEVELS else "normal",
+        prompt_version=None,
+        faithful=None,
+        created_at=micros(past.created_at),
     )
 
 
 def _relate(store: Store, source: Source) -> None:
-    """Which conversation goes on with which, and whose sub-agent's it is."""
-    known = _known(store, source)
+    """Store which conversation continues which, and the parents of sub-agents."""
+    known = _known_imports(store, source)
     ids = {each.ref: known[name][0] for each in source.histories() if (name := _cursor(source, each)) in known}
     for history in source.histories():
         before, parent = ids.get(history.continues_ref or ""), ids.get(history.parent_ref or "")

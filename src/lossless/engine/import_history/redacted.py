@@ -1,4 +1,4 @@
-"""Another house, seen without its secrets: whatever an import reads from it holds placeholders already."""
+"""Redact a source while it is read, so that an import stores placeholders only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = TypeVar("P", bound=Part)
 
 
 class RedactedSource:
-    """A source whose titles, pins, messages, summaries and files hold no secrets."""
+    """A source whose titles, pins, messages, summaries and files contain no secrets."""
 
     def __init__(self, source: Source, redact: Redactor, canonicalize: Canonicalize) -> None:
         self._source, self._redact, self._canonicalize = source, redact, canonicalize
@@ -53,15 +53,15 @@ class RedactedSource:
         if history.exact and history.files:
             contents = {file.ref: file.data for file in self._source.files(history)}
         for past in self._source.messages(history, after=after):
-            copies = tuple(structs.replace(each, **self._told(each, contents)) for each in past.copies)
-            told = self._told(past, contents)
+            copies = tuple(structs.replace(each, **self._redact_message(each, contents)) for each in past.copies)
+            redacted = self._redact_message(past, contents)
             aliases = tuple(map(self._redact.identifier, past.aliases))
-            is_renamed = told["message"].event_id != past.message.event_id
+            is_renamed = redacted["message"].event_id != past.message.event_id
             event_key = None if is_renamed or past.event_key is None else self._redact.identifier(past.event_key)
-            yield structs.replace(past, **told, copies=copies, aliases=aliases, event_key=event_key)
+            yield structs.replace(past, **redacted, copies=copies, aliases=aliases, event_key=event_key)
 
-    def _told(self, past: PastMessage | PastCopy, contents: Mapping[str, bytes | None]) -> dict[str, Any]:
-        """The message, and the digest by which it will be known again: that of all its words, as they are stored now."""
+    def _redact_message(self, past: PastMessage | PastCopy, contents: Mapping[str, bytes | None]) -> dict[str, Any]:
+        """Return the redacted message, and the digest of its complete redacted content."""
 
         def read(file_id: str) -> bytes:
             data = contents.get(file_id)
@@ -69,12 +69,12 @@ class RedactedSource:
                 raise FileUnavailable(f"{file_id} is not there.")
             return data
 
-        witness = past.digest
-        if witness is not None:
-            with suppress(FileUnavailable):  # then it is known by its event id alone
+        stored_digest = past.digest
+        if stored_digest is not None:
+            with suppress(FileUnavailable):  # then only its event id identifies it
                 whole, count = self._redact(large_content.restore(past.message, read))
-                witness = digest(whole, self._canonicalize) if count else witness
-        return {"message": self._message(past.message), "digest": witness}
+                stored_digest = digest(whole, self._canonicalize) if count else stored_digest
+        return {"message": self._message(past.message), "digest": stored_digest}
 
     def _message(self, message: Message) -> Message:
         parts = tuple(self._around_files(part) for part in message.parts)
@@ -83,24 +83,24 @@ class RedactedSource:
         return self._redact(message)[0]
 
     def _around_files(self, part: P) -> P:
-        """The part with the places of what stands in it for files told anew, where secrets before them have gone."""
+        """Return the redacted part, with the positions of its file references updated."""
         if isinstance(part, ToolResult):
             inner = tuple(self._around_files(each) for each in part.parts)
             return part if inner == part.parts else structs.replace(part, parts=inner)
-        cuts, pieces, told, at = _cuts(part), list[str](), list[list[Any]](), 0
+        cuts, pieces, moved, at = _cuts(part), list[str](), list[list[Any]](), 0
         if not isinstance(part, Text) or not cuts:
             return part
         for start, length, *rest in cuts:
             before, words = (
                 self._redact.text(each) for each in (part.text[at:start], part.text[start : start + length])
             )
-            told.append([sum(map(len, pieces)) + len(before), len(words), *rest])
+            moved.append([sum(map(len, pieces)) + len(before), len(words), *rest])
             pieces += [before, words]
             at = start + length
         text = "".join([*pieces, self._redact.text(part.text[at:])])
         if text == part.text:
             return part
-        return structs.replace(part, text=text, extra={**part.extra, _MARK: {**part.extra[_MARK], "cuts": told}})
+        return structs.replace(part, text=text, extra={**part.extra, _MARK: {**part.extra[_MARK], "cuts": moved}})
 
     def summaries(self, history: History) -> Iterator[PastSummary]:
         for past in self._source.summaries(history):
@@ -115,15 +115,15 @@ class RedactedSource:
     def files(self, history: History) -> Iterator[PastFile]:
         for file in self._source.files(history):
             data = None if file.data is None else self._redact.data(file.data)
-            told = structs.replace(file, name=self._maybe(file.name), summary=self._redact.text(file.summary))
+            redacted = structs.replace(file, name=self._maybe(file.name), summary=self._redact.text(file.summary))
             if data is None or data == file.data:
-                yield told
+                yield redacted
             else:
-                yield structs.replace(told, data=data, size=len(data), sha256=sha256(data).hexdigest())
+                yield structs.replace(redacted, data=data, size=len(data), sha256=sha256(data).hexdigest())
 
 
 def _cuts(part: Part) -> list[list[Any]]:
-    """The places in a stored text where words of ours stand for a file: start, length, id, encoding."""
+    """Return the file references in a stored text: start, length, id, encoding."""
     mark = part.extra.get(_MARK) if isinstance(part, Text) else None
     cuts = mark.get("cuts") if isinstance(mark, dict) else None
     return cuts if isinstance(cuts, list) else []

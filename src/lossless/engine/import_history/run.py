@@ -1,8 +1,7 @@
-"""Bring histories in: transcripts of other programs, databases of other systems, archives of our own.
+"""Import histories: transcripts of other programs, databases of other systems, archives of our own.
 
-What a file is, its content decides. Each is taken in by itself and to its end, so that whatever is wrong with one of them says
-nothing about the others, and a run that was cut off is simply run again. Of a transcript that did not change since it was
-read, nothing but its size and time is looked at.
+The content of a file decides what it is. Each file is imported on its own and completely, so that a problem in one does not
+affect the others, and an interrupted run is simply repeated. An unchanged transcript is recognized by its size and time.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from msgspec import Struct, field
 
 from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.databases import database
-from lossless.engine.import_history.discovery import Found, discover
+from lossless.engine.import_history.discovery import CandidateFile, discover
 from lossless.engine.ingest.heartbeats import prune
 from lossless.engine.sync.placement import Transcript
 from lossless.engine.sync.preview import preview
@@ -32,47 +31,51 @@ from lossless.store.store import Store
 from lossless.transcripts.base import Header
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""(path, bytes so far, bytes of all that is to be read)."""
+"""Called with the path, the bytes read so far, and the total bytes."""
 
-_UNKNOWN = "It is no transcript, database or archive that is known here."
+_UNKNOWN = "It is not a known transcript, database or archive."
 Status: TypeAlias = Literal["would-import", "imported", "up-to-date", "skipped", "error"]
 
 
-class Known(Struct):
-    """What was read of transcripts before, by the names of their cursors."""
+class ReadMarks(Struct):
+    """The positions up to which transcripts were read, by cursor name."""
 
     marks: dict[str, tuple[str, ReadMark]] = field(default_factory=dict)
     """With the key of the conversation."""
     orphans: dict[str, list[int]] = field(default_factory=dict)
-    """Sub-agents' conversations that came before the one they hang from, by its key."""
+    """Sub-agents' conversations that came before their parent, by its key."""
 
     def key(self, path: Path) -> str | None:
+        """Return the key of the conversation that a file was read into."""
         found = self.marks.get(cursor_name(path))
         return found[0] if found else None
 
-    def unchanged(self, found: Found, now: int) -> ImportedSource | None:
-        """What there is to tell of a transcript that nothing happened to since."""
+    def unchanged(self, found: CandidateFile, now: int) -> ImportedSource | None:
+        """Return the report on a transcript that did not change since it was read, else None."""
         key, mark = self.marks.get(cursor_name(found.path), ("", ReadMark()))
         if not is_unchanged(mark, found.stat, now):
             return None
-        return ImportedSource(str(found.path), "up-to-date", mark.format, key, known=mark.number)
+        return ImportedSource(path=str(found.path), status="up-to-date", kind=mark.format, key=key, known=mark.number)
 
 
-def known(store: Store, key: str | None = None) -> Known:
-    """All marks there are, or those under one key. Of a file that was read into two conversations the newer one counts."""
+def load_read_marks(store: Store, key: str | None = None) -> ReadMarks:
+    """Return all read marks, or those under one key.
+
+    Of a file that was read into two conversations, the newer one counts.
+    """
     rows = {row.id: row for row in store.conversations.of_owner()}
-    marks = [
+    stored = [
         (rows[number], source, load_mark(state))
         for number, source, state in store.state.cursors(PREFIX)
         if number in rows
     ]
-    told = Known()
-    for row, source, mark in sorted(marks, key=lambda each: each[2].read_at):
+    found = ReadMarks()
+    for row, source, mark in sorted(stored, key=lambda each: each[2].read_at):
         if key in (None, row.key):
-            told.marks[source] = (row.key, mark)
+            found.marks[source] = (row.key, mark)
         if mark.parent_key and row.parent is None:
-            told.orphans.setdefault(mark.parent_key, []).append(row.id)
-    return told
+            found.orphans.setdefault(mark.parent_key, []).append(row.id)
+    return found
 
 
 def run(
@@ -85,12 +88,12 @@ def run(
     limit: int | None = None,
     progress: Progress = lambda path, done, total: None,
 ) -> ImportReport:
-    """Take in what the paths lead to, or tell what that would be. Files older than `since` are left alone.
+    """Import the files that the paths lead to, or report what that would be. Files older than `since` are skipped.
 
-    At most `limit` files are read; those that did not change do not count.
+    At most `limit` files are read; unchanged ones do not count.
     """
     if apply and context.runtime.store.read_only:
-        raise StoreReadOnly("The database is open for reading.", hint="Open it for writing to import.")
+        raise StoreReadOnly("The database is open for reading only.", hint="Open it for writing to import.")
     rows: list[ImportedSource] = []
     found = list(discover(paths, rows))
     if key is not None and len(found) > 1:
@@ -99,39 +102,46 @@ def run(
         )
     oldest = float("-inf") if since is None else since.timestamp()
     young = [each for each in found if each.stat.st_mtime >= oldest]
-    told = known(context.runtime.store, key)
-    pending: list[Found] = []
+    marks = load_read_marks(context.runtime.store, key)
+    pending: list[CandidateFile] = []
     for each in young:
-        if row := told.unchanged(each, context.runtime.now()):
+        if row := marks.unchanged(each, context.runtime.now()):
             rows.append(row)
         else:
             pending.append(each)
-    # What a program put aside is older than what it went on with, whatever their names.
+    # A file that a program rotated is older than the one it continues with, whatever their names.
     pending.sort(key=lambda each: (each.stat.st_mtime_ns, each.path))
     taken = pending[:limit]
-    rows += _Run(context, told, key, apply, progress, sum(each.stat.st_size for each in taken)).all(taken)
+    rows += _ImportRun(
+        context=context,
+        marks=marks,
+        key=key,
+        apply=apply,
+        progress=progress,
+        total=sum(each.stat.st_size for each in taken),
+    ).all(taken)
     left = len(found) - len(young) + len(pending) - len(taken)
     return ImportReport(tuple(sorted(rows, key=lambda row: row.path)), apply, left)
 
 
-class _Run(Struct):
-    """Files on their way, one after another."""
+class _ImportRun(Struct):
+    """The import of some files, one after another."""
 
     context: ImportContext
-    known: Known
+    marks: ReadMarks
     key: str | None
     apply: bool
     progress: Progress
     total: int
     done: int = 0
 
-    def all(self, found: Sequence[Found]) -> Iterator[ImportedSource]:
+    def all(self, found: Sequence[CandidateFile]) -> Iterator[ImportedSource]:
         for each in found:
             yield self._guarded(each)
             self.done += each.stat.st_size
             self.progress(str(each.path), self.done, self.total)
 
-    def _guarded(self, found: Found) -> ImportedSource:
+    def _guarded(self, found: CandidateFile) -> ImportedSource:
         try:
             return self._one(found)
         except StoreError as error:
@@ -143,7 +153,7 @@ class _Run(Struct):
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the others do not wait for it
             return ImportedSource(str(found.path), "error", reason=f"{type(error).__name__}: {error}")
 
-    def _one(self, found: Found) -> ImportedSource:
+    def _one(self, found: CandidateFile) -> ImportedSource:
         def progressed(read: int, size: int) -> None:
             self.progress(str(found.path), self.done + read, self.total)
 
@@ -152,14 +162,14 @@ class _Run(Struct):
             return source
         if source is None:
             wrong = found.header is None and found.recognise()
-            return wrong or transcript(self.context, self.known, found, self.key, self.apply, progressed)
+            return wrong or transcript(self.context, self.marks, found, self.key, self.apply, progressed)
         with closing(source):
             if self.key is not None:
-                raise InvalidInput("It is a database of many conversations.", hint="Name no key for it.")
+                raise InvalidInput("It is a database of many conversations.", hint="Do not give a key for it.")
             return database(self.context, source, found, self.apply, progressed)
 
-    def _source(self, found: Found) -> Source | ImportedSource | None:
-        """A database or an archive; what there is to tell if it is none of those known here; None if it is a transcript."""
+    def _source(self, found: CandidateFile) -> Source | ImportedSource | None:
+        """Open a database or an archive; a report if it is unknown, None if it is a transcript."""
         try:
             return self.context.open(found.path)
         except (NotOurDatabase, StoreCorrupt, InvalidInput) as error:
@@ -169,67 +179,67 @@ class _Run(Struct):
             return ImportedSource(str(found.path), "error" if found.named else "skipped", reason=reason)
 
 
-def _may_be_database(found: Found) -> bool:
+def _may_be_database(found: CandidateFile) -> bool:
     return b"\0" in beginning(found.path, 4096)
 
 
 def transcript(
-    context: ImportContext, known: Known, found: Found, key: str | None, apply: bool, progressed: Progressed
+    context: ImportContext, marks: ReadMarks, found: CandidateFile, key: str | None, apply: bool, progressed: Progressed
 ) -> ImportedSource:
-    """Read what is new in a transcript, or tell what that would be.
+    """Read what is new in a transcript, or report what that would be.
 
-    It goes where somebody says, else where it went before, else to the key that it names itself.
+    It goes under the given key, else where it went before, else under the key that it names itself.
     """
     path, header = found.path, found.header
     store, settings = context.runtime.store, context.runtime.settings
     assert header is not None
-    key = key or known.key(path) or header.key
+    key = key or marks.key(path) or header.key
     if refusal := context.refusal(key):
-        return ImportedSource(str(path), "skipped", header.format, key, reason=refusal)
+        return ImportedSource(path=str(path), status="skipped", kind=header.format, key=key, reason=refusal)
     intake = context.intake(key, None)
     key, header = intake.key, intake.without_secrets(header)
     if not apply:
         done = preview(store, intake, Transcript(path, header), found.stat, settings.bootstrap_budget)
-        return _told(path, header, key, done, "would-import")
+        return _report(path, header, key, done, "would-import")
     done = bootstrap(
         *(store, context.runtime.files, intake, path),
         header=header,
         budget=settings.bootstrap_budget,
         progressed=progressed,
     )
-    _adopt(store, known, header, key, done.conversation)
+    _adopt(store, marks, header, key, done.conversation)
     if settings.prune_heartbeat_ok and done.conversation is not None:
         prune(store, done.conversation, intake.now())
-    return _told(path, header, key, done, "imported")
+    return _report(path, header, key, done, "imported")
 
 
-def _adopt(store: Store, known: Known, header: Header, key: str, conversation_id: int | None) -> None:
-    """Hang sub-agents' conversations from the one they belong to, whichever came first."""
+def _adopt(store: Store, marks: ReadMarks, header: Header, key: str, conversation_id: int | None) -> None:
+    """Attach sub-agents' conversations to their parent, whichever came first."""
     above = header.parent_key
     if above and conversation_id is not None and store.conversations.active(above) is None:
-        known.orphans.setdefault(above, []).append(conversation_id)
-    parent = store.conversations.active(key) if key in known.orphans else None
+        marks.orphans.setdefault(above, []).append(conversation_id)
+    parent = store.conversations.active(key) if key in marks.orphans else None
     if parent is not None:
         with store.transaction():
-            for orphan in known.orphans.pop(key):
+            for orphan in marks.orphans.pop(key):
                 store.conversations.set_parent(orphan, parent.id)
 
 
-def _told(path: Path, header: Header, key: str, done: Bootstrapped, status: Status) -> ImportedSource:
+def _report(path: Path, header: Header, key: str, done: Bootstrapped, status: Status) -> ImportedSource:
     reason = ""
     if done.reason in UNREACHABLE:
         status, reason = "error", f"{done.reason.capitalize()}."
     elif not done.imported:
         is_empty = not done.known and done.offset == 0
-        status, reason = ("skipped", "It holds no messages.") if is_empty else ("up-to-date", "")
+        status, reason = ("skipped", "It contains no messages.") if is_empty else ("up-to-date", "")
     return ImportedSource(
-        str(path),
-        status,
-        header.format,
-        key,
-        done.imported,
-        done.known,
-        done.outside,
+        path=str(path),
+        status=status,
+        kind=header.format,
+        key=key,
+        messages=done.imported,
+        known=done.known,
+        outside=done.outside,
         conversations=int(done.imported > 0),
         skipped=_skipped(done),
         reason=reason,
@@ -251,8 +261,8 @@ def _skipped(done: Bootstrapped) -> dict[str, int]:
 
 def _notes(done: Bootstrapped) -> Iterator[str]:
     if done.reason.startswith(SEPARATE):
-        yield f"It is a conversation of its own under the key ({done.reason})."
+        yield f"It became a separate conversation under the key ({done.reason})."
     if done.copies:
-        yield f"{done.copies:,} messages came under the id of an earlier one with another text; both are kept."
+        yield f"{done.copies:,} messages have the id of an earlier one and another text; both are kept."
     if done.collisions:
-        yield f"{done.collisions:,} messages came under the id of a different one; they got ids of their own."
+        yield f"{done.collisions:,} messages have the id of a different one; they got ids of their own."

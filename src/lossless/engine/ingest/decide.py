@@ -107,7 +107,10 @@ def _match_duplicates(
     unknown = [each for each in arrivals if each.event_key is None or each.event_key not in events]
     incoming = [
         SourceMessage(
-            each.digest, _own_time(each.message, intake), provider_key(each.message), each.event_key is not None
+            digest=each.digest,
+            at=_own_time(each.message, intake),
+            key=provider_key(each.message),
+            named=each.event_key is not None,
         )
         for each in unknown
     ]

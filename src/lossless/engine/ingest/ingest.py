@@ -126,7 +126,14 @@ def _identify(message: Message, intake: Intake, now: int) -> Arrival:
     if large_content.is_heavy(message, intake.threshold):
         invalid_messages.check(message)  # its row is made later, when it is too late to repair it
         return Arrival(message=message, digest=fingerprint, event_key=key, redacted=found)
-    return Arrival(message, fingerprint, key, _row(message, fingerprint, key, now, None), (), found)
+    return Arrival(
+        message=message,
+        digest=fingerprint,
+        event_key=key,
+        row=_row(message, fingerprint, key, now, None),
+        payloads=(),
+        redacted=found,
+    )
 
 
 def _keep_outside(arrival: Arrival, reason: str) -> Arrival:
@@ -149,16 +156,16 @@ def _row(view: Message, fingerprint: bytes, key: str | None, now: int, outside: 
     tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD if plain else message_tokens(view)
     role = view.role
     return NewMessage(
-        role if role in SHOWN else jsontext.cleaned(role),
-        text,
-        parts,
-        meta,
-        tokens,
-        fingerprint,
-        time_of(view),
-        now,
-        key,
-        (None if role in SHOWN and not view.stop else _outside_reason(view)) or outside,
+        role=role if role in SHOWN else jsontext.cleaned(role),
+        text=text,
+        parts=parts,
+        meta=meta,
+        tokens=tokens,
+        digest=fingerprint,
+        at=time_of(view),
+        created_at=now,
+        event_id=key,
+        outside=(None if role in SHOWN and not view.stop else _outside_reason(view)) or outside,
     )
 
 
@@ -337,7 +344,15 @@ def _write(
         first, redacted = conversation.next_seq, sum(arrival.redacted for arrival in arriving)
         stored = tuple(range(first, first + len(fresh)))
         late = len(decision.late)
-        return Ingested(stored, decision.known, skipped, copies, len(decision.renamed), redacted=redacted, late=late)
+        return Ingested(
+            stored=stored,
+            known=decision.known,
+            skipped=skipped,
+            copies=copies,
+            collisions=len(decision.renamed),
+            redacted=redacted,
+            late=late,
+        )
 
 
 def _save_progress(
@@ -373,7 +388,16 @@ def _add_file(store: Store, files: Files, conversation_id: int, payload: Payload
     if not files.exists(payload.sha256):
         files.put(payload.sha256, payload.data)
     name, mime = (None if value is None else jsontext.cleaned(value) for value in (payload.name, payload.mime))
-    row = FileRow(payload.id, payload.sha256, name, mime, len(payload.data), payload.lines, payload.summary, now)
+    row = FileRow(
+        id=payload.id,
+        sha256=payload.sha256,
+        name=name,
+        mime=mime,
+        bytes=len(payload.data),
+        lines=payload.lines,
+        summary=payload.summary,
+        created_at=now,
+    )
     store.files.add(conversation_id, row)
 
 

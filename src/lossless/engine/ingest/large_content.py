@@ -357,7 +357,11 @@ def _is_reference(text: Text) -> bool:
 
 def _whole(part: Text, label: _Label, leaving: _Leaving) -> Text:
     payload = _payload(part.text.encode("utf-8", "surrogatepass"), None, None, leaving, text=part.text)
-    return _with_cuts(part, [Cut(0, len(part.text), payload, _explored(label(payload), payload), "text")], leaving)
+    return _with_cuts(
+        part,
+        [Cut(start=0, end=len(part.text), payload=payload, words=_explored(label(payload), payload), encoding="text")],
+        leaving,
+    )
 
 
 def _without_files(part: Text, leaving: _Leaving) -> Text:
@@ -387,7 +391,13 @@ def _file_cut(text: str, start: int, end: int, leaving: _Leaving) -> Cut | None:
     name, mime = attributes.get("name"), attributes.get("mime") or attributes.get("type")
     payload = _payload(content.encode("utf-8", "surrogatepass"), name, mime, leaving, text=content)
     inside = start + opened + 1
-    return Cut(inside, inside + len(content), payload, _explored(_file_label(payload), payload), "text")
+    return Cut(
+        start=inside,
+        end=inside + len(content),
+        payload=payload,
+        words=_explored(_file_label(payload), payload),
+        encoding="text",
+    )
 
 
 def _without_base64(part: Text, role: str, leaving: _Leaving) -> Text:
@@ -411,7 +421,7 @@ def _base64_cut(text: str, found: re.Match[str], role: str, leaving: _Leaving) -
     what = _what(payload)
     who = what.capitalize() if role in ("user", "system") or what == "file" else role.capitalize()
     header = f"[{who}: {_named(mime)}, {_size(payload)} | LCM file: {payload.id}]"
-    return Cut(found.start(), found.end(), payload, header, "base64")
+    return Cut(start=found.start(), end=found.end(), payload=payload, words=header, encoding="base64")
 
 
 def _mixed(run: str) -> bool:
@@ -459,7 +469,7 @@ def _payload(
     else:
         summary = explore(words, name, mime)
     lines = None if words is None else data.count(b"\n") + (not data.endswith(b"\n"))
-    return Payload(file_id(digest), digest, data, name, mime, lines, summary)
+    return Payload(id=file_id(digest), sha256=digest, data=data, name=name, mime=mime, lines=lines, summary=summary)
 
 
 def _named(name: str | None) -> str:
@@ -540,7 +550,9 @@ def _restored(part: P, read: Callable[[str], bytes]) -> P | File:
             part = structs.replace(part, parts=tuple(_restored(each, read) for each in inner))
         case Text(extra={"lossless": {"part": rest} as mark}):
             data = _encoded(read(mark["file"]), mark["encoding"])
-            return _restored(File(rest["mime"], rest["name"], data, rest["url"], rest["extra"]), read)
+            return _restored(
+                File(mime=rest["mime"], name=rest["name"], data=data, url=rest["url"], extra=rest["extra"]), read
+            )
         case Text(text, extra={"lossless": {"cuts": cuts}}):
             part = structs.replace(part, text=_filled(text, cuts, read))
         case _:

@@ -63,7 +63,7 @@ def decode(cursor: str, asked: Any) -> tuple[dict[str, Position], int]:
 
 def after(resource: str, asked: Any, key: tuple[int | str | None, ...]) -> str:
     """The cursor that goes on behind the row of this key, in the list of a resource that was asked for so."""
-    return _text(msgspec.json.encode(_Page(1, resource, _check(asked), key)))
+    return _text(msgspec.json.encode(_Page(v=1, resource=resource, filters=_check(asked), key=key)))
 
 
 def key_of(cursor: str, resource: str, asked: Any, shape: type[T]) -> T:

@@ -22,6 +22,8 @@ from typing import TypeAlias
 from lossless.config import make_directory
 from lossless.errors import FileUnavailable, InvalidInput, StoreFull, StoreReadOnly
 
+NO_BYTES = "0" * 64
+"""Stored instead of a content's hash if the content is missing."""
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 

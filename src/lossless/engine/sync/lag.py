@@ -101,16 +101,24 @@ def lag_of(mark: ReadMark, path: str, key: str, now: float) -> Lagging | None:
     try:
         stat = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return Lagging(path, key, "missing", read_at=read_at, written_at=written_at)
+        return Lagging(path=path, key=key, state="missing", read_at=read_at, written_at=written_at)
     except OSError:
-        return Lagging(path, key, "unreadable", read_at=read_at, written_at=written_at)
+        return Lagging(path=path, key=key, state="unreadable", read_at=read_at, written_at=written_at)
     unread = _unread_bytes(mark, Path(path), stat)
     if not unread:
         return None
     since = _late_since(mark, Path(path), stat, now)
     written_at = moment(stat.st_mtime_ns // 1000)
     state: Literal["behind", "unreadable"] = "behind" if os.access(path, os.R_OK) else "unreadable"
-    return Lagging(path, key, state, unread, max(0.0, now - since), read_at, written_at)
+    return Lagging(
+        path=path,
+        key=key,
+        state=state,
+        bytes=unread,
+        seconds=max(0.0, now - since),
+        read_at=read_at,
+        written_at=written_at,
+    )
 
 
 def _unread_bytes(mark: ReadMark, path: Path, stat: os.stat_result) -> int:

@@ -100,7 +100,7 @@ def find_anchor(store: Store, intake: Intake, file: Transcript, members: Sequenc
                 own.append((event.seq, event.seq))
             else:
                 seq = max(seq, event.seq)
-    return Anchor(holder, seq, end, tuple(own)) if holder else None
+    return Anchor(conversation=holder, seq=seq, end=end, own=tuple(own)) if holder else None
 
 
 def _is_same(entry: TranscriptEntry, event: KnownEvent, intake: Intake) -> bool:

@@ -49,7 +49,7 @@ def preview(store: Store, intake: Intake, file: Transcript, stat: os.stat_result
     for batch in _batches(mark_idle(given), is_fresh):
         _count_batch(store, intake, batch, count, branch, bounded)
     return Bootstrapped(
-        "would be read",
+        reason="would be read",
         imported=count.new,
         known=count.known,
         outside=count.outside,

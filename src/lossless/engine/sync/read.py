@@ -129,7 +129,9 @@ def _bootstrap(
         raise InvalidInput(f"{path} is not a file.", hint="Give the path of a transcript.")
     found = find_mark(store, intake.key, path)
     if found and is_unchanged(found[1], stat, intake.now()):
-        return Bootstrapped("already bootstrapped", found[0].id, offset=found[1].offset, size=stat.st_size)
+        return Bootstrapped(
+            reason="already bootstrapped", conversation=found[0].id, offset=found[1].offset, size=stat.st_size
+        )
     if stat.st_size == 0:
         return Bootstrapped(_EMPTY)
     mark = found[1] if found else ReadMark()
@@ -348,8 +350,8 @@ def _report(job: ReadJob, reason: str) -> Bootstrapped:
     elif not job.imported and reason == _MISSED:
         reason = "conversation already up to date"
     return Bootstrapped(
-        reason,
-        job.target.id if job.target else None,
+        reason=reason,
+        conversation=job.target.id if job.target else None,
         imported=job.imported,
         known=job.known,
         outside=job.outside,

@@ -88,9 +88,9 @@ def continues_file(mark: ReadMark, path: Path, size: int) -> bool:
 def header_from_mark(mark: ReadMark, key: str) -> Header:
     """Return the header of a file that grew, as it was when the file was first read."""
     return Header(
-        mark.format,
-        mark.session,
-        key,
+        format=mark.format,
+        session=mark.session,
+        key=key,
         parent_session=mark.fork_of or None,
         parent_key=mark.parent_key or None,
         named=mark.named,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check
-from lossless.engine.import_history.foreign_history import NO_BYTES
+from lossless.engine.shared.file_store import NO_BYTES
 from lossless.engine.shared.files_dir import is_its_own
 from lossless.errors import FileUnavailable, InvalidInput
 from lossless.store.base import Step

@@ -133,7 +133,9 @@ def request(text: str, kind: Kind, name: str | None, outline: str, wishes: str) 
         outline=_contained(outline),
         content=content,
     )
-    return SummaryRequest(_SYSTEM, prompt, content, 0, TARGET_TOKENS, _MOST_PAID)
+    return SummaryRequest(
+        system=_SYSTEM, prompt=prompt, source=content, depth=0, target_tokens=TARGET_TOKENS, max_tokens=_MOST_PAID
+    )
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What importers have in common: how other programs write times and names, and in which order a history of summaries is told."""
+"""Share what importers need: times, JSON, schema checks, and the depth of summaries."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from lossless.model import instant
 from lossless.store.sqlite.foreign import Foreign
 
 _MILLISECONDS = 100_000_000_000
-"""From here on a number of seconds would be after the year 5000: it counts milliseconds."""
+"""A larger number counts milliseconds: in seconds it would be after the year 5000."""
 
 Tables = Mapping[str, frozenset[str]]
 
 
-def names(written: str) -> frozenset[str]:
+def name_set(written: str) -> frozenset[str]:
+    """Return the names in a text, separated by spaces."""
     return frozenset(written.split())
 
 
-def moment(value: object) -> datetime | None:
-    """A time as databases hold it: a text in UTC, or seconds or milliseconds since 1970. None if it is none."""
+def parse_time(value: object) -> datetime | None:
+    """Return a time from a text in UTC, or from seconds or milliseconds since 1970; None for anything else."""
     try:
         if isinstance(value, int | float):
             return instant(value / 1000 if abs(value) >= _MILLISECONDS else value)
@@ -32,21 +33,21 @@ def moment(value: object) -> datetime | None:
         return None
 
 
-def loaded(text: object) -> Any:
-    """JSON that may be none: None then."""
+def parse_json(text: object) -> Any:
+    """Return the value of a JSON text; None if it is not JSON."""
     try:
         return json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
 
 
-def identity(*facts: object) -> str:
-    """A short name made of what tells a source from every other."""
+def make_identity(*facts: object) -> str:
+    """Return a short id made of facts that distinguish a source from every other."""
     return sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
 
 
-def check(source: Foreign, system: str, tables: Tables, needed: Tables) -> None:
-    """Refuse a schema in which something is missing that every known version has."""
+def check_schema(source: Foreign, system: str, tables: Tables, needed: Tables) -> None:
+    """Refuse a schema that lacks something every known version has."""
     missing = [table for table in needed if table not in tables]
     missing += [f"{t}.{c}" for t in needed if t in tables for c in sorted(needed[t] - tables[t])]
     if not missing:
@@ -55,23 +56,23 @@ def check(source: Foreign, system: str, tables: Tables, needed: Tables) -> None:
     raise SchemaTooNew(
         f"{source.path} looks like a database of {system}, but has no {', '.join(missing)}"
         + (f" (it has {', '.join(unknown[:8])})." if unknown else "."),
-        hint="It is of a version that this one does not know. Nothing was imported; look for a newer lossless.",
+        hint="This version of it is unknown. Nothing was imported; look for a newer lossless.",
     )
 
 
-def additions(source: Foreign, tables: Tables, known: Tables, ignored: Sequence[str]) -> list[str]:
-    """What a newer version has added and no importer reads, where anything is in it."""
-    told = []
+def list_additions(source: Foreign, tables: Tables, known: Tables, ignored: Sequence[str]) -> list[str]:
+    """Return notes on tables and columns of newer versions that contain data and are not imported."""
+    notes = []
     for table, columns in sorted(tables.items()):
         if table.startswith(("sqlite_", *ignored)) or "_fts" in table:
             continue
         if table not in known:
             count = source.all(f'SELECT count(*) FROM "{_quoted(table)}"')[0][0]  # noqa: S608 - a name out of its schema
-            told += [f"The table {table} is not known here; its rows ({count:,}) stay behind."] if count else []
+            notes += [f"The table {table} is unknown; its {count:,} rows are not imported."] if count else []
         for column in sorted(columns - known.get(table, columns)):
             some = source.all(f'SELECT 1 FROM "{_quoted(table)}" WHERE "{_quoted(column)}" IS NOT NULL LIMIT 1')  # noqa: S608 - likewise
-            told += [f"The column {table}.{column} is not known here; what it says stays behind."] if some else []
-    return told
+            notes += [f"The column {table}.{column} is unknown and not imported."] if some else []
+    return notes
 
 
 def _quoted(name: str) -> str:
@@ -79,9 +80,9 @@ def _quoted(name: str) -> str:
 
 
 def depths(sources: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How many steps each summary is above the messages, whatever was written down: sources first, then as given.
+    """Return how many steps each summary is above the messages, sources first, then as given.
 
-    Those that lead back to themselves come last; what they were made from cannot be told.
+    Summaries that lead back to themselves come last; their sources are unknown.
     """
     found: dict[str, int] = {}
     consumers: dict[str, list[str]] = {}
