@@ -160,9 +160,9 @@ def run_reader(place: Place) -> None:
     with place.open() as lcm:
         while True:
             lcm.status()
-            for listed in lcm.list_conversations(limit=5):
-                lcm.list_messages(listed.key, limit=20)
-                lcm.tree(listed.key, limit=20)
+            for listed in lcm.conversations(active=True, limit=5):
+                lcm.messages(listed.key, limit=20)
+                lcm.summaries.tree(listed.key, limit=20)
             lcm.grep(f"{chance.choice(WORDS)}{chance.randrange(999)}", mode="full_text", limit=5)
             place.note("verbs", verb="read")
             time.sleep(0.2)
@@ -206,7 +206,7 @@ def _operate(place: Place, lcm: Lossless, verb: str, archive: Path, scratch: Pat
             if summaries:
                 chat.rewrite(chance.choice(summaries).id, apply=True)
         case "prove":
-            for proof in lcm.prove():
+            for proof in lcm.doctor.prove():
                 if not proof.holds:
                     place.note("failures", role="prove", error=f"{proof.key}: {proof.broken}, {proof.missing} missing")
 
@@ -292,7 +292,7 @@ def check(place: Place) -> list[str]:
         for host in HOSTS:
             wrong += _check_host(place, host, stored, forgotten)
         wrong += [f"doctor: {line}" for line in problems(lcm)]
-        wrong += [f"prove: {proof.key}: {proof.broken}" for proof in lcm.prove() if not proof.holds]
+        wrong += [f"prove: {proof.key}: {proof.broken}" for proof in lcm.doctor.prove() if not proof.holds]
     return wrong
 
 

@@ -303,7 +303,7 @@ def test_the_slot_and_the_grant_are_given_back_whatever_happens(opened: Callable
     lcm = opened(host := Host(SummarizerUnavailable("no")))
     chat = filled(lcm)
     assert chat.ask(QUESTION).error
-    abandoned = chat.inquiry(QUESTION)
+    abandoned = lcm._inquiry(QUESTION, scope=chat._family(), origin=chat.key)
     next(abandoned.flow)
     abandoned.flow.close()
     host.answers = [faithful]
@@ -342,7 +342,7 @@ def test_a_short_timeout_leaves_time_for_the_model(opened: Callable[..., Lossles
     lcm = opened(host := Host(faithful))
     chat = filled(lcm)
     host.asked.clear()
-    found = lcm.inquiry(QUESTION, timeout_ms=20_000, scope=(1,), origin=chat.key).run()
+    found = lcm._inquiry(QUESTION, timeout_ms=20_000, scope=(1,), origin=chat.key).run()
     assert (found.answer, found.error_code) == ("In the blue safe.", "")
     assert all(0 < (request.timeout or 0) <= 10 for request in host.asked)
 
@@ -354,7 +354,7 @@ def test_when_the_time_is_up_no_model_is_asked_and_the_evidence_is_there(databas
         host = lcm._named
         assert isinstance(host, Host)
         host.asked.clear()
-        flow = lcm.inquiry(QUESTION, timeout_ms=20_000, scope=(1,), origin=chat.key).flow
+        flow = lcm._inquiry(QUESTION, timeout_ms=20_000, scope=(1,), origin=chat.key).flow
         advance(flow)
         now[0] += 10
         found = advance(flow, SummarizerUnavailable("too slow"))
@@ -547,7 +547,7 @@ async def _cancelled(database: str) -> tuple[Answer, int]:
             await waiting.wait()
             blocked = await chat.ask(QUESTION)
             group.cancel_scope.cancel()
-        store = lcm._lcm._store
+        store = lcm._sync._store
         assert isinstance(store, Store)
         alive = store.all("SELECT count(*) FROM recall_grant WHERE revoked_at IS NULL")[0][0]
         return blocked, alive

@@ -92,7 +92,7 @@ def test_a_transcript_is_imported_and_compacted_until_nothing_is_left(lcm: Lossl
 def test_without_apply_it_is_told_what_it_would_take_and_nothing_is_written(lcm: Lossless, session: Session) -> None:
     told = one(lcm.backfill(session.path, tail=8))
     assert (told.applied, told.conversation, told.imported) == (False, None, 120)
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
     asked: list[SummaryRequest] = []
     done = one(lcm.backfill(session.path, tail=8, apply=True, progress=lambda *_: asked.clear()))
     assert told.expected.calls == pytest.approx(len(done.made), abs=2)
@@ -123,7 +123,7 @@ def test_a_conversation_that_was_named_once_is_found_again(lcm: Lossless, sessio
 def test_recompact_imports_nothing(lcm: Lossless, session: Session) -> None:
     with pytest.raises(NotFound):
         lcm.backfill(session.path, recompact=True, apply=True)
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
     lcm.conversation("mine").bootstrap(session.path)
     spoken(session, 5)
     done = one(lcm.backfill(recompact=True, key="mine", apply=True, tail=8))
@@ -226,7 +226,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(lcm: Lossless, ses
     with pytest.raises(NotFound):
         lcm.backfill(session.path, apply=True, transplant_to="nobody")
     assert "not there" in one(lcm.backfill(tmp_path / "typo.jsonl", apply=True)).failure
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
 
 
 sizes = st.lists(st.tuples(st.sampled_from([MESSAGE, USER_MESSAGE]), st.integers(1, 3_000)), max_size=60)

@@ -144,7 +144,7 @@ def test_every_conversation_of_an_excluded_key_stays_untouched(lcm: Lossless, se
     lcm.settings = replace(lcm.settings, ignore_session_patterns=("agent:*:private",))
     chat = lcm.conversation("agent:main:private")
     assert chat.bootstrap(session.path).reason == "session excluded by pattern"
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800.jsonl", "~nobody-of-this-name/x.jsonl", 5, None, b"x.jsonl"])

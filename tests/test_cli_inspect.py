@@ -319,7 +319,7 @@ def test_times_are_those_of_the_zone_that_is_set(monkeypatch: pytest.MonkeyPatch
 def test_a_file_that_is_lost_is_named_where_its_content_was_wanted(tmp_path: Path) -> None:
     with Lossless.open(tmp_path / "lcm.db") as lcm:
         lcm.conversation("k").ingest([Message.user(LONG)])
-        (file,) = lcm.show_message("msg#1000000001").files
+        (file,) = lcm.messages.show("msg#1000000001").files
         for path in lcm.settings.files_dir.glob("*/*"):
             path.unlink()
     show = ("messages", "show", "msg#1000000001", "--db", str(tmp_path / "lcm.db"))

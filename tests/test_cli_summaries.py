@@ -53,7 +53,7 @@ def told(result: Result) -> Any:
 
 
 def everything(lcm: Lossless) -> list[ListedSummary]:
-    return list(lcm.list_summaries("k", limit=500))
+    return list(lcm.summaries("k", limit=500))
 
 
 def of_depth(lcm: Lossless, depth: int) -> ListedSummary:
@@ -79,7 +79,7 @@ def test_pages_hold_every_summary_once_the_newest_first(deep: Lossless, database
         reached = deep.expand(each.id, 10**6, depth=9).items
         assert each.messages == sum(item.kind == "message" for item in reached)
         assert each.descendants == sum(item.kind == "summary" for item in reached)
-        shown = deep.show_summary(each.id)
+        shown = deep.summaries.show(each.id)
         assert (len(shown.sources) + len(shown.messages), len(shown.consumers)) == (each.sources, each.consumers)
 
 
@@ -92,9 +92,9 @@ def test_a_page_is_a_stretch_of_an_index(lcm: Lossless, monkeypatch: pytest.Monk
         return read(sql, **given)
 
     monkeypatch.setattr(store, "all", noted)
-    first = lcm.list_summaries("k", limit=5)
-    lcm.list_summaries("k", limit=5, cursor=first.next_cursor)
-    lcm.list_summaries("k", limit=5, depth=1)
+    first = lcm.summaries("k", limit=5)
+    lcm.summaries("k", limit=5, cursor=first.next_cursor)
+    lcm.summaries("k", limit=5, depth=1)
     pages = [each for each in asked if "LIMIT" in each[0] and "summary s" in each[0]]
     assert len(pages) == 3
     for sql, given in pages:
@@ -102,7 +102,7 @@ def test_a_page_is_a_stretch_of_an_index(lcm: Lossless, monkeypatch: pytest.Monk
         assert any("summary_time (conversation_id=?" in step for step in plan)
         assert not any("TEMP B-TREE" in step for step in plan)
     asked.clear()
-    entries = lcm.tree("k").entries
+    entries = lcm.summaries.tree("k").entries
     assert len(entries) > 30
     assert len(asked) < 15
 
@@ -125,7 +125,7 @@ def test_filters_choose_by_depth_kind_and_time(lcm: Lossless, made: Path) -> Non
 
 
 def test_a_cursor_of_other_filters_is_refused(lcm: Lossless, made: Path) -> None:
-    cursor = lcm.list_summaries("k", depth=0, limit=2).next_cursor
+    cursor = lcm.summaries("k", depth=0, limit=2).next_cursor
     assert cursor is not None
     for wrong in (("--cursor", cursor), ("--depth", "0", "--cursor", f"x{cursor}")):
         refused = run(made, "list", "--json", *wrong)
@@ -156,7 +156,7 @@ def test_sources_are_below_and_consumers_above(lcm: Lossless, made: Path) -> Non
     assert {each["depth"] for each in shown["sources"]} == {0}
     assert {each["depth"] for each in shown["consumers"]} == {2}
     assert shown["summary"]["content"] == row[1].text
-    leaf = lcm.show_summary(shown["sources"][0]["id"])
+    leaf = lcm.summaries.show(shown["sources"][0]["id"])
     assert [each.id for each in leaf.consumers] == [middle.id]
     assert [each.seq for each in leaf.messages] == lcm._store.summaries.sources(1, leaf_row(lcm, leaf.summary.id))[0]
     assert leaf.messages[0].preview.startswith(("Question ", "Answer "))
@@ -172,7 +172,7 @@ def leaf_row(lcm: Lossless, id: str) -> int:
 
 
 def test_a_tree_is_the_context_in_order_with_everything_below(deep: Lossless) -> None:
-    tree, chat = deep.tree("k", limit=1_000), deep.conversation("k")
+    tree, chat = deep.summaries.tree("k", limit=1_000), deep.conversation("k")
     assert [each.summary.id for each in tree.entries if each.summary and not each.steps] == [
         each.id for each in chat.context().items if hasattr(each, "depth")
     ]
@@ -184,7 +184,7 @@ def test_a_tree_is_the_context_in_order_with_everything_below(deep: Lossless) ->
     assert run_.messages == tree.messages == sum(not hasattr(each, "depth") for each in chat.context().items)
     assert tree.source_tokens == sum(each.tokens for each in chat.messages())
     chat.new()
-    left = deep.tree("k", everything=True, limit=1_000).aside
+    left = deep.summaries.tree("k", everything=True, limit=1_000).aside
     assert sum(each.messages.messages for each in left if each.messages) == tree.messages
     assert {each.cause for each in left if not each.steps} == {"new"}
 
@@ -199,7 +199,7 @@ def test_no_line_of_a_tree_is_wider_than_the_terminal(made: Path, columns: int) 
 
 def test_branches_are_drawn_as_they_hang(lcm: Lossless, made: Path) -> None:
     lines = run(made, "tree", columns=120).stdout.splitlines()[2:]
-    entries = lcm.tree("k").entries
+    entries = lcm.summaries.tree("k").entries
     for entry, line in zip(entries, lines, strict=False):
         if entry.summary:
             assert line.index(f"d{entry.summary.depth} sum_") == 3 * entry.steps
@@ -213,14 +213,17 @@ def test_branches_are_drawn_as_they_hang(lcm: Lossless, made: Path) -> None:
 
 
 def test_a_tree_that_does_not_fit_says_how_much_more_there_is(lcm: Lossless, made: Path) -> None:
-    tree = lcm.tree("k", limit=12)
+    tree = lcm.summaries.tree("k", limit=12)
     shown = sum(each.summary is not None for each in tree.entries)
     assert len(tree.entries) <= 12
     assert shown + tree.hidden == len(everything(lcm))
     assert f"+N: {tree.hidden} more summaries below" in run(made, "tree", "--limit", "12").stdout
-    assert {each.steps for each in lcm.tree("k", depth=0).entries} == {0}
-    newest = lcm.tree("k", limit=1)
-    assert (newest.entries[0].messages is not None, newest.older) == (True, len(lcm.tree("k", depth=0).entries) - 1)
+    assert {each.steps for each in lcm.summaries.tree("k", depth=0).entries} == {0}
+    newest = lcm.summaries.tree("k", limit=1)
+    assert (newest.entries[0].messages is not None, newest.older) == (
+        True,
+        len(lcm.summaries.tree("k", depth=0).entries) - 1,
+    )
     assert "older" in run(made, "tree", "--limit", "1").stdout
 
 
@@ -233,7 +236,7 @@ def test_a_tree_may_start_at_any_summary(lcm: Lossless, made: Path) -> None:
 
 
 def test_what_left_the_context_stands_under_its_own_head_and_what_it_shares_is_told_once(lcm: Lossless) -> None:
-    top = next(each.summary for each in lcm.tree("k").entries if each.summary and each.summary.depth)
+    top = next(each.summary for each in lcm.summaries.tree("k").entries if each.summary and each.summary.depth)
     chat = lcm.conversation("k")
     chat.dissolve(top.id, apply=True)
     chat.ingest([Message.user("the last")])
@@ -249,7 +252,7 @@ def test_what_left_the_context_stands_under_its_own_head_and_what_it_shares_is_t
 
 def test_a_graph_that_leads_back_to_itself_ends_all_the_same(lcm: Lossless) -> None:
     middle = of_depth(lcm, 2)
-    below = lcm.show_summary(middle.id).sources[0].id
+    below = lcm.summaries.show(middle.id).sources[0].id
     store: Any = lcm._store
     with store.transaction():
         store.insert(
@@ -257,7 +260,7 @@ def test_a_graph_that_leads_back_to_itself_ends_all_the_same(lcm: Lossless) -> N
             ("summary_id", "source_id", "ordinal"),
             [(leaf_row(lcm, below), leaf_row(lcm, middle.id), 99)],
         )
-    entries = lcm.tree(root=middle.id).entries
+    entries = lcm.summaries.tree(root=middle.id).entries
     assert [each.summary.id for each in entries if each.summary and each.repeated] == [middle.id]
 
 
@@ -273,7 +276,7 @@ def test_history_tells_when_by_whom_and_by_which_operation(lcm: Lossless) -> Non
     lines = run(lcm.location, "history", leaf.id).stdout.splitlines()
     assert done.operation is not None
     assert done.operation in lines[2]
-    assert lcm.show_summary(leaf.id).revisions == 3
+    assert lcm.summaries.show(leaf.id).revisions == 3
 
 
 def test_a_diff_compares_the_texts_one_names(lcm: Lossless) -> None:
@@ -299,7 +302,7 @@ def test_an_undone_text_leaves_no_trace_in_history(lcm: Lossless) -> None:
     done = lcm.conversation("k").rewrite(leaf.id, apply=True, model=anew)
     assert done.operation is not None
     lcm.undo(done.operation)
-    assert [(each.number, each.operation) for each in lcm.revisions(leaf.id)] == [(1, None)]
+    assert [(each.number, each.operation) for each in lcm.summaries.revisions(leaf.id)] == [(1, None)]
 
 
 def test_a_conversation_without_summaries_says_so(tmp_path: Path) -> None:

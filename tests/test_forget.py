@@ -692,7 +692,7 @@ def test_nothing_looks_damaged_while_words_are_forgotten(
         chat = grown(lcm)
 
         def meanwhile(request: SummaryRequest) -> str:
-            proofs = [proof.key for proof in other.prove() if proof.broken or proof.missing]
+            proofs = [proof.key for proof in other.doctor.prove() if proof.broken or proof.missing]
             found.append([each.text for each in other.doctor().at_least("error")] + proofs)
             return summarize(request)
 

@@ -390,8 +390,8 @@ def test_files_are_searched_to_their_last_line(chat: Conversation) -> None:
     assert (first.line, last.line) == (3, 60_000)
     for hit in (first, last):
         assert hit.offset is not None
-        assert chat.read_file(file.id, hit.offset, hit.offset + 6) == b"needle"
-        assert chat.read_lines(file.id, hit.line or 0, hit.line).strip() == hit.snippet
+        assert chat.files.read(file.id, hit.offset, hit.offset + 6) == b"needle"
+        assert chat.files.lines(file.id, hit.line or 0, hit.line).strip() == hit.snippet
 
 
 def test_a_file_shows_ten_lines_and_pages_go_from_file_to_file(chat: Conversation) -> None:

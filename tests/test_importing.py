@@ -57,7 +57,7 @@ def test_unless_told_so_nothing_is_written(lcm: Lossless, sessions: Path) -> Non
     session(sessions, "a", "one", "two")
     row = one(lcm, sessions)
     assert (row.status, row.kind, row.key, row.messages) == ("would-import", "openclaw", "openclaw:a", 2)
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
 
 
 def test_what_would_be_done_is_done(lcm: Lossless, sessions: Path) -> None:
@@ -221,7 +221,7 @@ def test_keys_that_are_to_be_left_alone_are_skipped(sessions: Path) -> None:
             row = one(lcm, sessions, apply=True)
             assert row.status == "skipped"
             assert row.reason
-            assert lcm.conversations() == []
+            assert list(lcm.conversations()) == []
 
 
 def test_links_out_of_a_directory_are_not_followed_and_a_named_link_is(
@@ -260,7 +260,7 @@ def test_a_session_in_which_nothing_was_said_makes_no_conversation(lcm: Lossless
     a = session(sessions, "a")
     a.write([{"type": "model_change", "id": "m1", "parentId": None, "provider": "p", "modelId": "m"}])
     assert (one(lcm, sessions).status, one(lcm, sessions, apply=True).status) == ("skipped", "skipped")
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
     a.leaf = "m1"
     a.says(user("one"))
     assert one(lcm, sessions, apply=True).messages == 1
@@ -273,7 +273,7 @@ def test_a_session_in_which_nothing_was_said_makes_no_conversation(lcm: Lossless
 def test_a_database_of_another_system_comes_in_once(lcm: Lossless, fixture: Path, kind: str, count: int) -> None:
     row = one(lcm, fixture)
     assert (row.status, row.kind, row.messages) == ("would-import", kind, count)
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
     told: list[int] = []
     done = one(lcm, fixture, apply=True, progress=lambda path, read, total: told.append(read))
     assert (done.status, done.messages) == ("imported", count)
@@ -335,7 +335,7 @@ def test_a_schema_from_the_future_is_refused_by_name(lcm: Lossless, tmp_path: Pa
     row = one(lcm, tmp_path / "future.db", apply=True)
     assert row.status == "error"
     assert "messages.seq" in row.reason
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
 
 
 # bad input

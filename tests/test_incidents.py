@@ -252,7 +252,7 @@ def test_ic24_a_hosts_own_leak_is_skipped_and_a_quote_of_it_is_kept(lcm: Lossles
     chat = lcm.conversation("k", skip=leaked)
     leak = Message.assistant("<runtime-context>internals")
     assert chat.ingest([leak]).skipped == 1
-    assert lcm.conversations() == []
+    assert list(lcm.conversations()) == []
     chat.ingest([Message.user("what is <runtime-context>?"), leak, Message.user("<runtime-context> it says")])
     assert len(texts(chat)) == 2
 

@@ -71,18 +71,18 @@ def test_conversations_of_one_moment_neither_repeat_nor_vanish(tmp_path: Path) -
         for n in range(7):
             lcm.conversation(f"k{n}").ingest([Message.user("hello")])
         lcm.conversation("k3").reset()
-        ids = [each.id for each in every(lambda cursor: lcm.list_conversations(active=None, limit=3, cursor=cursor))]
+        ids = [each.id for each in every(lambda cursor: lcm.conversations(active=None, limit=3, cursor=cursor))]
         assert ids == [8, 7, 6, 5, 4, 3, 2, 1]
-        assert [each.key for each in every(lambda cursor: lcm.list_conversations(limit=2, cursor=cursor))] == [
+        assert [each.key for each in every(lambda cursor: lcm.conversations(active=True, limit=2, cursor=cursor))] == [
             *("k3", "k6", "k5", "k4", "k2", "k1", "k0")
         ]
-        (archived,) = lcm.list_conversations(active=False)
+        (archived,) = lcm.conversations(active=False)
         assert (archived.id, archived.archive_cause, archived.archived_at) == (4, "manual-reset", NOON)
 
 
 def test_the_figures_of_a_conversation_agree_with_its_messages(house: Lossless) -> None:
     chat = house.conversation("agent:main:main")
-    found = {each.id: each for each in house.list_conversations(active=None)}
+    found = {each.id: each for each in house.conversations(active=None)}
     assert set(found) == {row.id for row in house._store.conversations.of_owner()}
     for row in house._store.conversations.of_owner():
         listed, messages = found[row.id], house._store.messages.read(row.id)
@@ -94,11 +94,11 @@ def test_the_figures_of_a_conversation_agree_with_its_messages(house: Lossless) 
 
 
 def test_a_conversation_tells_its_depths_debts_relatives_and_pins(house: Lossless) -> None:
-    current = house.show_conversation("agent:main:main")
+    current = house.conversations.show("agent:main:main")
     (old,) = current.family
     assert old.archive_cause == "manual-reset"
     assert current.continues == old.id
-    found = house.show_conversation(f"#{old.id}")
+    found = house.conversations.show(f"#{old.id}")
     assert found.sessions == ("session-1", "session-2")
     assert sum(depth.summaries for depth in found.depths) == found.conversation.summaries > 1
     assert found.context.messages + found.context.summaries == found.conversation.context_items
@@ -108,7 +108,7 @@ def test_a_conversation_tells_its_depths_debts_relatives_and_pins(house: Lossles
     assert (found.debt.state, found.debt.window) == ("waiting", 1_000)
     assert (found.files, len(found.pins)) == (1, 2)
     (sub,) = found.sub_agents
-    above = house.show_conversation(sub.key).parent
+    above = house.conversations.show(sub.key).parent
     assert above is not None
     assert above.id == old.id
 
@@ -118,7 +118,7 @@ def test_a_transcript_is_told_with_how_far_it_was_read(tmp_path: Path) -> None:
     path.write_text(json.dumps({"role": "user", "content": "hello"}) + "\n")
     with Lossless.open(tmp_path / "lcm.db") as lcm:
         lcm.conversation("k").bootstrap(path)
-        (followed,) = lcm.show_conversation("k").transcripts
+        (followed,) = lcm.conversations.show("k").transcripts
     assert (followed.path, followed.offset, followed.size) == (str(path), path.stat().st_size, path.stat().st_size)
 
 
@@ -133,9 +133,9 @@ def test_every_list_takes_since_and_until(database: str, tmp_path: Path) -> None
             lcm.conversation("large").ingest([Message.tool(text, call_id=f"c{day}", at=NOON + timedelta(days=day))])
             lcm.conversation("large").new()
         calls: list[Callable[..., Any]] = [
-            lcm.list_conversations,
-            lambda **times: lcm.list_files("large", **times),
-            lambda **times: lcm.list_messages("large", **times),
+            lcm.conversations,
+            lambda **times: lcm.files("large", **times),
+            lambda **times: lcm.messages("large", **times),
             lcm.history,
             lcm.conversation("large").history,
         ]
@@ -152,9 +152,9 @@ def test_every_list_takes_since_and_until(database: str, tmp_path: Path) -> None
             for wrong in ({"since": "6m"}, {"until": "sometime"}, {"since": "1d", "until": "2d"}):
                 with pytest.raises(InvalidTimeFilter):
                     call(**wrong)
-        pages = every(lambda cursor: lcm.list_conversations(since="4d", until="2d", limit=1, cursor=cursor))
+        pages = every(lambda cursor: lcm.conversations(active=True, since="4d", until="2d", limit=1, cursor=cursor))
         assert [each.key for each in pages] == ["k2", "k1"]
-        files = every(lambda cursor: lcm.list_files("large", since="4d", until="2d", limit=1, cursor=cursor))
+        files = every(lambda cursor: lcm.files("large", since="4d", until="2d", limit=1, cursor=cursor))
         assert [each.created_at for each in files] == [NOON + timedelta(days=2), NOON + timedelta(days=1)]
 
 
@@ -170,14 +170,14 @@ def day_of(each: Any) -> datetime:
 
 @pytest.mark.parametrize("oldest_first", [False, True])
 def test_pages_of_messages_are_all_messages_once(plain: Lossless, oldest_first: bool) -> None:
-    found = every(lambda cursor: plain.list_messages("k", oldest_first=oldest_first, limit=7, cursor=cursor))
+    found = every(lambda cursor: plain.messages("k", oldest_first=oldest_first, limit=7, cursor=cursor))
     assert [each.seq for each in found] == [n if oldest_first else 101 - n for n in range(1, 101)]
     assert found[0].preview == ("word 0" if oldest_first else "word 99")
 
 
 def test_roles_and_times_choose_messages(plain: Lossless) -> None:
     def chosen(**how: Any) -> list[int]:
-        return [each.seq for each in plain.list_messages("k", oldest_first=True, limit=500, **how)]
+        return [each.seq for each in plain.messages("k", oldest_first=True, limit=500, **how)]
 
     nine = NOON - timedelta(minutes=9)
     assert chosen(roles=["user"]) == list(range(1, 100, 2))
@@ -193,9 +193,9 @@ def test_an_age_stays_the_same_while_somebody_turns_pages(tmp_path: Path) -> Non
     now = [NOON.timestamp()]
     with Lossless.open(tmp_path / "lcm.db", clock=lambda: now[0]) as lcm:
         lcm.conversation("k").ingest([Message.user(f"{n}", at=NOON - timedelta(minutes=n)) for n in range(10)])
-        first = lcm.list_messages("k", since=timedelta(minutes=5), oldest_first=True, limit=3)
+        first = lcm.messages("k", since=timedelta(minutes=5), oldest_first=True, limit=3)
         now[0] += 3_600
-        rest = lcm.list_messages("k", since=timedelta(minutes=5), oldest_first=True, cursor=first.next_cursor)
+        rest = lcm.messages("k", since=timedelta(minutes=5), oldest_first=True, cursor=first.next_cursor)
     assert [each.seq for each in (*first, *rest)] == [1, 2, 3, 4, 5, 6]
 
 
@@ -211,23 +211,23 @@ def test_an_age_stays_the_same_while_somebody_turns_pages(tmp_path: Path) -> Non
 )
 def test_times_that_make_no_sense_are_refused(plain: Lossless, how: dict[str, Any]) -> None:
     with pytest.raises(InvalidTimeFilter):
-        plain.list_messages("k", **how)
+        plain.messages("k", **how)
 
 
 def test_limits_out_of_range_are_refused(plain: Lossless) -> None:
-    for call in (plain.list_conversations, lambda **how: plain.list_files("k", **how)):
+    for call in (plain.conversations, lambda **how: plain.files("k", **how)):
         for limit in (0, 501):
             with pytest.raises(InvalidInput, match="1 to 500"):
                 call(limit=limit)
     with pytest.raises(InvalidInput, match="1 to 500"):
-        plain.tail_messages("k", 501)
+        plain.messages.tail("k", 501)
 
 
 def test_every_message_is_told_where_it_is(house: Lossless) -> None:
-    (old,) = house.show_conversation("agent:main:main").family
-    found = house.list_messages(old.id, limit=500)
+    (old,) = house.conversations.show("agent:main:main").family
+    found = house.messages(old.id, limit=500)
     states = Counter(each.where.state for each in found)
-    (proof,) = house.prove(old.id)
+    (proof,) = house.doctor.prove(old.id)
     assert states["context"] == proof.context
     assert states["summarised"] == proof.below
     assert states["detached"] == sum(proof.detached.values())
@@ -248,25 +248,25 @@ def test_a_summary_that_gave_way_to_its_sources_tells_nothing() -> None:
 
 
 def test_a_message_comes_with_its_parts_other_names_and_other_texts(house: Lossless) -> None:
-    (old,) = house.show_conversation("agent:main:main").family
-    first = house.show_message(old.id * SPAN + 1)
+    (old,) = house.conversations.show("agent:main:main").family
+    first = house.messages.show(old.id * SPAN + 1)
     assert first.stored.event_id == "default-0"
     assert [copy.text for copy in first.copies] == ["the same event in another dress"]
-    assert house.show_message(3, f"#{old.id}").aliases == ("another name", "yet another")
-    large = next(each for each in house.list_messages(old.id) if each.files)
-    assert house.show_message(large.id).files == large.files
-    assert house.show_message(large.id, whole=True).stored.text == "A large one. " * 1000
+    assert house.messages.show(3, f"#{old.id}").aliases == ("another name", "yet another")
+    large = next(each for each in house.messages(old.id) if each.files)
+    assert house.messages.show(large.id).files == large.files
+    assert house.messages.show(large.id, whole=True).stored.text == "A large one. " * 1000
     with pytest.raises(InvalidInput, match="Say in which"):
-        house.show_message(3)
+        house.messages.show(3)
     for id, conversation in ((10**6, "agent:main:main"), (f"msg#{old.id * SPAN + 1}", "agent:main:sub")):
         with pytest.raises(NotFound):
-            house.show_message(id, conversation)
+            house.messages.show(id, conversation)
 
 
 def test_the_tail_is_the_newest_of_the_context(plain: Lossless) -> None:
-    fresh = plain.tail_messages("k")
+    fresh = plain.messages.tail("k")
     assert [each.seq for each in fresh.messages] == list(range(37, 101))
-    assert [each.content for each in plain.tail_messages("k", 2).messages] == ["word 98", "word 99"]
+    assert [each.content for each in plain.messages.tail("k", 2).messages] == ["word 98", "word 99"]
     items = [ItemRow(n, None, 10, MESSAGE) for n in range(1, 6)]
     assert [item.ordinal for item in newest([*items, ItemRow(9, 7, 10, 0)], 3, None)] == [3, 4, 5]
     assert [item.ordinal for item in newest(items, 3, 25)] == [4, 5]
@@ -274,8 +274,8 @@ def test_the_tail_is_the_newest_of_the_context(plain: Lossless) -> None:
 
 
 def test_neighbours_end_where_the_conversation_does(plain: Lossless) -> None:
-    assert [each.seq for each in plain.messages_around(2, "k", before=5, after=1).messages] == [1, 2, 3]
-    found = plain.messages_around("msg#1000000100", before=2)
+    assert [each.seq for each in plain.messages.around(2, "k", before=5, after=1).messages] == [1, 2, 3]
+    found = plain.messages.around("msg#1000000100", before=2)
     assert [each.seq for each in found.messages] == [98, 99, 100]
     assert found.messages[-1].id == found.id
 
@@ -289,9 +289,9 @@ def test_a_page_of_messages_costs_the_same_in_a_long_history(plain: Lossless) ->
         return read(sql, **parameters)
 
     read, everything.all = everything.all, look
-    plain.list_messages("k", cursor=plain.list_messages("k", limit=5).next_cursor)
-    plain.messages_around(50, "k")
-    plain.show_message("msg#1000000050")
+    plain.messages("k", cursor=plain.messages("k", limit=5).next_cursor)
+    plain.messages.around(50, "k")
+    plain.messages.show("msg#1000000050")
     assert any("INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in step for step in asked)
     assert not [step for step in asked if step.startswith("SCAN") and not step.startswith(("SCAN u", "SCAN json_each"))]
 
@@ -306,26 +306,26 @@ def forged(cursor: str | None, **changed: Any) -> str:
 
 
 def test_a_cursor_serves_only_the_list_it_came_from(plain: Lossless) -> None:
-    cursor = plain.list_messages("k", limit=5).next_cursor
+    cursor = plain.messages("k", limit=5).next_cursor
     assert json.loads(urlsafe_b64decode(f"{cursor}==")).keys() == {"v", "resource", "filters", "key"}
     for each in ("nonsense", "", "é", "A" * 500, forged(cursor, v=2), forged(cursor, key=[1]), forged(cursor, more=1)):
         with pytest.raises(InvalidCursor):
-            plain.list_messages("k", cursor=each)
+            plain.messages("k", cursor=each)
     with pytest.raises(InvalidCursor, match="one of messages"):
-        plain.list_conversations(cursor=cursor)
+        plain.conversations(active=True, cursor=cursor)
     with pytest.raises(InvalidCursor, match="other filters"):
-        plain.list_messages("k", roles=["user"], cursor=cursor)
+        plain.messages("k", roles=["user"], cursor=cursor)
     plain.conversation("another").ingest([Message.user("hello")])
     with pytest.raises(InvalidCursor, match="other filters"):
-        plain.list_messages("another", cursor=cursor)
+        plain.messages("another", cursor=cursor)
 
 
 def test_no_cursor_leads_to_another_conversation(plain: Lossless) -> None:
     plain.conversation("another").ingest([Message.user("somebody else's")])
-    cursor = plain.list_messages("k", limit=5).next_cursor
-    found = plain.list_messages("k", limit=500, cursor=forged(cursor, key=[3 * SPAN, None, None]))
+    cursor = plain.messages("k", limit=5).next_cursor
+    found = plain.messages("k", limit=500, cursor=forged(cursor, key=[3 * SPAN, None, None]))
     assert {each.id[:5] for each in found} == {"msg#1"}
-    assert not plain.list_messages("k", cursor=forged(cursor, key=[-SPAN, None, None]))
+    assert not plain.messages("k", cursor=forged(cursor, key=[-SPAN, None, None]))
 
 
 # files
@@ -334,31 +334,31 @@ def test_no_cursor_leads_to_another_conversation(plain: Lossless) -> None:
 def test_a_file_is_found_by_its_id_with_the_messages_that_speak_of_it(lived: Path, tmp_path: Path) -> None:
     copytree(lived, tmp_path, dirs_exist_ok=True)
     with opened(tmp_path / "lcm.db", tmp_path / "files") as lcm:
-        (old,) = lcm.show_conversation("agent:main:main").family
-        (listed,) = lcm.list_files(old.id)
-        (large,) = (each.id for each in lcm.list_messages(old.id) if each.files)
+        (old,) = lcm.conversations.show("agent:main:main").family
+        (listed,) = lcm.files(old.id)
+        (large,) = (each.id for each in lcm.messages(old.id) if each.files)
         lcm.conversation("agent:main:sub").ingest([Message.assistant(f"I have read {listed.id}.")])
-        found = lcm.show_file(listed.id)
+        found = lcm.files.show(listed.id)
         assert (found.file, found.available, found.messages) == (listed, True, (large,))
         assert [each.id for each in found.conversations] == [old.id]
-        data = lcm.file_bytes(listed.id)
+        data = lcm.files.read(listed.id)
         assert data == b"A large one. " * 1000
-        assert lcm.file_bytes(listed.id, span=(2, 7)) == b"large"
-        assert lcm.file_bytes(listed.id, lines=(1, None)) == data
+        assert lcm.files.read(listed.id, span=(2, 7)) == b"large"
+        assert lcm.files.read(listed.id, lines=(1, None)) == data
         with pytest.raises(NotFound):
-            lcm.file_bytes(listed.id, "agent:main:sub")
+            lcm.files.read(listed.id, "agent:main:sub")
         with pytest.raises(InvalidInput):
-            lcm.file_bytes(listed.id, lines=(1, 2), span=(1, 2))
+            lcm.files.read(listed.id, lines=(1, 2), span=(1, 2))
         next((tmp_path / "files").rglob(listed.sha256)).unlink()
-        assert not lcm.show_file(listed.id).available
+        assert not lcm.files.show(listed.id).available
         with pytest.raises(FileUnavailable):
-            lcm.file_bytes(listed.id)
+            lcm.files.read(listed.id)
 
 
 def test_files_of_one_moment_neither_repeat_nor_vanish(tmp_path: Path) -> None:
     with Lossless.open(tmp_path / "lcm.db", clock=lambda: NOON.timestamp()) as lcm:
         lcm.conversation("k").ingest([Message.user(f"{n} and more. " * 30_000) for n in range(5)])
-        found = [each.id for each in every(lambda cursor: lcm.list_files("k", limit=2, cursor=cursor))]
+        found = [each.id for each in every(lambda cursor: lcm.files("k", limit=2, cursor=cursor))]
     assert len(found) == 5
     assert found == sorted(set(found), reverse=True)
 
@@ -368,20 +368,20 @@ def test_files_of_one_moment_neither_repeat_nor_vanish(tmp_path: Path) -> None:
 
 def test_what_another_owner_keeps_does_not_exist(house: Lossless, lived: Path) -> None:
     with opened(lived / "lcm.db", lived / "files", "another") as theirs:
-        (old,) = theirs.show_conversation("agent:main:main").family
-        message = theirs.list_messages(old.id)[0].id
+        (old,) = theirs.conversations.show("agent:main:main").family
+        message = theirs.messages(old.id)[0].id
     for look in (
-        lambda: house.show_conversation(old.id),
-        lambda: house.show_conversation(f"#{old.id}"),
-        lambda: house.list_messages(old.id),
-        lambda: house.show_message(message),
-        lambda: house.messages_around(message),
-        lambda: house.list_files(old.id),
-        lambda: house.tail_messages(old.id),
+        lambda: house.conversations.show(old.id),
+        lambda: house.conversations.show(f"#{old.id}"),
+        lambda: house.messages(old.id),
+        lambda: house.messages.show(message),
+        lambda: house.messages.around(message),
+        lambda: house.files(old.id),
+        lambda: house.messages.tail(old.id),
     ):
         with pytest.raises(NotFound):
             look()
-    assert old.id not in {each.id for each in house.list_conversations(active=None)}
+    assert old.id not in {each.id for each in house.conversations(active=None)}
     store = house._store
     assert store.lists.figures([old.id])[old.id].items == 0
     nothing: list[object] = [
@@ -397,20 +397,20 @@ def test_what_another_owner_keeps_does_not_exist(house: Lossless, lived: Path) -
 def test_both_databases_tell_the_same(house: Lossless, emptied: Callable[[], str], tmp_path: Path) -> None:
     url = emptied()
     lived_in(url, tmp_path)
-    (old,) = house.show_conversation("agent:main:main").family
-    (file,) = house.list_files(old.id)
+    (old,) = house.conversations.show("agent:main:main").family
+    (file,) = house.files(old.id)
 
     def told(lcm: Lossless) -> Iterator[Any]:
-        yield every(lambda cursor: lcm.list_conversations(active=None, limit=2, cursor=cursor))
+        yield every(lambda cursor: lcm.conversations(active=None, limit=2, cursor=cursor))
         for active in (True, False):
-            yield lcm.list_conversations(active=active)
+            yield lcm.conversations(active=active)
         for each in ("agent:main:main", "agent:main:sub", old.id):
-            yield lcm.show_conversation(each)
-            yield lcm.list_messages(each, roles=["user"], until=NOON.replace(year=2030), since=timedelta(weeks=1))
-        yield every(lambda cursor: lcm.list_messages(old.id, limit=7, include_content=True, cursor=cursor))
-        yield every(lambda cursor: lcm.list_files(old.id, limit=1, cursor=cursor))
-        yield lcm.show_message(3, old.id), lcm.show_message(1, old.id), lcm.messages_around(20, old.id)
-        yield lcm.tail_messages(old.id), lcm.show_file(file.id), lcm.file_bytes(file.id)
+            yield lcm.conversations.show(each)
+            yield lcm.messages(each, roles=["user"], until=NOON.replace(year=2030), since=timedelta(weeks=1))
+        yield every(lambda cursor: lcm.messages(old.id, limit=7, include_content=True, cursor=cursor))
+        yield every(lambda cursor: lcm.files(old.id, limit=1, cursor=cursor))
+        yield lcm.messages.show(3, old.id), lcm.messages.show(1, old.id), lcm.messages.around(20, old.id)
+        yield lcm.messages.tail(old.id), lcm.files.show(file.id), lcm.files.read(file.id)
 
     def timeless(value: Any) -> Any:
         """Names of summaries, and times that a clock gave, are not the same twice."""
@@ -425,14 +425,14 @@ def test_both_databases_tell_the_same(house: Lossless, emptied: Callable[[], str
 def test_the_same_verbs_can_be_awaited(plain: Lossless) -> None:
     async def look() -> None:
         lcm = AsyncLossless(plain)
-        (conversation,) = await lcm.list_conversations()
-        page = await lcm.list_messages(conversation.key, limit=1)
-        assert (await lcm.show_message(page[0].id)).stored.text == "word 99"
-        assert len((await lcm.messages_around(page[0].id, before=1)).messages) == 2
-        assert len((await lcm.tail_messages("k", 3)).messages) == 3
-        assert (await lcm.show_conversation("k")).conversation == conversation
-        assert not await lcm.list_files("k")
-        for awaited in (lcm.show_file, lcm.file_bytes):
+        (conversation,) = await lcm.conversations(active=True)
+        page = await lcm.messages(conversation.key, limit=1)
+        assert (await lcm.messages.show(page[0].id)).stored.text == "word 99"
+        assert len((await lcm.messages.around(page[0].id, before=1)).messages) == 2
+        assert len((await lcm.messages.tail("k", 3)).messages) == 3
+        assert (await lcm.conversations.show("k")).conversation == conversation
+        assert not await lcm.files("k")
+        for awaited in (lcm.files.show, lcm.files.read):
             with pytest.raises(NotFound):
                 await awaited("file_1")
 

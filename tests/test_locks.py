@@ -19,8 +19,11 @@ from typing import Any
 import pytest
 
 from lossless import Conversation, Lossless, Message, Settings
-from lossless.client.surgery import RewriteOptions
-from lossless.engine.surgery.select import Selection
+from lossless.client.conversations import Conversations
+from lossless.client.doctor import Doctor
+from lossless.client.files import ConversationFiles, StoredFiles
+from lossless.client.messages import Messages
+from lossless.client.summaries import Summaries
 from lossless.errors import LosslessError
 from tests.house import SMALL, short
 from tests.test_golden import CASES, House, _copied, built
@@ -164,9 +167,9 @@ VERBS: dict[str, Verb] = {
     "backup: mistaken": lambda lcm, place: each(
         place, lambda path: lcm.backup(path, rolling="nightly" if path.is_dir() else None)
     ),
-    "clean": lambda lcm, place: lcm.clean(apply=True),
+    "doctor.clean": lambda lcm, place: lcm.doctor.clean(apply=True),
     "close": lambda lcm, place: lcm.close(),
-    "compare": lambda lcm, place: lcm.compare(place.summary),
+    "summaries.compare": lambda lcm, place: lcm.summaries.compare(place.summary),
     "conversation": lambda lcm, place: lcm.conversation(KEY),
     "conversations": lambda lcm, place: lcm.conversations(),
     "describe": lambda lcm, place: lcm.describe(place.summary),
@@ -176,8 +179,8 @@ VERBS: dict[str, Verb] = {
     "expand": lambda lcm, place: lcm.expand(place.summary),
     "export": lambda lcm, place: lcm.export(place.directory / "archive.zip", replace=True),
     "export: mistaken": lambda lcm, place: each(place, lcm.export),
-    "file_bytes": lambda lcm, place: lcm.file_bytes(place.file),
-    "fix": lambda lcm, place: lcm.fix(["F02", "X01"], apply=True),
+    "files.read": lambda lcm, place: lcm.files.read(place.file),
+    "doctor.fix": lambda lcm, place: lcm.doctor.fix(["F02", "X01"], apply=True),
     "forget": lambda lcm, place: lcm.forget("other", apply=True, backups=True),
     "forget: dry run": lambda lcm, place: lcm.forget("other"),
     "gc": lambda lcm, place: lcm.gc(apply=True),
@@ -188,39 +191,34 @@ VERBS: dict[str, Verb] = {
     "find": lambda lcm, place: lcm.find(place.summary),
     "import_": lambda lcm, place: lcm.import_([place.directory / "archive.zip", place.session], apply=True),
     "import_: mistaken": lambda lcm, place: each(place, lambda path: lcm.import_(path, apply=True)),
-    "inquiry": lambda lcm, place: lcm.inquiry("Which words?").run(),
-    "list_conversations": lambda lcm, place: lcm.list_conversations(),
-    "list_files": lambda lcm, place: lcm.list_files(KEY),
-    "list_messages": lambda lcm, place: lcm.list_messages(KEY),
-    "list_summaries": lambda lcm, place: lcm.list_summaries(KEY),
+    "files": lambda lcm, place: lcm.files(KEY),
+    "messages": lambda lcm, place: lcm.messages(KEY),
+    "summaries": lambda lcm, place: lcm.summaries(KEY),
     "location": lambda lcm, place: lcm.location,
     "merge": lambda lcm, place: lcm.merge(KEY, apply=True),
-    "messages_around": lambda lcm, place: lcm.messages_around(place.message),
+    "messages.around": lambda lcm, place: lcm.messages.around(place.message),
     "migrate": lambda lcm, place: lcm.migrate(place.directory / "moved.db"),
-    "nearest": lambda lcm, place: lcm.nearest("conversation", "agent:main:mian"),
     "open": lambda lcm, place: opened(place.database),
     "open: to read": lambda lcm, place: opened(place.database, read_only=True),
     "open: mistaken": lambda lcm, place: each(place, opened),
     "open: mistaken, to read": lambda lcm, place: each(place, lambda path: opened(path, read_only=True)),
-    "prove": lambda lcm, place: lcm.prove(),
+    "doctor.prove": lambda lcm, place: lcm.doctor.prove(),
     "prune": lambda lcm, place: lcm.prune("1d", include_active=True, apply=True, vacuum=True),
     "prune: dry run": lambda lcm, place: lcm.prune("1d"),
     "repair": lambda lcm, place: lcm.repair(),
-    "repairs": lambda lcm, place: lcm.repairs(("provisional",), RewriteOptions()),
     "restore": lambda lcm, place: restored(place, place.directory / "kept.zip"),
     "restore: mistaken": lambda lcm, place: each(place, partial(restored, place)),
     "resume": lambda lcm, place: lcm.resume(place.operation),
-    "resuming": lambda lcm, place: lcm.resuming(place.operation, RewriteOptions()),
-    "revisions": lambda lcm, place: lcm.revisions(place.summary),
-    "show_conversation": lambda lcm, place: lcm.show_conversation(KEY),
-    "show_file": lambda lcm, place: lcm.show_file(place.file),
-    "show_message": lambda lcm, place: lcm.show_message(place.message),
-    "show_summary": lambda lcm, place: lcm.show_summary(place.summary),
+    "summaries.revisions": lambda lcm, place: lcm.summaries.revisions(place.summary),
+    "conversations.show": lambda lcm, place: lcm.conversations.show(KEY),
+    "files.show": lambda lcm, place: lcm.files.show(place.file),
+    "messages.show": lambda lcm, place: lcm.messages.show(place.message),
+    "summaries.show": lambda lcm, place: lcm.summaries.show(place.summary),
     "stats": lambda lcm, place: lcm.stats(),
     "status": lambda lcm, place: lcm.status(),
-    "tail_messages": lambda lcm, place: lcm.tail_messages(KEY),
+    "messages.tail": lambda lcm, place: lcm.messages.tail(KEY),
     "transplant": lambda lcm, place: lcm.transplant(KEY, "other", apply=True),
-    "tree": lambda lcm, place: lcm.tree(KEY),
+    "summaries.tree": lambda lcm, place: lcm.summaries.tree(KEY),
     "undo": lambda lcm, place: lcm.undo(place.operation),
     "watch": lambda lcm, place: list(lcm.watch(place.files()).step()),
     "worker": lambda lcm, place: lcm.worker().step(),
@@ -239,22 +237,19 @@ TALK: dict[str, Callable[[Conversation, Place], Any]] = {
     "end": lambda chat, place: chat.end(),
     "expand": lambda chat, place: chat.expand(place.summary),
     "explain": lambda chat, place: chat.explain(place.message),
-    "file": lambda chat, place: chat.file(place.file),
+    "files.show": lambda chat, place: chat.files.show(place.file),
     "files": lambda chat, place: chat.files(),
     "forget": lambda chat, place: chat.forget(place.message, apply=True, backups=True),
     "grant": lambda chat, place: chat.grant(),
     "grep": lambda chat, place: chat.grep("words"),
     "history": lambda chat, place: chat.history(),
     "ingest": lambda chat, place: chat.ingest([Message.user("An even larger one. " * 2000)]),
-    "inquiry": lambda chat, place: chat.inquiry("Which words?").run(),
-    "job": lambda chat, place: chat.job(500),
     "messages": lambda chat, place: chat.messages(),
     "new": lambda chat, place: chat.new(),
     "pin": lambda chat, place: chat.pin("also"),
     "pins": lambda chat, place: chat.pins(),
-    "read_file": lambda chat, place: chat.read_file(place.file),
-    "read_lines": lambda chat, place: chat.read_lines(place.file),
-    "remaking": lambda chat, place: chat.remaking("rewrite", Selection(depth=0), RewriteOptions()),
+    "files.read": lambda chat, place: chat.files.read(place.file),
+    "files.lines": lambda chat, place: chat.files.lines(place.file),
     "repair": lambda chat, place: chat.repair(),
     "report_rejection": lambda chat, place: chat.report_rejection("400 invalid_request_error: messages.0"),
     "reset": lambda chat, place: chat.reset(),
@@ -266,10 +261,24 @@ TALK: dict[str, Callable[[Conversation, Place], Any]] = {
 }
 
 
+GROUPS: dict[type, dict[str, type]] = {
+    Lossless: {
+        "conversations": Conversations,
+        "doctor": Doctor,
+        "files": StoredFiles,
+        "messages": Messages,
+        "summaries": Summaries,
+    },
+    Conversation: {"files": ConversationFiles},
+}
+
+
 @pytest.mark.parametrize(("kind", "verbs"), [(Lossless, VERBS), (Conversation, TALK)])
 def test_every_verb_is_watched(kind: type, verbs: dict[str, Any]) -> None:
     known = {name for name in dir(kind) if not name.startswith("_")}
     # What is no method, such as the key of a conversation, is not on the class.
+    groups = {name: GROUPS[kind][name] for name in known & GROUPS[kind].keys()}
+    known |= {f"{group}.{name}" for group, own in groups.items() for name in dir(own) if not name.startswith("_")}
     assert known == {name.partition(":")[0] for name in verbs}
 
 

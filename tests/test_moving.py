@@ -113,7 +113,7 @@ def test_owners_stay_apart(home: str, elsewhere: str, tmp_path: Path) -> None:
             hits = lcm.grep("default 1:|another 1:")
             assert [hit.snippet.split()[0] for hit in hits] == [owner]
     with opened(elsewhere, tmp_path / "files", "a third") as lcm:
-        assert lcm.conversations() == []
+        assert list(lcm.conversations()) == []
 
 
 def test_killed_after_any_batch_it_is_taken_up_again(
@@ -264,9 +264,9 @@ def test_files_go_along_and_are_proved(tmp_path: Path, database: str) -> None:
         done = lcm.migrate(target)
     assert (done.files, done.missing_files) == (1, (lost.sha256,))
     with Lossless.open(target, settings=Settings()) as lcm:
-        assert len(lcm.conversation("k").read_file(kept.id)) == kept.bytes
+        assert len(lcm.conversation("k").files.read(kept.id)) == kept.bytes
         with pytest.raises(FileUnavailable):
-            lcm.conversation("k").read_file(lost.id)
+            lcm.conversation("k").files.read(lost.id)
         assert lcm._files.root == tmp_path / "b-files"
 
 

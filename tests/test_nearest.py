@@ -34,7 +34,7 @@ def run(database: object, *arguments: str) -> Result:
 
 def summary(made: Path) -> str:
     with Lossless.open(made, read_only=True) as lcm:
-        return lcm.list_summaries("agent:main:main", limit=1)[0].id
+        return lcm.summaries("agent:main:main", limit=1)[0].id
 
 
 def mistyped(id: str) -> str:
@@ -101,17 +101,17 @@ def test_ids_of_either_database_are_found_by_their_neighbours_and_never_another_
         assert done.operation is not None
         for at, id in enumerate(ids):
             assert set(lcm._store.details.around("summary", id)) <= set(ids[max(0, at - 2) : at + 2])
-            assert lcm.nearest("summary", id[4:]).names == (id,)
-        assert lcm.nearest("summary", ids[0][:10]).names == (ids[0],)
-        assert lcm.nearest("file", mistyped(file)).names == (file,)
-        assert lcm.nearest("file", file[:12]).names == (file,)
-        assert lcm.nearest("operation", mistyped(done.operation)).names == (done.operation,)
-        assert lcm.nearest("id", ids[0][4:12]).names == (ids[0],)
-        assert lcm.revisions(ids[0])[0].operation == done.operation
+            assert lcm._nearest("summary", id[4:]).names == (id,)
+        assert lcm._nearest("summary", ids[0][:10]).names == (ids[0],)
+        assert lcm._nearest("file", mistyped(file)).names == (file,)
+        assert lcm._nearest("file", file[:12]).names == (file,)
+        assert lcm._nearest("operation", mistyped(done.operation)).names == (done.operation,)
+        assert lcm._nearest("id", ids[0][4:12]).names == (ids[0],)
+        assert lcm.summaries.revisions(ids[0])[0].operation == done.operation
     with Lossless.open(database, settings=DEEP, owner="somebody else") as other:
         names = {"summary": ids[0], "file": file, "operation": done.operation, "conversation": "k", "message": "1"}
         for what, which in names.items():
-            assert other.nearest(what, which) == Nearest()
+            assert other._nearest(what, which) == Nearest()
 
 
 def test_an_error_is_never_made_worse(tmp_path: Path, made: Path) -> None:

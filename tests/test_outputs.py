@@ -88,7 +88,7 @@ def test_an_archive_of_removed_conversations_is_not_replaced(home: Path) -> None
 def test_the_bytes_of_a_file_are_not_written_over_a_database(home: Path, name: str) -> None:
     target = home / name
     with Lossless.open(home / "lcm.db") as lcm:
-        (file,) = lcm.list_files("agent:main:main")
+        (file,) = lcm.files("agent:main:main")
     before = target.read_bytes()
     for path in spellings(target, home):
         ran = command("files", "cat", file.id, "-o", path, "--force", "--db", home / "lcm.db")

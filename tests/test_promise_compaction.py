@@ -159,9 +159,10 @@ class Compacted(RuleBasedStateMachine):
                     anyio.from_thread.run_sync(scope.cancel)
                 return self.summarise(request)
 
-            options = {"settings": self.settings, "clock": lambda: self.now}
             asked = summarise if awaits else in_a_thread
-            async with AsyncLossless.open(self.database, summarizer=asked, **options) as lcm:
+            async with AsyncLossless.open(
+                self.database, summarizer=asked, settings=self.settings, clock=lambda: self.now
+            ) as lcm:
                 await lcm.conversation("k").compact(WINDOW, force=True)
 
     @rule()
@@ -242,9 +243,9 @@ def test_an_async_host_compacts_with_its_own_model(database: str, awaits: bool) 
         return short(request)
 
     async def main() -> None:
-        options = {"settings": SMALL, "summarizer": awaited if awaits else short}
-        async with AsyncLossless.open(database, **options) as lcm:
-            lcm._lcm._background.wake = lambda: None  # type: ignore[method-assign]  # drained below
+        summarizer = awaited if awaits else short
+        async with AsyncLossless.open(database, settings=SMALL, summarizer=summarizer) as lcm:
+            lcm._sync._background.wake = lambda: None  # type: ignore[method-assign]  # drained below
             chat = lcm.conversation("k")
             await chat.after_turn([Message.user("words of a question " * 20) for _ in range(40)], window=WINDOW)
             assert await lcm.drain() == 1

@@ -19,20 +19,20 @@ VERBS: dict[str, Verb] = {
     "find": lambda lcm, name, _: lcm.find(name),
     "status": lambda lcm, name, _: lcm.status(name),
     "stats": lambda lcm, name, _: lcm.stats(name),
-    "show_conversation": lambda lcm, name, _: lcm.show_conversation(name),
-    "list_messages": lambda lcm, name, _: lcm.list_messages(name),
-    "show_message": lambda lcm, name, _: lcm.show_message(1, name),
-    "tail_messages": lambda lcm, name, _: lcm.tail_messages(name),
-    "messages_around": lambda lcm, name, _: lcm.messages_around(1, name),
-    "list_files": lambda lcm, name, _: lcm.list_files(name),
-    "show_file": lambda lcm, name, _: lcm.show_file(lcm.list_files(KEY)[0].id, name),
-    "file_bytes": lambda lcm, name, _: lcm.file_bytes(lcm.list_files(KEY)[0].id, name),
-    "list_summaries": lambda lcm, name, _: lcm.list_summaries(name),
-    "tree": lambda lcm, name, _: lcm.tree(name),
+    "conversations.show": lambda lcm, name, _: lcm.conversations.show(name),
+    "messages": lambda lcm, name, _: lcm.messages(name),
+    "messages.show": lambda lcm, name, _: lcm.messages.show(1, name),
+    "messages.tail": lambda lcm, name, _: lcm.messages.tail(name),
+    "messages.around": lambda lcm, name, _: lcm.messages.around(1, name),
+    "files": lambda lcm, name, _: lcm.files(name),
+    "files.show": lambda lcm, name, _: lcm.files.show(lcm.files(KEY)[0].id, name),
+    "files.read": lambda lcm, name, _: lcm.files.read(lcm.files(KEY)[0].id, name),
+    "summaries": lambda lcm, name, _: lcm.summaries(name),
+    "summaries.tree": lambda lcm, name, _: lcm.summaries.tree(name),
     "history": lambda lcm, name, _: lcm.history(name),
     "doctor": lambda lcm, name, _: lcm.doctor(name, ["S14"]),
-    "prove": lambda lcm, name, _: lcm.prove(name),
-    "fix": lambda lcm, name, _: lcm.fix(["S14"], name),
+    "doctor.prove": lambda lcm, name, _: lcm.doctor.prove(name),
+    "doctor.fix": lambda lcm, name, _: lcm.doctor.fix(["S14"], name),
     "merge": lambda lcm, name, _: lcm.merge(name),
     "forget": lambda lcm, name, _: lcm.forget(name),
     "export": lambda lcm, name, place: lcm.export(place / "archive.zip", conversations=[name]),
@@ -97,9 +97,9 @@ def test_a_number_means_one_conversation_and_a_key_all_under_it(lcm: Lossless) -
     chat.ingest([Message.user("again")])
     assert lcm.forget("other").messages == 2
     assert lcm.forget("#2").messages == 1
-    assert len(lcm.prove("other")) == 2
-    assert len(lcm.prove(2)) == 1
-    assert lcm.show_conversation("#2").conversation.active is False
+    assert len(lcm.doctor.prove("other")) == 2
+    assert len(lcm.doctor.prove(2)) == 1
+    assert lcm.conversations.show("#2").conversation.active is False
 
 
 def test_an_archived_conversation_is_no_target_unless_it_is_named_by_its_number(lcm: Lossless) -> None:

@@ -128,7 +128,7 @@ def in_names(lcm: Lossless) -> None:
     again = lcm.conversation(f"agent:main:{GITHUB}", session=f"session-{OPENAI}")
     assert again.ingest([Message.assistant("x", event_id=f"event-{GITHUB}")]).copies <= 1
     assert len(again.messages()) in (3, 4)
-    assert lcm.show_conversation(f"agent:main:{GITHUB}").conversation.messages == len(again.messages())
+    assert lcm.conversations.show(f"agent:main:{GITHUB}").conversation.messages == len(again.messages())
     kit = tools(chat, chat.grant(max_tokens=10_000))
     kit.call("lcm_grep", {"pattern": f"{'x' * 70} {GITHUB}", "mode": "full_text"})
     kit.call("lcm_describe", {"id": GITHUB})

@@ -150,7 +150,7 @@ def test_whatever_is_large_leaves_the_row_and_comes_back(tmp_path: Path, what: s
         assert chat.messages()[0].message == message
         (file,) = chat.files()
         assert file.id in row.text
-        assert chat.read_file(file.id).decode() == LONG
+        assert chat.files.read(file.id).decode() == LONG
         assert [hit.id for hit in chat.grep("nineteen thousand", scope="files")] == [file.id]
 
 
@@ -239,7 +239,7 @@ def test_stored_counts_of_before_are_found_and_put_right(lcm: Lossless, chat: Co
         store.run("UPDATE item SET tokens = 13")
     found = {finding.check for finding in lcm.doctor().findings}
     assert "M03" in found
-    lcm.fix(["M03"], apply=True)
+    lcm.doctor.fix(["M03"], apply=True)
     assert [stored.tokens for stored in chat.messages()] == [tokens]
     assert chat.status().context_tokens == tokens
 

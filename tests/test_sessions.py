@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Summary, SummaryRequest
+from lossless.client.jobs import Job
 from lossless.engine.sessions import leaving
 from lossless.engine.shared.model_flow import advance
 from lossless.errors import InvalidInput, NotFound
@@ -105,7 +106,7 @@ def test_new_leaves_the_newest_system_message_in_its_place(database: str) -> Non
         prompt = Message.system("You are Bob.", event_id="s2")
         chat.ingest([Message.system("You are Ada."), *turns(10), prompt, *turns(20)])
         chat.compact(WINDOW, force=True)
-        planned = chat.new(9, apply=False)
+        planned = chat.new(9, dry_run=True)
         done = chat.new(9)
         assert [each.id for each in done.detached] == [each.id for each in planned.detached]
         assert done.tokens_after == planned.tokens_after == chat.context().tokens > 0
@@ -235,9 +236,9 @@ def test_a_summary_that_was_being_written_comes_too_late(database: str, act: Cal
         chat = lcm.conversation("k")
         chat.ingest(turns(40))
         row, items = chat._row(), chat.context().items
-        job = chat.job(WINDOW)
+        job = chat._compaction(WINDOW)
         assert row is not None
-        assert not isinstance(job, Compaction)
+        assert isinstance(job, Job)
         request = advance(job.flow)  # the model is still thinking ...
         assert isinstance(request, SummaryRequest)
         act(chat)  # ... when the conversation begins anew

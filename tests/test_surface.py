@@ -16,18 +16,36 @@ from pathlib import Path
 import pytest
 
 import lossless
-from lossless import AsyncConversation, AsyncLossless, Conversation, Lossless
+from lossless import Conversation, Lossless, aio
+from lossless.client.conversations import Conversations
+from lossless.client.doctor import Doctor
+from lossless.client.files import ConversationFiles, StoredFiles
+from lossless.client.messages import Messages
+from lossless.client.summaries import Summaries
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/reference/api.md").read_text("utf-8")
 SIGNATURES = Path(__file__).parent / "cases" / "signatures.txt"
-CLASSES = (Lossless, Conversation, AsyncLossless, AsyncConversation)
+CLASSES = (
+    *(Lossless, Conversations, Messages, Summaries, StoredFiles, Doctor),
+    *(Conversation, ConversationFiles),
+    *(
+        aio.AsyncLossless,
+        aio.AsyncConversations,
+        aio.AsyncMessages,
+        aio.AsyncSummaries,
+        aio.AsyncFiles,
+        aio.AsyncDoctor,
+    ),
+    *(aio.AsyncConversation, aio.AsyncConversationFiles),
+)
 CONSTANTS = {"True", "False", "None"}
 
 
 def documented() -> list[str]:
     """Return every class that api.md names in code, up to the section about other modules."""
-    code = " ".join(re.findall(r"`[^`]+`", PAGE.partition("\n## Other modules")[0]))
+    prose = re.sub(r"```.*?```", "", PAGE.partition("\n## Other modules")[0], flags=re.S)
+    code = " ".join(re.findall(r"`[^`]+`", prose))
     return sorted(set(re.findall(r"(?<![\w\"])[A-Z][a-z]+(?:[A-Z][a-z]+)*\b", code)) - CONSTANTS)
 
 
@@ -55,7 +73,7 @@ def test_a_name_that_does_not_exist_is_refused() -> None:
 def signatures(kind: type) -> Iterator[str]:
     """List the public members of a class, each with its signature."""
     for name, _ in inspect.getmembers(kind):
-        if name.startswith("_"):
+        if name.startswith("_") and not (name == "__call__" and "__call__" in vars(kind)):
             continue
         member = inspect.getattr_static(kind, name)
         if isinstance(member, property):
@@ -73,3 +91,48 @@ def test_the_signatures_are_those_that_were_reviewed() -> None:
     if os.environ.get("LCM_TEST_GOLDEN") == "write":
         SIGNATURES.write_text(written, "utf-8")
     assert SIGNATURES.read_text("utf-8") == written
+
+
+PAIRS = [
+    (Lossless, aio.AsyncLossless, {"watch", "worker"}),
+    (Conversations, aio.AsyncConversations, set[str]()),
+    (Messages, aio.AsyncMessages, set[str]()),
+    (Summaries, aio.AsyncSummaries, set[str]()),
+    (StoredFiles, aio.AsyncFiles, set[str]()),
+    (Doctor, aio.AsyncDoctor, set[str]()),
+    (Conversation, aio.AsyncConversation, set[str]()),
+    (ConversationFiles, aio.AsyncConversationFiles, set[str]()),
+]
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_") or (name == "__call__" and "__call__" in vars(kind))}
+
+
+@pytest.mark.parametrize(("kind", "twin", "synchronous"), PAIRS, ids=lambda each: getattr(each, "__name__", ""))
+def test_every_verb_has_an_awaited_twin_with_the_same_signature(kind: type, twin: type, synchronous: set[str]) -> None:
+    assert public(kind) - public(twin) == synchronous
+    for name in public(kind) - synchronous - {"conversation", "find"}:
+        member = inspect.getattr_static(kind, name)
+        if not isinstance(member, property):
+            assert inspect.signature(getattr(twin, name)) == inspect.signature(getattr(kind, name)), name
+
+
+DOCUMENTED = {
+    Lossless: "",
+    Conversations: "conversations.",
+    Messages: "messages.",
+    Summaries: "summaries.",
+    StoredFiles: "files.",
+    Doctor: "doctor.",
+    Conversation: "",
+    ConversationFiles: "files.",
+}
+
+
+@pytest.mark.parametrize("kind", DOCUMENTED, ids=lambda kind: kind.__name__)
+def test_every_verb_is_on_the_page(kind: type) -> None:
+    for name in public(kind):
+        call = DOCUMENTED[kind].rstrip(".") if name == "__call__" else f"{DOCUMENTED[kind]}{name}"
+        is_group = isinstance(inspect.getattr_static(kind, name), property)
+        assert is_group or re.search(rf"`(?:Lossless\.)?{re.escape(call)}\(", PAGE), call

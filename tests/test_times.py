@@ -223,13 +223,13 @@ def test_an_age_means_the_same_in_every_verb(tmp_path: Path) -> None:
         for text, newer in (("8d", 2), ("4mo", 3), ("1y", 4), ("yesterday", 1)):
             assert len(chat.grep("word", since=text)) == newer
             assert len(chat.grep("word", before=text)) == 5 - newer
-            assert len(lcm.list_messages("k", since=text)) == newer
-            assert len(lcm.list_messages("k", until=text)) == 5 - newer
+            assert len(lcm.messages("k", since=text)) == newer
+            assert len(lcm.messages("k", until=text)) == 5 - newer
             assert sum(each.messages for each in lcm.stats(since=text).roles) == newer
         for refused in (
             lambda: chat.grep("word", since="6m"),
-            lambda: lcm.list_messages("k", since="6m"),
-            lambda: lcm.list_summaries("k", until="6m"),
+            lambda: lcm.messages("k", since="6m"),
+            lambda: lcm.summaries("k", until="6m"),
             lambda: lcm.stats(since="6m"),
             lambda: lcm.prune("6m"),
             lambda: lcm.import_(tmp_path, since="6m"),
@@ -244,10 +244,10 @@ def test_pages_of_a_relative_time_go_on_although_the_clock_does(tmp_path: Path) 
         chat = lcm.conversation("k")
         chat.ingest([Message.user(f"word {n}", at=NOW - timedelta(days=n)) for n in range(20, 0, -1)])
         first = chat.grep("word", since="10d", before="1h", limit=4)
-        listed = lcm.list_messages("k", since="10d", until="5d", limit=3)
+        listed = lcm.messages("k", since="10d", until="5d", limit=3)
         clock[0] += 60
         rest = chat.grep("word", since="10d", before="1h", limit=4, cursor=first.next_cursor)
-        others = lcm.list_messages("k", since="10d", until="5d", limit=9, cursor=listed.next_cursor)
+        others = lcm.messages("k", since="10d", until="5d", limit=9, cursor=listed.next_cursor)
     assert not {hit.id for hit in first} & {hit.id for hit in rest}
     assert len(rest) == 4
     assert [each.seq for each in (*listed, *others)] == [15, 14, 13, 12, 11]

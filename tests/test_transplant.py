@@ -121,7 +121,7 @@ def test_earlier_texts_and_large_files_come_along(lcm: Lossless) -> None:
     assert store.summaries.revise(row.id, summary, structs.replace(summary, text="Told anew.", tokens=3))
     done = lcm.transplant("old", "new", apply=True)
     (file,) = new.files()
-    assert new.read_file(file.id).decode() == large
+    assert new.files.read(file.id).decode() == large
     assert large in [each.text for each in new.messages()]
     copy = next(each for each in new.summaries() if each.origin == summary.public_id)
     found = store.summaries.named(copy.id)

@@ -39,7 +39,7 @@ def newest(chat: Conversation, kind: str) -> str:
 
 
 def holds(chat: Conversation) -> bool:
-    return all(proof.holds for proof in chat._lcm.prove())
+    return all(proof.holds for proof in chat._lcm.doctor.prove())
 
 
 def test_undoing_a_compaction_gives_back_the_context_before_it_and_what_came_since(chat: Conversation) -> None:

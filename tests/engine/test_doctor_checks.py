@@ -94,7 +94,7 @@ def test_a_fix_puts_everything_back_as_it_was(lcm: Lossless, number: int, check:
     assert finding.fixable
     assert finding.fix == f"lcm doctor fix {check}"
     assert finding.samples
-    done = lcm.fix([check], apply=True)
+    done = lcm.doctor.fix([check], apply=True)
     assert done.applied, done.refused
     assert found(lcm, check) == []
     assert words(lcm) == said
@@ -108,7 +108,7 @@ def test_a_summary_that_cannot_stay_is_marked_to_be_made_anew(lcm: Lossless, num
     plant(lcm, statement, id=number)
     before = contents(lcm)
     assert [finding.severity for finding in found(lcm, check)] == ["warn"]
-    assert lcm.fix([check], apply=True).applied
+    assert lcm.doctor.fix([check], apply=True).applied
     assert found(lcm, check) == []
     after = contents(lcm)
     assert {table for table in after if after[table] != before[table]} == {"summary"}
@@ -147,7 +147,7 @@ def test_a_message_that_no_model_is_to_see_leaves_the_context(lcm: Lossless, num
     said = words(lcm)
     (finding,) = found(lcm, "C07")
     assert finding.severity == "error"
-    assert lcm.fix(["C07"], apply=True).applied
+    assert lcm.doctor.fix(["C07"], apply=True).applied
     assert words(lcm) == said
     assert not lcm.doctor().at_least("warn")
 
@@ -158,7 +158,7 @@ def test_a_changed_word_below_a_summary_is_told_and_cannot_be_hidden(lcm: Lossle
     assert (finding.severity, finding.fixable) == ("error", False)
     # The leaf, and every summary above it.
     assert finding.count == 1 + max(summary.depth for summary in lcm.conversation("agent:main:main").summaries())
-    lcm.fix(["S16"], apply=True)
+    lcm.doctor.fix(["S16"], apply=True)
     assert found(lcm, "S16") == [finding]
 
 
@@ -173,7 +173,7 @@ def test_a_lost_index_is_made_anew(lcm: Lossless, number: int) -> None:
     plant(lcm, "DROP INDEX summary_unsettled")
     (finding,) = found(lcm, "D03")
     assert (finding.severity, finding.samples, finding.fixable) == ("critical", ("summary_unsettled",), True)
-    assert lcm.fix(["D03"], apply=True).applied
+    assert lcm.doctor.fix(["D03"], apply=True).applied
     assert found(lcm, "D03") == []
 
 
@@ -192,7 +192,7 @@ def test_what_the_search_index_lacks_or_has_too_much_of_is_found(lcm: Lossless, 
         inside(lcm).index([(number * 10**9 + 999, "left over")])
     (finding,) = found(lcm, "X01")
     assert finding.count == 2
-    assert lcm.fix(["X01"], apply=True).applied
+    assert lcm.doctor.fix(["X01"], apply=True).applied
     assert found(lcm, "X01") == []
     assert (contents(lcm), words(lcm)) == (whole, said)
 
@@ -211,7 +211,7 @@ def test_event_ids_that_would_not_be_recognised_are_noted_anew(tmp_path: Path) -
         before = inside(lcm).all("SELECT * FROM event")
         plant(lcm, "DELETE FROM event WHERE seq = 3")
         assert found(lcm, "X03")[0].samples == (f"msg#{number * 10**9 + 3}",)
-        assert lcm.fix(["X03"], apply=True).applied
+        assert lcm.doctor.fix(["X03"], apply=True).applied
         assert inside(lcm).all("SELECT * FROM event") == before
         assert lcm.conversation("agent:main:main").ingest([Message.user("2", event_id="event-2")]).stored == ()
 
@@ -241,7 +241,7 @@ def test_files_that_belong_to_nothing_are_removed_when_they_are_old(lcm: Lossles
     (finding,) = found(lcm, "F02")
     assert (finding.severity, finding.samples) == ("info", (left.name,))
     if finding.fixable:
-        assert lcm.fix(["F02"], apply=True).applied
+        assert lcm.doctor.fix(["F02"], apply=True).applied
     else:
         assert "If no other database uses the directory" in finding.text, "nothing says that the directory is its own"
         assert lcm._store.location.startswith("postgresql:")
@@ -259,14 +259,14 @@ def test_debts_and_grants_that_are_over_are_cleared_away(lcm: Lossless, number: 
     plant(lcm, "UPDATE debt SET worker = 'gone', lease_until = 5 WHERE conversation_id = :id", id=number)
     assert [found(lcm, check)[0].severity for check in ("J01", "G01")] == ["warn", "info"]
     assert found(lcm, "J02") == []
-    assert lcm.fix(["J01", "G01"], apply=True).applied
+    assert lcm.doctor.fix(["J01", "G01"], apply=True).applied
     debt = store.debts.get(number)
     assert debt is not None
     assert (debt.worker, debt.lease_until, debt.pending) == (None, None, True)
     assert (store.grants.get("grant_1"), bool(store.grants.get("grant_2"))) == (None, True)
     lcm.conversation("agent:main:main").reset()
     assert found(lcm, "J02")[0].severity == "info"
-    assert lcm.fix(["J02"], apply=True).applied
+    assert lcm.doctor.fix(["J02"], apply=True).applied
     assert not store.debts.any_pending()
     assert words(lcm) == said
 

@@ -50,10 +50,10 @@ def litter(lcm: Lossless) -> None:
 
 
 def test_what_would_go_is_told_with_examples(lcm: Lossless, clean: dict[str, list[Any]]) -> None:
-    assert lcm.clean().conversations == 0
+    assert lcm.doctor.clean().conversations == 0
     litter(lcm)
     before = contents(lcm)
-    told = lcm.clean()
+    told = lcm.doctor.clean()
     assert [(each.rule, each.conversations, each.messages) for each in told.junk] == [(name, 1, 14) for name in RULES]
     assert (told.conversations, told.messages, told.applied) == (3, 42, False)
     assert told.junk[0].examples == (f"{SUB}: Look for it.",)
@@ -67,7 +67,7 @@ def test_it_is_exported_and_then_gone_with_all_that_belonged_to_it(
 ) -> None:
     payloads = set(lcm._files.root.rglob("*"))
     litter(lcm)
-    done = lcm.clean(apply=True)
+    done = lcm.doctor.clean(apply=True)
     assert (done.applied, done.conversations, done.files, done.doubtful) == (True, 3, 3, 0)
     # What was spent on summaries was spent.
     assert contents(lcm) | {"guard": []} == clean | {"guard": []}
@@ -83,11 +83,11 @@ def test_it_is_exported_and_then_gone_with_all_that_belonged_to_it(
 
 def test_one_rule_leaves_the_others_junk_alone(lcm: Lossless, clean: dict[str, list[Any]], tmp_path: Path) -> None:
     litter(lcm)
-    lcm.clean("cron_sessions", apply=True, archive=tmp_path / "jobs.zip")
+    lcm.doctor.clean("cron_sessions", apply=True, archive=tmp_path / "jobs.zip")
     assert {each.key for each in lcm.conversations()} == {KEY, SUB, PLAIN}
     assert (tmp_path / "jobs.zip").is_file()
     with pytest.raises(InvalidInput, match=r"There is no rule all\. The rules are archived_subagents"):
-        lcm.clean("all")
+        lcm.doctor.clean("all")
 
 
 def test_a_sub_agent_at_work_and_look_alikes_are_no_junk(lcm: Lossless) -> None:
@@ -95,7 +95,7 @@ def test_a_sub_agent_at_work_and_look_alikes_are_no_junk(lcm: Lossless) -> None:
         lcm.conversation(key).ingest([Message.user("[Subagent Context] at work")])
         if key != SUB:
             lcm.conversation(key).end("deleted")
-    assert {each.rule: each.conversations for each in lcm.clean().junk} == {
+    assert {each.rule: each.conversations for each in lcm.doctor.clean().junk} == {
         "archived_subagents": 0,
         "cron_sessions": 0,
         "null_subagent_context": 1,  # agents:main:cron:x: an archived one, under no agent's key
@@ -105,7 +105,7 @@ def test_a_sub_agent_at_work_and_look_alikes_are_no_junk(lcm: Lossless) -> None:
 def test_whoever_hung_from_what_is_gone_stands_alone(lcm: Lossless) -> None:
     lcm.conversation(JOB).ingest([Message.user("x")])
     lcm.conversation("agent:main:helper", parent=JOB).ingest([Message.user("y")])
-    lcm.clean("cron_sessions", apply=True)
+    lcm.doctor.clean("cron_sessions", apply=True)
     row = inside(lcm).conversations.active("agent:main:helper")
     assert row is not None
     assert row.parent is None
@@ -147,7 +147,7 @@ def test_only_what_goes_is_exported_and_it_comes_back_once(lcm: Lossless, tmp_pa
     lcm.conversation(SUB).ingest([Message.user("at work again", event_id="2")])
     lcm.conversation("kid", parent=SUB).ingest([Message.user("below", event_id="3")])
     before = sorted((each.key, each.messages, each.active) for each in lcm.conversations())
-    done = lcm.clean(apply=True, archive=tmp_path / "out.zip")
+    done = lcm.doctor.clean(apply=True, archive=tmp_path / "out.zip")
     assert done.conversations == 1
     for _ in range(2):
         lcm.import_(tmp_path / "out.zip", apply=True)
@@ -157,6 +157,6 @@ def test_only_what_goes_is_exported_and_it_comes_back_once(lcm: Lossless, tmp_pa
 def test_payloads_that_another_database_may_need_stay(database: str, tmp_path: Path) -> None:
     with opened(database, tmp_path / "shared") as lcm:
         lcm.conversation(JOB).ingest([Message.user("A large one. " * 1000)])
-        done = lcm.clean("cron_sessions", apply=True, archive=tmp_path / "out.zip")
+        done = lcm.doctor.clean("cron_sessions", apply=True, archive=tmp_path / "out.zip")
         assert (done.conversations, done.files, done.doubtful) == (1, 0, 1)
         assert len([path for path in (tmp_path / "shared").rglob("*") if path.is_file()]) == 1

@@ -30,7 +30,7 @@ def number(lcm: Lossless) -> int:
 def test_without_apply_it_is_only_told_row_by_row(lcm: Lossless, number: int) -> None:
     plant(lcm, "UPDATE item SET tokens = tokens + 5 WHERE conversation_id = :id AND depth = -1", id=number)
     before = contents(lcm)
-    plan = lcm.fix(["C08"])
+    plan = lcm.doctor.fix(["C08"])
     assert (plan.applied, plan.snapshot) == (False, "")
     assert {(step.check, step.action, step.table) for step in plan.steps} == {
         ("C08", "change", "item"),
@@ -42,7 +42,7 @@ def test_without_apply_it_is_only_told_row_by_row(lcm: Lossless, number: int) ->
 
 def test_what_was_there_before_is_kept(lcm: Lossless, number: int, tmp_path: Path) -> None:
     plant(lcm, "UPDATE conversation SET context_tokens = 17 WHERE id = :id", id=number)
-    done = lcm.fix(["C08"], apply=True)
+    done = lcm.doctor.fix(["C08"], apply=True)
     store = inside(lcm)
     if isinstance(store, PostgresStore):
         kept = store.all(f"SELECT context_tokens FROM {done.snapshot}.conversation WHERE id = :id", id=number)
@@ -57,7 +57,7 @@ def test_what_was_there_before_is_kept(lcm: Lossless, number: int, tmp_path: Pat
 
 
 def test_with_nothing_to_put_right_nothing_is_copied(lcm: Lossless, number: int, tmp_path: Path) -> None:
-    done = lcm.fix(["C08", "S02"], apply=True)
+    done = lcm.doctor.fix(["C08", "S02"], apply=True)
     assert (done.applied, done.snapshot, done.steps) == (False, "", ())
     assert not list(tmp_path.glob("*before-fix*"))
 
@@ -74,7 +74,7 @@ def test_a_fix_that_would_do_harm_is_taken_back_whole(
         store.run("DELETE FROM item WHERE conversation_id = :id", id=number)
 
     monkeypatch.setattr(type(store.integrity), "fix", clumsy)
-    done = lcm.fix(["C08"], apply=True)
+    done = lcm.doctor.fix(["C08"], apply=True)
     assert not done.applied
     assert "S14" in done.refused
     assert contents(lcm) == before
@@ -106,7 +106,7 @@ def test_a_new_beginning_is_never_undone(lcm: Lossless, number: int) -> None:
     plant(lcm, "DELETE FROM detached WHERE conversation_id = :id", id=number)
     said = words(lcm)
     assert lcm.doctor().at_least("critical")
-    assert lcm.fix(["S14"], apply=True).applied
+    assert lcm.doctor.fix(["S14"], apply=True).applied
     assert lcm.doctor().at_least("warn") == ()
     assert [item.text for item in chat.context().items] == ["after it"]
     assert {each.cause for each in chat.detached()} == {"doctor"}
@@ -117,7 +117,7 @@ def test_a_summary_that_lost_its_place_comes_back_whole(lcm: Lossless, number: i
     shown = [item.id for item in lcm.conversation(KEY).context().items]
     plant(lcm, "DELETE FROM item WHERE conversation_id = :id AND summary_id IS NOT NULL", id=number)
     said = words(lcm)
-    done = lcm.fix(["S14"], apply=True)
+    done = lcm.doctor.fix(["S14"], apply=True)
     assert done.applied, done.refused
     assert [item.id for item in lcm.conversation(KEY).context().items] == shown
     assert lcm.doctor().at_least("warn") == ()
@@ -127,7 +127,7 @@ def test_a_summary_that_lost_its_place_comes_back_whole(lcm: Lossless, number: i
 def test_an_archived_conversation_stays_archived(lcm: Lossless, number: int) -> None:
     lcm.conversation(KEY).reset()
     plant(lcm, "UPDATE conversation SET context_tokens = 17 WHERE id = :id", id=number)
-    assert lcm.fix(["C08"], apply=True).applied
+    assert lcm.doctor.fix(["C08"], apply=True).applied
     row = inside(lcm).conversations.get(number)
     assert row is not None
     assert (row.active, row.archive_cause) == (False, "manual-reset")
@@ -136,9 +136,9 @@ def test_an_archived_conversation_stays_archived(lcm: Lossless, number: int) -> 
 def test_what_can_only_be_read_is_not_fixed(database: str, lcm: Lossless, number: int) -> None:
     plant(lcm, "UPDATE conversation SET context_tokens = 17 WHERE id = :id", id=number)
     with Lossless.open(database, read_only=True) as reader:
-        assert len(reader.fix(["C08"]).steps) == 1
+        assert len(reader.doctor.fix(["C08"]).steps) == 1
         with pytest.raises(StoreReadOnly):
-            reader.fix(["C08"], apply=True)
+            reader.doctor.fix(["C08"], apply=True)
 
 
 def test_the_same_verbs_are_awaited(database: str, lcm: Lossless, number: int, tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_the_same_verbs_are_awaited(database: str, lcm: Lossless, number: int, t
     async def main() -> None:
         async with AsyncLossless.open(database, settings=settings) as other:
             assert [each.check for each in (await other.doctor()).at_least("warn")] == ["C08"]
-            assert not (await other.prove(number))[0].holds
-            assert (await other.fix(["C08"], apply=True)).applied
-            assert (await other.prove(number))[0].holds
-            assert (await other.clean()).conversations == 0
+            assert not (await other.doctor.prove(number))[0].holds
+            assert (await other.doctor.fix(["C08"], apply=True)).applied
+            assert (await other.doctor.prove(number))[0].holds
+            assert (await other.doctor.clean()).conversations == 0
 
     anyio.run(main)

@@ -25,7 +25,7 @@ def lcm(database: str, tmp_path: Path) -> Iterator[Lossless]:
 
 def healthy(lcm: Lossless) -> bool:
     assert lcm.doctor().at_least("warn") == ()
-    proofs = lcm.prove()
+    proofs = lcm.doctor.prove()
     assert all(proof.holds and proof.accounted == proof.messages for proof in proofs)
     assert sum(proof.messages for proof in proofs) == lcm.status().messages
     return True
@@ -33,7 +33,7 @@ def healthy(lcm: Lossless) -> bool:
 
 def test_an_empty_database_is_healthy(lcm: Lossless) -> None:
     assert healthy(lcm)
-    assert lcm.prove() == ()
+    assert lcm.doctor.prove() == ()
 
 
 def test_a_database_that_was_lived_in_is_healthy(database: str, tmp_path: Path) -> None:
@@ -51,11 +51,11 @@ def test_it_stays_so_through_compaction_new_beginnings_and_made_anew_summaries(l
         chat.ingest([Message.user(f"{retain} {n}: " + "other words " * 25) for n in range(12)])
         chat.compact(window=500, force=True)
         assert healthy(lcm)
-    assert lcm.prove()[0].detached.keys() == {"new"}
+    assert lcm.doctor.prove()[0].detached.keys() == {"new"}
     with inside(lcm).transaction():
         assert inside(lcm).context.bury(number, [chat.messages()[-1].seq], "forgotten", 1)
     assert healthy(lcm)
-    assert lcm.prove()[0].tombstones == {"forgotten": 1}
+    assert lcm.doctor.prove()[0].tombstones == {"forgotten": 1}
 
 
 def test_branches_and_forks_of_transcripts_are_healthy(lcm: Lossless, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_branches_and_forks_of_transcripts_are_healthy(lcm: Lossless, tmp_path: 
 def test_what_came_from_other_systems_is_healthy_and_witnessed(lcm: Lossless, source: Path) -> None:
     move_in(lcm, source)
     assert healthy(lcm)
-    assert any(proof.summaries for proof in lcm.prove())
+    assert any(proof.summaries for proof in lcm.doctor.prove())
     assert lcm.doctor(checks=["S16"]).findings == ()
 
 
@@ -83,7 +83,7 @@ def test_archives_and_transplants_take_their_witnesses_along(lcm: Lossless, tmp_
     lcm.conversation("agent:main:other").ingest([Message.user("new here")])
     lcm.transplant(KEY, "agent:main:other", apply=True)
     assert healthy(lcm)
-    other = next(proof for proof in lcm.prove() if proof.key == "agent:main:other")
+    other = next(proof for proof in lcm.doctor.prove() if proof.key == "agent:main:other")
     assert other.witnessed == other.summaries > 0
     lcm.export(tmp_path / "all.zip")
     with opened(tmp_path / "again.db", tmp_path / "files again") as again:
@@ -96,11 +96,11 @@ def test_archives_and_transplants_take_their_witnesses_along(lcm: Lossless, tmp_
 
 def test_the_proof_names_what_is_lost_twice_and_changed(lcm: Lossless) -> None:
     number = live(lcm)
-    (before,) = lcm.prove()
+    (before,) = lcm.doctor.prove()
     last = f"ordinal = (SELECT max(ordinal) FROM item WHERE conversation_id = {number})"
     plant(lcm, f"DELETE FROM item WHERE conversation_id = {number} AND {last}")
     plant(lcm, f"UPDATE message SET text = 'x' WHERE id = {number * 10**9 + 3}")
-    (proof,) = lcm.prove(KEY)
+    (proof,) = lcm.doctor.prove(KEY)
     assert (before.holds, proof.holds) == (True, False)
     assert (proof.missing, proof.accounted) == (1, proof.messages - 1)
     assert proof.broken[0] == "missing"
@@ -124,9 +124,9 @@ def test_another_owner_is_told_nothing(database: str, lcm: Lossless) -> None:
     plant(lcm, "UPDATE conversation SET context_tokens = 1")
     with Lossless.open(database, owner="other") as other:
         assert other.doctor().at_least("warn") == ()
-        assert other.prove() == ()
+        assert other.doctor.prove() == ()
         with pytest.raises(NotFound):
-            other.prove(number)
+            other.doctor.prove(number)
 
 
 def test_a_database_that_can_only_be_read_is_examined_all_the_same(database: str, tmp_path: Path) -> None:
@@ -135,14 +135,14 @@ def test_a_database_that_can_only_be_read_is_examined_all_the_same(database: str
     settings = Settings(large_files_dir=str(tmp_path / "files"))
     with Lossless.open(database, settings=settings, read_only=True) as lcm:
         assert healthy(lcm)
-        assert lcm.fix(["M03"]).steps == ()
+        assert lcm.doctor.fix(["M03"]).steps == ()
 
 
 def test_an_unknown_check_is_named_with_those_there_are(lcm: Lossless) -> None:
     with pytest.raises(InvalidInput, match=r"There is no check Z99\. The checks are D01, "):
         lcm.doctor(checks=["Z99"])
     with pytest.raises(InvalidInput, match="M05 cannot be fixed"):
-        lcm.fix(["M05"])
+        lcm.doctor.fix(["M05"])
 
 
 def test_an_older_schema_is_told_and_moves_forward_when_it_is_opened_for_writing(tmp_path: Path) -> None:

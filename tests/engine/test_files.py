@@ -90,7 +90,7 @@ def test_file_blocks_leave_each_on_its_own(chat: Conversation, tokens: int, leav
     assert "<file name=small.txt>tiny</file> please" in view(chat)
     assert chat.messages()[0].text == text
     if leaves:
-        found = chat.file(file_id(view(chat)))
+        found = chat.files.show(file_id(view(chat)))
         assert (found.name, found.mime) == ("notes.md", "text/markdown")
 
 
@@ -178,7 +178,7 @@ def test_the_files_of_a_conversation_are_listed(chat: Conversation) -> None:
     assert chat.files() == []
     chat.ingest([Message.user(lines(4000)), Message("user", (File("image/png", "a.png", PNG),))])
     assert {found.mime for found in chat.files()} == {None, "image/png"}
-    assert chat.file(chat.files()[0].id) == chat.files()[0]
+    assert chat.files.show(chat.files()[0].id) == chat.files()[0]
 
 
 def test_many_texts_leave_until_the_rest_is_small(chat: Conversation) -> None:
@@ -198,26 +198,26 @@ def test_bytes_and_lines_are_read_by_range(chat: Conversation) -> None:
     chat.ingest([Message.user(lines(4000))])
     which = file_id(view(chat))
     data = lines(4000).encode()
-    assert chat.read_file(which) == data
-    assert chat.read_file(which, 10, 20) == data[10:20]
-    assert chat.read_file(which, len(data) - 3) == data[-3:]
-    assert chat.read_file(which, 10**9) == b""
-    assert chat.read_lines(which, 2, 3) == "line 1 of the report\nline 2 of the report\n"
-    assert chat.read_lines(which, 3999) == "line 3998 of the report\nline 3999 of the report"
-    assert chat.read_lines(which, 10**6) == ""
-    assert chat.file(which).lines == 4000
+    assert chat.files.read(which) == data
+    assert chat.files.read(which, 10, 20) == data[10:20]
+    assert chat.files.read(which, len(data) - 3) == data[-3:]
+    assert chat.files.read(which, 10**9) == b""
+    assert chat.files.lines(which, 2, 3) == "line 1 of the report\nline 2 of the report\n"
+    assert chat.files.lines(which, 3999) == "line 3998 of the report\nline 3999 of the report"
+    assert chat.files.lines(which, 10**6) == ""
+    assert chat.files.show(which).lines == 4000
     for bad in [(-1, 3), (5, 2)]:
         with pytest.raises(InvalidInput):
-            chat.read_file(which, *bad)
+            chat.files.read(which, *bad)
     with pytest.raises(InvalidInput):
-        chat.read_lines(which, 0)
+        chat.files.lines(which, 0)
 
 
 @pytest.mark.parametrize("which", ["file_nope", "../../etc/passwd", "/etc/passwd", "file_\0", "", "\ud800", "sum_1"])
 def test_unknown_ids_are_not_found(chat: Conversation, which: str) -> None:
     chat.ingest([Message.user("hi")])
     with pytest.raises(NotFound):
-        chat.read_file(which)
+        chat.files.read(which)
 
 
 def test_another_conversations_file_is_not_found(lcm: Lossless) -> None:
@@ -227,7 +227,7 @@ def test_another_conversations_file_is_not_found(lcm: Lossless) -> None:
     theirs = lcm.conversation("theirs")
     theirs.ingest([Message.user("hi")])
     with pytest.raises(NotFound):
-        theirs.read_file(which)
+        theirs.files.read(which)
 
 
 def test_a_lost_file_leaves_the_history_readable(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_lost_file_leaves_the_history_readable(tmp_path: Path) -> None:
         assert texts[2] == "after"
         assert [event.name for event in told] == ["file.unavailable"]
         with pytest.raises(FileUnavailable, match="cannot be read"):
-            chat.read_file(file_id(texts[1]))
+            chat.files.read(file_id(texts[1]))
 
 
 def test_links_planted_in_the_directory_lead_nowhere(chat: Conversation, tmp_path: Path) -> None:
@@ -257,13 +257,13 @@ def test_links_planted_in_the_directory_lead_nowhere(chat: Conversation, tmp_pat
     path.unlink()
     path.symlink_to(secret)
     with pytest.raises(FileUnavailable):
-        chat.read_file(which)
+        chat.files.read(which)
     path.unlink()
     moved = path.parent.rename(tmp_path / "elsewhere")
     (moved / path.name).write_text("secret")
     path.parent.symlink_to(moved)
     with pytest.raises(FileUnavailable):
-        chat.read_file(which)
+        chat.files.read(which)
 
 
 def test_a_name_that_is_no_hash_is_refused(tmp_path: Path) -> None:
@@ -347,9 +347,9 @@ def test_a_directory_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
 def test_ranges_beyond_the_end_are_empty_and_cost_nothing(chat: Conversation) -> None:
     chat.ingest([Message.user(lines(4000))])
     which = chat.files()[0].id
-    assert chat.read_file(which, 0, 10**12) == lines(4000).encode()
-    assert chat.read_file(which, 2**70) == b""
-    assert chat.read_lines(which, 2**70) == ""
+    assert chat.files.read(which, 0, 10**12) == lines(4000).encode()
+    assert chat.files.read(which, 2**70) == b""
+    assert chat.files.lines(which, 2**70) == ""
 
 
 def _damage(path: Path, damage: str, outside: Path) -> None:
@@ -446,13 +446,13 @@ def test_putting_bytes_again_repairs_the_file_they_are_named_after(tmp_path: Pat
 def test_no_range_of_a_damaged_file_is_given_out(chat: Conversation, tmp_path: Path, damage: str) -> None:
     chat.ingest([Message.user(lines(4000))])
     which = chat.files()[0].id
-    assert chat.read_lines(which, 1, 1) == "line 0 of the report\n"
+    assert chat.files.lines(which, 1, 1) == "line 0 of the report\n"
     (path,) = stored_files(tmp_path)
     _damage(path, damage, tmp_path / "outside")
     with pytest.raises(FileUnavailable, match="damaged"):
-        chat.read_lines(which, 1, 1)
+        chat.files.lines(which, 1, 1)
     with pytest.raises(FileUnavailable, match="damaged"):
-        chat.read_file(which, 0, 5)
+        chat.files.read(which, 0, 5)
 
 
 def test_a_file_whose_name_leads_elsewhere_does_not_exist(chat: Conversation, tmp_path: Path) -> None:

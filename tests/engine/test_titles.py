@@ -27,8 +27,8 @@ def lcm(database: str, tmp_path: Path) -> Iterator[Lossless]:
 
 
 def title(lcm: Lossless, key: str) -> str | None:
-    (listed,) = [each for each in lcm.list_conversations(limit=500) if each.key == key]
-    assert lcm.show_conversation(key).conversation == listed
+    (listed,) = [each for each in lcm.conversations(active=True, limit=500) if each.key == key]
+    assert lcm.conversations.show(key).conversation == listed
     return listed.title
 
 
@@ -122,10 +122,10 @@ def test_a_forgotten_message_leaves_the_title(lcm: Lossless) -> None:
 
 def test_a_conversation_has_the_times_of_its_first_and_last_message(lcm: Lossless) -> None:
     lcm.conversation("k").ingest([Message.user(f"{n}", at=NOON + timedelta(hours=n)) for n in range(5)])
-    (listed,) = lcm.list_conversations()
+    (listed,) = lcm.conversations(active=True)
     assert (listed.first_message_at, listed.last_message_at) == (NOON, NOON + timedelta(hours=4))
     lcm.conversation("k").reset()
-    (listed,) = lcm.list_conversations()
+    (listed,) = lcm.conversations(active=True)
     assert (listed.title, listed.first_message_at, listed.last_message_at) == (None, None, None)
 
 
@@ -143,13 +143,13 @@ def test_a_transcript_gives_the_directory(lcm: Lossless, tmp_path: Path) -> None
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     lcm.conversation("k").bootstrap(path)
-    (listed,) = lcm.list_conversations()
+    (listed,) = lcm.conversations(active=True)
     assert (listed.title, listed.directory) == ("shop", "/home/me/shop")
     more = {**lines[1], "id": "e2", "parentId": "e1", "message": {"role": "user", "content": "Open the shop"}}
     with path.open("a") as file:
         file.write(json.dumps(more) + "\n")
     lcm.conversation("k").bootstrap(path)
-    (listed,) = lcm.list_conversations()
+    (listed,) = lcm.conversations(active=True)
     assert (listed.title, listed.directory) == ("Open the shop", "/home/me/shop")
 
 
@@ -165,9 +165,9 @@ def test_a_page_takes_the_same_queries_for_one_conversation_and_for_a_hundred(lc
         return run(sql, **parameters)
 
     store.all = count
-    lcm.list_conversations(limit=1)
+    lcm.conversations(active=True, limit=1)
     one = len(queries)
-    listed = lcm.list_conversations(limit=100)
+    listed = lcm.conversations(active=True, limit=100)
     assert len(queries) == 2 * one
     assert {each.title for each in listed} == {f"Question {number}" for number in range(100)}
 
@@ -185,7 +185,7 @@ def test_a_page_reads_single_rows_of_long_conversations(tmp_path: Path) -> None:
             return run(sql, **parameters)
 
         store.all = explain
-        lcm.list_conversations()
+        lcm.conversations(active=True)
         steps = [step for step in plan if " m " in f"{step} "]
         assert len(steps) == 5
         assert not [step for step in steps if step.startswith("SCAN")]

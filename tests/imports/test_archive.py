@@ -337,7 +337,7 @@ def test_what_is_not_whole_is_refused_before_anything_is_written(
     with pytest.raises(InvalidInput, match=told), opened(tmp_path / "lcm.db", tmp_path / "files") as lcm:
         take_in(broken, lcm)
     with opened(tmp_path / "lcm.db", tmp_path / "files") as lcm:
-        assert lcm.conversations() == []
+        assert list(lcm.conversations()) == []
     assert not (tmp_path / "files").exists()
 
 
@@ -456,7 +456,7 @@ def test_a_forged_value_is_refused_before_anything_is_written(
     with opened(tmp_path / "lcm.db", tmp_path / "files") as lcm:
         with pytest.raises(InvalidInput, match=told):
             take_in(forged, lcm)
-        assert lcm.conversations() == []
+        assert list(lcm.conversations()) == []
     assert not (tmp_path / "files").exists()
 
 
@@ -474,7 +474,7 @@ def test_a_cursor_that_a_later_delivery_could_not_read_is_refused(
     with opened(tmp_path / "lcm.db", tmp_path / "files") as lcm:
         with pytest.raises(InvalidInput, match="is not one of lossless"):
             take_in(forged, lcm)
-        assert lcm.conversations() == []
+        assert list(lcm.conversations()) == []
 
 
 @pytest.mark.parametrize("tokens", [-1_000_000, 0, 1, 10**15, 2**62])

@@ -36,7 +36,7 @@ def rows(database: Path, sql: str) -> list[Any]:
 def assert_healthy(lcm: Lossless) -> int:
     """Return the number of messages, all of which are accounted for."""
     assert lcm.doctor().at_least("warn") == ()
-    proofs = lcm.prove()
+    proofs = lcm.doctor.prove()
     assert all(proof.holds and proof.accounted == proof.messages for proof in proofs)
     return sum(proof.messages for proof in proofs)
 

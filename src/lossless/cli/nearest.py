@@ -37,5 +37,5 @@ def _found(error: LosslessError, database: str | None) -> Nearest:
         return Nearest()
     with Lossless.open(database, read_only=True, on_event=lambda event: None) as lcm:
         if isinstance(error, NotFound):
-            return lcm.nearest(error.what, error.which)
-        return lcm.nearest("id", digits[1]) if digits else Nearest()
+            return lcm._nearest(error.what, error.which)
+        return lcm._nearest("id", digits[1]) if digits else Nearest()

@@ -19,7 +19,7 @@ from lossless.tokens import message_tokens
 from lossless.transcripts import Tally, reader, recognise
 
 if TYPE_CHECKING:
-    from lossless.client import Lossless
+    from lossless.client.lossless import Lossless
 
 
 class BackfillRequest(Struct, frozen=True):

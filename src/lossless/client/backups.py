@@ -25,7 +25,7 @@ from lossless.store.sql import backups
 from lossless.store.store import Site, Store
 
 if TYPE_CHECKING:
-    from lossless.client import Lossless
+    from lossless.client.lossless import Lossless
 
 OpenStore = Callable[[str, bool], Store]
 """Opens a database by its name, for reading only or not."""
@@ -91,7 +91,7 @@ def _flaws(lcm: Lossless, copy: Path | None) -> tuple[str, ...]:
     found = []
     for owner in _owners(lcm._store):
         with type(lcm).open(database, owner=owner, read_only=True, settings=lcm.settings, on_event=lcm._on_event) as it:
-            found += [_sentence(proof) for proof in it.prove() if not proof.holds]
+            found += [_sentence(proof) for proof in it.doctor.prove() if not proof.holds]
     return tuple(found)
 
 

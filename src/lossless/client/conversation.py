@@ -11,11 +11,12 @@ from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from msgspec import structs, to_builtins
 
-from lossless.client.jobs import Inquiry, Job
+from lossless.client.arguments import checks_arguments
+from lossless.client.jobs import Compacting, Inquiry, Job, Ready, runs
 from lossless.config import Settings
 from lossless.engine import sessions
 from lossless.engine.shared.defaults import FLAW_KINDS, GRANT_SECONDS, GREP_SECONDS
@@ -30,8 +31,9 @@ from lossless.times import Time, read_time
 from lossless.tokens import message_tokens, reported
 
 if TYPE_CHECKING:
-    from lossless.client import Lossless
-    from lossless.client.surgery import Remaking, RewriteOptions
+    from lossless.client.files import ConversationFiles
+    from lossless.client.lossless import Lossless
+    from lossless.client.surgery import Rewrite, RewriteOptions, Rewriting
     from lossless.engine.compaction import plan
     from lossless.engine.context import rejections
     from lossless.engine.context.build import Guidance, Showing
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from lossless.engine.surgery.select import Selection
     from lossless.formats.fit import Caps
     from lossless.model import (
-        Answer,
         Applied,
         Bootstrapped,
         ConversationStatus,
@@ -58,10 +59,9 @@ if TYPE_CHECKING:
         Operation,
         Rejection,
         Renewed,
-        StoredFile,
         Summary,
     )
-    from lossless.store.base import ConversationRow, DebtRow, FileRow, MessageRow, SummaryRow
+    from lossless.store.base import ConversationRow, DebtRow, MessageRow, SummaryRow
     from lossless.summarizers import Summarizer
 
 # Together they fit into one entry of a PostgreSQL index.
@@ -75,6 +75,7 @@ _FRESH = 5.0
 """For how many seconds a corrected estimate is used before it is read again, as other processes may have written it."""
 
 
+@checks_arguments
 class Conversation:
     """One history: every message, and the context made of it."""
 
@@ -124,12 +125,12 @@ class Conversation:
 
         return reader.family(self._store, self.key, self._intake.session)
 
-    def new(self, retain_depth: int | None = None, *, apply: bool = True) -> Renewed:
+    def new(self, retain_depth: int | None = None, *, dry_run: bool = False) -> Renewed:
         """Begin the context anew, as hosts do for `/new`: the messages leave it, and the summaries less deep than that.
 
         `retain_depth` is `new_session_retain_depth` of the settings if you do not say: 0 keeps every summary, -1 everything.
-        Nothing is deleted: what left is listed by `detached()`, and found and read as before. With `apply=False` it is only
-        told what would leave. The newest system message stays until a newer one is delivered.
+        Nothing is deleted: what left is listed by `detached()`, and found and read as before. With `dry_run` it only
+        reports what would leave. The newest system message stays until a newer one is delivered.
         """
         from lossless.model import Renewed
 
@@ -138,7 +139,7 @@ class Conversation:
             raise InvalidInput(f"retain_depth={depth} is not a depth.", hint="Give -1, to keep everything, or more.")
         if self._is_closed():
             return Renewed((), 0, 0)
-        if not apply:
+        if dry_run:
             return self._leaving(depth)
         self._catch_up()
         self._remember()
@@ -457,6 +458,7 @@ class Conversation:
         limits = self._limits(window, model)
         return plan.is_due(self._store.context.items(row.id), limits, settings, observed)
 
+    @runs
     def compact(
         self,
         window: int | None = None,
@@ -466,7 +468,7 @@ class Conversation:
         observed: int = 0,
         model: str | None = None,
         whole: bool = False,
-    ) -> Compaction:
+    ) -> Compacting:
         """Put summaries in the place of old runs, as far as it is worth it for a model of that window.
 
         Does nothing below the threshold, unless `force` says so; `target` asks for a number of tokens, and no more is
@@ -474,10 +476,9 @@ class Conversation:
         lost: every summary leads back to its messages. With `force` or `whole` it goes on until nothing more is gained, however
         long that takes; otherwise it ends after one sweep.
         """
-        job = self.job(window, force=force, target=target, observed=observed, model=model, whole=whole)
-        return job if isinstance(job, Compaction) else job.run()
+        return self._compaction(window, force=force, target=target, observed=observed, model=model, whole=whole)
 
-    def job(
+    def _compaction(
         self,
         window: int | None = None,
         *,
@@ -487,8 +488,8 @@ class Conversation:
         model: str | None = None,
         whole: bool = False,
         pause: Callable[[], bool] | None = None,
-    ) -> Job | Compaction:
-        """A compaction ready to be driven, or what came of it where there is nothing to do."""
+    ) -> Compacting:
+        """Prepare a compaction; where there is nothing to do, its result."""
         from lossless.engine.compaction.sweep import compact
         from lossless.engine.shared.model_flow import never
 
@@ -499,19 +500,19 @@ class Conversation:
         observed = self._estimated(observed, model) if pause is None else observed
         row = self._row()
         if row is None or not row.active or self._closed_to:
-            return Compaction((), 0, 0, self._closed_as() or "nothing to compact")
+            return Ready(Compaction((), 0, 0, self._closed_as() or "nothing to compact"))
         lcm, tokens = self._lcm, row.context_tokens
         if self.key in lcm._uncovered:
             # What the host keeps for itself leaves less room than its window: what did not fit has to be covered.
             observed = max(observed, tokens + lcm._uncovered[self.key])
         if not force and target is None and not self._may_be_due(row, window, observed, model):
             # Most turns end here: what the row says is enough, and nothing else is read for it.
-            return Compaction((), tokens, tokens, "below threshold")
+            return Ready(Compaction((), tokens, tokens, "below threshold"))
         summarizer, guards = self._asks(in_background=pause is not None)
         if force:
             guards.lift()
         elif target is None and guards.is_exhausted(row.next_seq, window):
-            return Compaction((), tokens, tokens, "exhausted")
+            return Ready(Compaction((), tokens, tokens, "exhausted"))
         flow = compact(
             self._store,
             row,
@@ -553,8 +554,7 @@ class Conversation:
         row = self._row()
         if debt.window_tokens:
             observed = row.context_tokens + debt.overhead if row and debt.overhead else 0
-            job = self.job(debt.window_tokens, observed=observed, model=debt.model, pause=pause)
-            return job if isinstance(job, Compaction) else job.run()
+            return self._compaction(debt.window_tokens, observed=observed, model=debt.model, pause=pause).run()
         lcm = self._lcm
         if row is None or self._closed_to or not lcm._tries():
             return Compaction((), 0, 0, self._closed_as() or "nothing to compact")
@@ -570,6 +570,7 @@ class Conversation:
         )
         return Job(anew, summarizer, guards, row, 0, self._intake.on_event, lcm._note_writer).run()
 
+    @runs
     def rewrite(
         self,
         summary: str | None = None,
@@ -577,8 +578,8 @@ class Conversation:
         depth: int | None = None,
         all: bool = False,
         subtree: str | None = None,
-        **how: Any,
-    ) -> Applied:
+        **how: Unpack[Rewriting],
+    ) -> Rewrite:
         """Make summaries anew, with today's prompts and model: one, all of a depth, one with all below it, or all.
 
         The deepest sources come first, and what is made from them sees the new texts. Without more it is a plan, with what
@@ -587,36 +588,33 @@ class Conversation:
         asked, up to four times at once; `started(applied)` and `progress(step)` are told how far it is. If the model
         fails, what was written stays, and `Lossless.resume` goes on.
         """
-        from lossless.client.surgery import RewriteOptions
+        from lossless.client.surgery import rewrite_options
         from lossless.engine.surgery.select import Selection
-        from lossless.model import Applied
 
-        job = self.remaking("rewrite", Selection(summary, depth, all, subtree), RewriteOptions(**how))
-        return job if isinstance(job, Applied) else job.run()
+        return self._rewrite("rewrite", Selection(summary, depth, all, subtree), rewrite_options(how))
 
-    def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Any) -> Applied:
+    @runs
+    def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Unpack[Rewriting]) -> Rewrite:
         """Make anew what something is wrong with, and whatever was made from it; with the options of `rewrite`.
 
         `kinds` are "provisional" (no model wrote it), "marked" (it says so itself, as other systems' do), "truncated" and
         "unfaithful" (its sources do not bear it out).
         """
-        from lossless.client.surgery import RewriteOptions
+        from lossless.client.surgery import rewrite_options
         from lossless.engine.surgery.flaws import known_kinds
         from lossless.engine.surgery.select import Selection
-        from lossless.model import Applied
 
-        job = self.remaking("repair", Selection(flawed=known_kinds(kinds)), RewriteOptions(**how))
-        return job if isinstance(job, Applied) else job.run()
+        return self._rewrite("repair", Selection(flawed=known_kinds(kinds)), rewrite_options(how))
 
-    def remaking(
+    def _rewrite(
         self,
         kind: Literal["rewrite", "repair"],
         selection: Selection,
         how: RewriteOptions,
         row: ConversationRow | None = None,
-    ) -> Remaking | Applied:
-        """Summaries to be made anew, ready to be driven, or what came of it where nothing is to be asked."""
-        from lossless.client.surgery import remaking
+    ) -> Rewrite:
+        """Prepare the rewriting of summaries; where no model is to be asked, its result."""
+        from lossless.client.surgery import prepare_rewrite
 
         if how.apply:
             self._refuse_if_closed()
@@ -624,7 +622,7 @@ class Conversation:
         row = row or (self._row() if named is None else self._holding(named)[0])
         if row is None:
             raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
-        return remaking(self._lcm, row, kind, selection, how)
+        return prepare_rewrite(self._lcm, row, kind, selection, how)
 
     def dissolve(self, id: str, *, apply: bool = False, purge: bool = False) -> Applied:
         """Let a condensed summary in the context give way to its sources.
@@ -689,6 +687,7 @@ class Conversation:
 
         window, lcm = self._lcm._window(window), self._lcm
         _refuse_sizes(window)
+        _refuse_foreign(live or ())
         limits = plan.limits(lcm.settings, window, key=self.key, model=model)
         most = limits.budget
         if most - reserve < 1:
@@ -1092,6 +1091,7 @@ class Conversation:
             cursor=cursor,
         )
 
+    @runs
     def ask(
         self,
         question: str,
@@ -1101,37 +1101,16 @@ class Conversation:
         max_tokens: int | None = None,
         token_cap: int | None = None,
         all_conversations: bool = False,
-    ) -> Answer:
+    ) -> Inquiry:
         """Answer a question from what was said: from summaries that are named, or from what a search finds.
 
         `query` says where to look, if not the question itself; `token_cap` is how much may be read, `max_tokens` how long
         the answer may be. Every id it cites was read for it. Without a model the answer is empty, and the
         evidence holds the best passages. What goes wrong is in `error` and `error_code`.
         """
-        inquiry = self.inquiry(
-            question,
-            ids=ids,
-            query=query,
-            max_tokens=max_tokens,
-            token_cap=token_cap,
-            all_conversations=all_conversations,
-        )
-        return inquiry.run()
-
-    def inquiry(
-        self,
-        question: str,
-        *,
-        ids: Sequence[str | int] | None = None,
-        query: str | None = None,
-        max_tokens: int | None = None,
-        token_cap: int | None = None,
-        all_conversations: bool = False,
-    ) -> Inquiry:
-        """A question ready to be driven."""
         if self._hidden:
             raise InvalidInput(f"{self._hidden}: there is no memory to ask.")
-        return self._lcm.inquiry(
+        return self._lcm._inquiry(
             question,
             ids=ids,
             query=query,
@@ -1217,26 +1196,12 @@ class Conversation:
     def _reader(self) -> Reader:
         return self._lcm._reader(self._family())
 
-    def files(self) -> list[StoredFile]:
-        """The large contents of this conversation, oldest first."""
-        from lossless.engine.inspect.lists import stored_file
+    @property
+    def files(self) -> ConversationFiles:
+        """The large contents of this conversation: `files()` lists them; also `show`, `read` and `lines`."""
+        from lossless.client.files import ConversationFiles
 
-        row = self._row()
-        return [] if row is None else [stored_file(each) for each in self._store.files.of_conversation(row.id)]
-
-    def file(self, file_id: str) -> StoredFile:
-        """What is known of a large content kept out of line."""
-        from lossless.engine.inspect.lists import stored_file
-
-        return stored_file(self._file(file_id))
-
-    def read_file(self, file_id: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes of a file from `start` up to `end`."""
-        return self._files.read(self._file(file_id).sha256, start, end)
-
-    def read_lines(self, file_id: str, first: int = 1, last: int | None = None) -> str:
-        """Whole lines of a file, counted from 1, `last` included."""
-        return self._files.lines(self._file(file_id).sha256, first, last).decode("utf-8", "replace")
+        return ConversationFiles(self)
 
     def status(self) -> ConversationStatus:
         return conversation_status(self._known())
@@ -1245,14 +1210,6 @@ class Conversation:
         row = self._row()
         if row is None:
             raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
-        return row
-
-    def _file(self, file_id: object) -> FileRow:
-        conversation = self._row()
-        known = isinstance(file_id, str) and jsontext.is_clean(file_id)
-        row = self._store.files.get(conversation.id, str(file_id)) if conversation and known else None
-        if row is None:
-            raise NotFound("file", repr(file_id), hint="`files()` lists those of this conversation.")
         return row
 
     def _exact(self, conversation_id: int, row: MessageRow) -> StoredMessage:
@@ -1294,6 +1251,14 @@ def _refuse_sizes(window: int, *, target: int | None = None, observed: int = 0) 
         raise InvalidInput(f"window={window}, target={target}: both are numbers of tokens.", hint="Give 1 or more.")
     if observed < 0:
         raise InvalidInput(f"observed={observed} is not a number of tokens.", hint="Give 0 if it is not known.")
+
+
+def _refuse_foreign(messages: Iterable[object]) -> None:
+    """Refuse a list that contains something else than Messages."""
+    for each in messages:
+        if not isinstance(each, Message):
+            hint = "Give Messages: lossless.formats makes them of what a host holds."
+            raise InvalidInput(f"live contains {repr(each)[:80]}.", hint=hint)
 
 
 def _stored(conversation_id: int, row: MessageRow, message: Message | None = None) -> StoredMessage:

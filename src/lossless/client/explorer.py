@@ -14,7 +14,7 @@ from lossless.engine.shared.call_limits import Guards
 from lossless.model import SummaryRequest
 
 if TYPE_CHECKING:
-    from lossless.client import Lossless
+    from lossless.client.lossless import Lossless
     from lossless.engine.ingest.explore import Explore
 
 

@@ -1,10 +1,11 @@
-"""Flows on their way: what asks, whom it asks, and what holds it back."""
+"""Work that asks a model, ready to be run here or awaited by `lossless.aio`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -14,13 +15,51 @@ if TYPE_CHECKING:
     from lossless.engine.compaction.sweep import Flow
     from lossless.engine.recall import answer as answering
     from lossless.engine.shared.call_limits import Guards
-    from lossless.model import Answer, Compaction
+    from lossless.model import Answer, Applied, Compaction
     from lossless.store.base import ConversationRow
     from lossless.summarizers import Summarizer
 
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+_RESULTS = {"Inquiry": "Answer", "Compacting": "Compaction", "Rewrite": "Applied", "Repairs": "tuple[Applied, ...]"}
+
+
+class Runnable(Protocol[R_co]):
+    """Work that is prepared and not begun."""
+
+    def run(self) -> R_co:
+        """Do the work and return its result."""
+
+
+class Ready(Struct, Generic[R]):
+    """A result for which no model has to be asked."""
+
+    value: R
+
+    def run(self) -> R:
+        """Return the result."""
+        return self.value
+
+
+def runs(prepare: Callable[P, Runnable[R]]) -> Callable[P, R]:
+    """Make a verb of a method that prepares its work: called, it runs the work and returns the result.
+
+    `prepare` stays an attribute of the verb, so that `lossless.aio` can await the same work.
+    """
+
+    @wraps(prepare)
+    def verb(*args: P.args, **kwargs: P.kwargs) -> R:
+        return prepare(*args, **kwargs).run()
+
+    signature = inspect.signature(prepare)
+    result = _RESULTS[str(signature.return_annotation)]
+    vars(verb).update(prepare=prepare, __signature__=signature.replace(return_annotation=result))
+    return verb
+
 
 class Job(Struct):
-    """A flow and whom it asks: driven here, or by whoever awaits."""
+    """A compaction, and the model it asks."""
 
     flow: Flow
     summarizer: Summarizer
@@ -29,37 +68,58 @@ class Job(Struct):
     window: int
     on_event: Hook
     written: Callable[[str, Compaction], None]
-    """Told who wrote the summaries of a conversation."""
+    """Called with the key and the result once summaries are written."""
 
     def run(self) -> Compaction:
+        """Compact, and return what came of it."""
         from lossless.engine.shared.model_flow import drive
 
         return self.ended(drive(self.flow, partial(self.guards.ask, self.summarizer)))
 
     def ended(self, done: Compaction) -> Compaction:
+        """Record the end of a compaction, and report once that nothing more can be gained."""
         self.written(self.row.key, done)
         if not self.window:
-            return done  # summaries made anew say nothing about what is left to compact
+            return done  # rewritten summaries say nothing about what is left to compact
         done, is_news = self.guards.ended(done, self.row.next_seq, self.window)
         if is_news:
-            told = (
+            text = (
                 f"{self.row.key}: {done.tokens_after:,} tokens are left and nothing more can be summarised. "
-                "Begin anew with new() or reset(), or name a larger window."
+                "Start over with new() or reset(), or name a larger window."
             )
             # Over the threshold is early, over the window is late.
             level: Level = "warning" if done.tokens_after > self.window else "info"
-            self.on_event(Event("compaction.exhausted", told, level, {"conversation": self.row.key}))
+            self.on_event(Event("compaction.exhausted", text, level, {"conversation": self.row.key}))
         return done
 
 
 class Inquiry(Struct):
-    """A question and whom it asks: driven here, or by whoever awaits."""
+    """A question, and the model it asks."""
 
     flow: answering.Flow
     summarizer: Summarizer
     guards: Guards
 
     def run(self) -> Answer:
+        """Answer the question."""
         from lossless.engine.shared.model_flow import drive
 
         return drive(self.flow, partial(self.guards.ask, self.summarizer))
+
+
+Compacting: TypeAlias = "Job | Ready[Compaction]"
+
+
+class Repairs(Struct):
+    """The repairs of several conversations, each prepared when the one before has ended."""
+
+    jobs: Iterator[Runnable[Applied]]
+
+    def run(self) -> tuple[Applied, ...]:
+        """Repair one conversation after another, up to the first problem."""
+        done: list[Applied] = []
+        for job in self.jobs:
+            done.append(job.run())
+            if done[-1].problem:
+                break
+        return tuple(done)

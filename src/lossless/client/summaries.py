@@ -1,31 +1,30 @@
-"""The verbs of somebody who looks at summaries: which there are, what each stands for, what has become of it. They only read."""
+"""List the summaries of a conversation, and show one with its sources, its tree and its revisions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lossless.config import Settings
+from lossless.client.arguments import checks_arguments
+from lossless.engine.inspect import summaries
+from lossless.engine.inspect.summaries import Kind
+from lossless.engine.inspect.tree import tree
 from lossless.engine.shared.defaults import TREE_LINES
 from lossless.errors import NotFound
+from lossless.model import Comparison, ListedSummary, Listing, Revision, ShownSummary, Tree
 from lossless.times import Time
 
 if TYPE_CHECKING:
-    from lossless.engine.ingest.secrets import Redactor
-    from lossless.engine.inspect.summaries import Kind
-    from lossless.model import Comparison, ListedSummary, Listing, Nearest, Revision, ShownSummary, Tree
-    from lossless.store.store import Store
+    from lossless.client.lossless import Lossless
 
 
-class Tracing:
-    """The half of `Lossless` that shows what stands for what."""
+@checks_arguments
+class Summaries:
+    """The summaries of any conversation: called, it lists them."""
 
-    settings: Settings
-    _store: Store
-    _redact: Redactor | None
-    _clock: Callable[[], float]
+    def __init__(self, lcm: Lossless) -> None:
+        self._lcm = lcm
 
-    def list_summaries(
+    def __call__(
         self,
         conversation: str | int,
         *,
@@ -41,29 +40,23 @@ class Tracing:
 
         Times are from `since` on and before `until`.
         """
-        from lossless.client.resolve import resolve
-        from lossless.engine.inspect import lists, summaries
-
-        row = resolve(self._store, conversation, self._redact).row
-        now = self._clock()
-        times = lists.read_range(since, until, self.settings.zone, now)
+        row = self._lcm._resolved(conversation).row
+        times, now = self._lcm._times(since, until)
         return summaries.page(
-            self._store,
+            self._lcm._store,
             row,
             times,
             depth=depth,
             kind=kind,
-            now=int(now * 1_000_000),
+            now=now,
             limit=limit,
             cursor=cursor,
             content=include_content,
         )
 
-    def show_summary(self, id: str) -> ShownSummary:
+    def show(self, id: str) -> ShownSummary:
         """Everything about a summary: its text, what it was made from and what was made from it, and where it stands."""
-        from lossless.engine.inspect import summaries
-
-        return summaries.show(self._store, *summaries.named(self._store, id))
+        return summaries.show(self._lcm._store, *summaries.named(self._lcm._store, id))
 
     def tree(
         self,
@@ -79,37 +72,20 @@ class Tracing:
         `depth` is how many levels below are told, `limit` about how many entries; `hidden` of an entry is how many summaries
         below it are not. With `everything`, what left the context is told as well.
         """
-        from lossless.client.resolve import resolve
-        from lossless.engine.inspect import summaries
-        from lossless.engine.inspect.tree import tree
-
-        row = None if conversation is None else resolve(self._store, conversation, self._redact).row
+        row = None if conversation is None else self._lcm._resolved(conversation).row
         if root is not None:
-            home, summary = summaries.named(self._store, root)
+            home, summary = summaries.named(self._lcm._store, root)
             if row is not None and row.id != home.id:
                 raise NotFound("summary", root, hint=f"It belongs to {home.key}.")
-            return tree(self._store, home, root=summary.id, depth=depth, limit=limit)
+            return tree(self._lcm._store, home, root=summary.id, depth=depth, limit=limit)
         if row is None:
             raise NotFound("conversation", "without a name", hint="Give its key, or the root of a tree.")
-        return tree(self._store, row, depth=depth, everything=everything, limit=limit)
+        return tree(self._lcm._store, row, depth=depth, everything=everything, limit=limit)
 
     def revisions(self, id: str) -> tuple[Revision, ...]:
         """The texts that a summary has had, the present one first, and the operations that wrote them."""
-        from lossless.engine.inspect import summaries
-
-        return summaries.revisions(self._store, *summaries.named(self._store, id))
+        return summaries.revisions(self._lcm._store, *summaries.named(self._lcm._store, id))
 
     def compare(self, id: str, old: int | None = None, new: int | None = None) -> Comparison:
         """Two texts of a summary, by their numbers: the present one and the one before, if you do not say."""
-        from lossless.engine.inspect import summaries
-
         return summaries.compare(id, self.revisions(id), old, new)
-
-    def nearest(self, what: str, which: object) -> Nearest:
-        """What somebody may have meant who named something that is not there.
-
-        `what` is "conversation", "message", "summary", "file", "operation", or "id" for any of the last three.
-        """
-        from lossless.engine.inspect.suggestions import nearest
-
-        return nearest(self._store, what, which)

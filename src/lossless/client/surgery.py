@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from msgspec import Struct, structs
 
 from lossless import summarizers
+from lossless.client.arguments import choose
+from lossless.client.jobs import Ready
 from lossless.config import Settings
 from lossless.engine.compaction.backfill import unhurried
 from lossless.engine.compaction.prompts import Templates
@@ -28,7 +30,7 @@ from lossless.summarizers.base import counting
 from lossless.summarizers.prices import cost
 
 if TYPE_CHECKING:
-    from lossless.client import Lossless
+    from lossless.client.lossless import Lossless
 
 
 class RewriteOptions(Struct, frozen=True):
@@ -58,6 +60,26 @@ class RewriteOptions(Struct, frozen=True):
         }
 
 
+class Rewriting(TypedDict, total=False):
+    """The options of `rewrite`, `repair` and `resume`, by name; see `RewriteOptions`."""
+
+    apply: bool
+    dry_run: bool
+    model: str | Function | Summarizer | None
+    prompt_dir: str | Path | None
+    timestamps: bool
+    timezone: str | None
+    started: Callable[[Applied], None] | None
+    progress: Callable[[Step], None] | None
+
+
+def rewrite_options(given: Rewriting) -> RewriteOptions:
+    """Return the options that a caller gave by name; `InvalidInput` for one that does not exist."""
+    for name in given:
+        choose("option", name, RewriteOptions.__struct_fields__)
+    return RewriteOptions(**given)
+
+
 class Remaking(Struct):
     """Summaries being made anew, and whom they are asked of: driven here, a few at a time, or by whoever awaits."""
 
@@ -67,6 +89,7 @@ class Remaking(Struct):
     progress: Callable[[Step], None]
 
     def run(self) -> Applied:
+        """Rewrite the summaries, some at a time."""
         for stage in self.making.stages():
             pool = ThreadPoolExecutor(AT_ONCE)
             try:
@@ -94,23 +117,26 @@ class Remaking(Struct):
             return error
 
 
-def remaking(
+Rewrite = Remaking | Ready[Applied]
+
+
+def prepare_rewrite(
     lcm: Lossless,
     row: ConversationRow,
     kind: Literal["rewrite", "repair"],
     selection: Selection | dict[str, str],
     how: RewriteOptions,
     operation: str | None = None,
-) -> Remaking | Applied:
+) -> Rewrite:
     """Summaries to be made anew, ready to be driven; what came of it, where nothing is to be asked."""
     settings, templates = fitted(lcm._store, row, _settings(lcm, how))[1], _templates(lcm, how)
     summarizer = _summarizer(lcm, settings, how)
     steps = select.steps(lcm._store, row, selection, settings, templates)
     plan = Plan(kind, row.key, steps, summarizer.name, cost(summarizer.name, steps))
     if not (how.apply or how.dry_run):
-        return Applied(plan, "planned")
+        return Ready(Applied(plan, "planned"))
     if not steps:
-        return Applied(plan, "applied" if how.apply else "drafted")
+        return Ready(Applied(plan, "applied" if how.apply else "drafted"))
     if summarizer.name == "extractive":
         raise InvalidInput(
             "There is no model to write summaries.",
@@ -126,7 +152,7 @@ def remaking(
     return Remaking(making, summarizer, guards, how.progress or (lambda step: None))
 
 
-def resuming(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Remaking | Applied:
+def resume(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Rewrite:
     """What is left of an operation that ended early, ready to be driven."""
     found = history.found(lcm._store, operation_id)
     row = lcm._store.conversations.get(found.conversation_id)
@@ -138,7 +164,7 @@ def resuming(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Remaking 
     told = jsontext.stored(found.plan)
     options = told["options"] | ({} if how.model is None else {"model": how.model})
     again = structs.replace(how, apply=True, **options)
-    return remaking(lcm, row, kind, dict(told["steps"]), again, operation_id)
+    return prepare_rewrite(lcm, row, kind, dict(told["steps"]), again, operation_id)
 
 
 def _settings(lcm: Lossless, how: RewriteOptions) -> Settings:

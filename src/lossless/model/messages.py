@@ -8,6 +8,8 @@ from typing import Any, Self, TypeAlias
 
 from msgspec import Struct, field
 
+from lossless.errors import InvalidInput, InvalidTimeFilter
+
 Extra: TypeAlias = dict[str, Any]
 
 INSTRUCTIONS = ("system", "developer")
@@ -87,15 +89,15 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
     @classmethod
     def user(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
-        return cls("user", (Text(text),), None if at is None else instant(at), name, event_id)
+        return cls("user", (Text(_checked(text)),), None if at is None else _checked_time(at), name, event_id)
 
     @classmethod
     def assistant(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
-        return cls("assistant", (Text(text),), None if at is None else instant(at), name, event_id)
+        return cls("assistant", (Text(_checked(text)),), None if at is None else _checked_time(at), name, event_id)
 
     @classmethod
     def system(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
-        return cls("system", (Text(text),), None if at is None else instant(at), name, event_id)
+        return cls("system", (Text(_checked(text)),), None if at is None else _checked_time(at), name, event_id)
 
     @classmethod
     def tool(
@@ -109,8 +111,8 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
         is_error: bool = False,
     ) -> Self:
         """A tool's answer. `name` is the tool; `call_id` the call it answers."""
-        result = ToolResult(call_id, (Text(text),), name, is_error)
-        return cls("tool", (result,), instant(at), None, event_id)
+        result = ToolResult(call_id, (Text(_checked(text)),), name, is_error)
+        return cls("tool", (result,), None if at is None else _checked_time(at), None, event_id)
 
     @property
     def text(self) -> str:
@@ -133,6 +135,26 @@ def instant(when: When) -> datetime | None:
     elif isinstance(when, (int, float)):
         return datetime.fromtimestamp(when, UTC)
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+
+
+def _checked(text: object) -> str:
+    """Return the text of a message; `InvalidInput` for what is no text."""
+    if not isinstance(text, str):
+        nearest = f"Did you mean {str(text)!r}?" if isinstance(text, int | float) else "Give a text, or '' for none."
+        raise InvalidInput(f"{repr(text)[:80]} is not the text of a message.", hint=nearest)
+    return text
+
+
+def _checked_time(at: When) -> datetime | None:
+    """Return a time in UTC; `InvalidTimeFilter` for what is no time."""
+    try:
+        if isinstance(at, bool):
+            raise TypeError
+        return instant(at)
+    except (ValueError, TypeError, AttributeError, OverflowError, OSError) as error:
+        raise InvalidTimeFilter(
+            f"at={repr(at)[:80]} is not a time.", hint="Write it as 2026-03-01T09:00Z or 2026-03-01 09:00+01:00."
+        ) from error
 
 
 def _words(parts: Sequence[Part]) -> Iterator[str]:

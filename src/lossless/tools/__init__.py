@@ -45,7 +45,7 @@ _MOST_FOUND = 50
 
 def tools(chat: Conversation | AsyncConversation, grant: str | None = None) -> Tools:
     """The tools of a conversation. With a `grant` they are a delegate's: they read nothing outside of it, and are metered."""
-    return Tools(chat if isinstance(chat, Conversation) else chat._chat, grant)
+    return Tools(chat if isinstance(chat, Conversation) else chat._sync, grant)
 
 
 class Tools:
@@ -251,7 +251,7 @@ class Tools:
         if self._delegate:
             return self._recursion(self._delegate)
         everywhere = arguments.all_conversations and arguments.conversation_id is None
-        inquiry = self._lcm.inquiry(
+        inquiry = self._lcm._inquiry(
             arguments.prompt,
             ids=tuple(dict.fromkeys(arguments.summary_ids)),
             query=arguments.query or None,

@@ -63,7 +63,7 @@ def list_(which: str, limit: int, cursor: str | None) -> None:
     """
     times = chosen_times()
     with open_database() as lcm:
-        listed = lcm.list_conversations(
+        listed = lcm.conversations(
             active=_ACTIVE[which],
             since=times.since,
             until=times.until,
@@ -113,7 +113,7 @@ def show() -> None:
     the conversations that are related to it.
     """
     with open_database() as lcm:
-        shown = lcm.show_conversation(named_conversation() or choose_conversation(lcm).key)
+        shown = lcm.conversations.show(named_conversation() or choose_conversation(lcm).key)
         zone = lcm.settings.zone
     answer(shown, _lines(shown, zone))
 

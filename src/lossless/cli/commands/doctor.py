@@ -53,7 +53,7 @@ def check(checks: tuple[str, ...], prove: bool, list_checks: bool, fail_on: Seve
         named = named_conversation()
         found: Health | tuple[Proof, ...]
         if prove:
-            found = lcm.prove(named)
+            found = lcm.doctor.prove(named)
             unwell = not all(each.holds for each in found)
         else:
             found = lcm.doctor(named, list(checks) or None)
@@ -147,7 +147,7 @@ def _proven(found: tuple[Proof, ...]) -> Iterator[Line]:
 def fix(checks: tuple[str, ...], named: str | None, apply: bool) -> None:
     """Fix what these checks find. Messages never change, and a copy is kept first."""
     with open_database(read_only=not apply) as lcm:
-        done = lcm.fix(list(checks), named, apply=apply)
+        done = lcm.doctor.fix(list(checks), named, apply=apply)
     answer(done, map(_flat, _fixed(done)), ok=not done.refused)
     sys.exit(_UNWELL if done.refused else 0)
 
@@ -180,7 +180,7 @@ def _fixed(done: Fix) -> Iterator[str]:
 def clean(rule: str | None, apply: bool, archive: str | None, without_files: bool) -> None:
     """Remove conversations that nobody needs, by one RULE or by all."""
     with open_database(read_only=not apply) as lcm:
-        done = lcm.clean(rule, apply=apply, archive=archive, without_files=without_files)
+        done = lcm.doctor.clean(rule, apply=apply, archive=archive, without_files=without_files)
     answer(done, map(_flat, _cleaned(done)))
 
 

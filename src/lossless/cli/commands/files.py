@@ -57,7 +57,7 @@ def list_(limit: int, cursor: str | None) -> None:
     """List the files of a conversation, the newest first."""
     times = chosen_times()
     with open_database() as lcm:
-        listed = lcm.list_files(
+        listed = lcm.files(
             named_conversation() or choose_conversation(lcm).key,
             since=times.since,
             until=times.until,
@@ -91,7 +91,7 @@ def _row(each: StoredFile, zone: tzinfo) -> list[str]:
 def show(id: str) -> None:
     """Show the kind, size and content of the file ID (file_...), and the messages that refer to it."""
     with open_database() as lcm:
-        shown = lcm.show_file(id, named_conversation())
+        shown = lcm.files.show(id, named_conversation())
     answer(shown, _lines(shown))
 
 
@@ -133,7 +133,7 @@ def cat(id: str, lines: str | None, span: str | None, output: Path | None, force
     as they are. With --json they are text, or base64.
     """
     with open_database() as lcm:
-        data = lcm.file_bytes(id, named_conversation(), lines=_range(lines), span=_range(span, 0))
+        data = lcm.files.read(id, named_conversation(), lines=_range(lines), span=_range(span, 0))
         if output is not None:
             from lossless.engine.shared.output_paths import refuse_ours
 

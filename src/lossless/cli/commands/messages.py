@@ -59,7 +59,7 @@ def list_(roles: tuple[str, ...], oldest_first: bool, include_content: bool, lim
     """
     times = chosen_times()
     with open_database() as lcm:
-        found = lcm.list_messages(
+        found = lcm.messages(
             named_conversation() or choose_conversation(lcm).key,
             roles=roles,
             since=times.since,
@@ -122,7 +122,7 @@ def show(id: str, whole: bool) -> None:
     ID is msg#..., or the seq of a message in the conversation that -c names.
     """
     with open_database() as lcm:
-        found = lcm.show_message(id, _home(lcm, id), whole=whole)
+        found = lcm.messages.show(id, _home(lcm, id), whole=whole)
         zone = lcm.settings.zone
     answer(found, _shown(found, zone))
     if found.lost_files:
@@ -227,7 +227,7 @@ def tail(count: int | None) -> None:
     `fresh_tail_max_tokens`, and always the newest one.
     """
     with open_database() as lcm:
-        found = lcm.tail_messages(named_conversation() or choose_conversation(lcm).key, count)
+        found = lcm.messages.tail(named_conversation() or choose_conversation(lcm).key, count)
         zone = lcm.settings.zone
     answer(found, _tail(found, zone))
 
@@ -249,6 +249,6 @@ def around(id: str, before: int, after: int) -> None:
     ID is msg#..., or the seq of a message in the conversation that -c names.
     """
     with open_database() as lcm:
-        found = lcm.messages_around(id, _home(lcm, id), before=before, after=after)
+        found = lcm.messages.around(id, _home(lcm, id), before=before, after=after)
         zone = lcm.settings.zone
     answer(found, _full_texts(found.messages, zone, found.id))

@@ -34,7 +34,7 @@ def new(retain_depth: int | None, apply: bool) -> None:
     with open_database(read_only=not apply) as lcm:
         chat = choose_conversation(lcm, writes=True)
         chat.status()
-        done = chat.new(retain_depth, apply=apply)
+        done = chat.new(retain_depth, dry_run=not apply)
     told = {"key": chat.key, "applied": apply, **msgspec.to_builtins(done)}
     answer(told, _renewed(chat.key, done, apply))
 

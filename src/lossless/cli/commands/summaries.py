@@ -65,7 +65,7 @@ def list_(depth: int | None, kind: Any, limit: int, cursor: str | None, include_
     """
     times = chosen_times()
     with open_database() as lcm:
-        found = lcm.list_summaries(
+        found = lcm.summaries(
             named_conversation() or choose_conversation(lcm).key,
             depth=depth,
             kind=kind,
@@ -125,7 +125,7 @@ def _texts(found: Iterable[ListedSummary], zone: tzinfo) -> Iterator[Line]:
 def show(id: str) -> None:
     """Show the text of the summary ID, its sources, and the summaries made from it."""
     with open_database() as lcm:
-        found = lcm.show_summary(id)
+        found = lcm.summaries.show(id)
         zone = lcm.settings.zone
     answer(found, _shown(found, zone))
 
@@ -179,7 +179,7 @@ def tree(root: str | None, depth: int | None, everything: bool, limit: int) -> N
     """
     with open_database() as lcm:
         chosen = named_conversation() or (None if root else choose_conversation(lcm).key)
-        found = lcm.tree(chosen, root=root, depth=depth, everything=everything, limit=limit)
+        found = lcm.summaries.tree(chosen, root=root, depth=depth, everything=everything, limit=limit)
         zone = lcm.settings.zone
     answer(found, _tree(found, zone, whole=root is None))
 
@@ -216,7 +216,7 @@ def history(id: str) -> None:
     `lcm undo OP` reverts an operation; `lcm summaries diff ID` compares texts.
     """
     with open_database() as lcm:
-        found = lcm.revisions(id)
+        found = lcm.summaries.revisions(id)
         zone = lcm.settings.zone
     answer({"revisions": found}, _revisions(found, zone))
 
@@ -248,7 +248,7 @@ def _revisions(found: Sequence[Revision], zone: tzinfo) -> Iterator[Line]:
 def diff(id: str, old: int | None, new: int | None) -> None:
     """Compare two texts of the summary ID, line by line."""
     with open_database() as lcm:
-        found = lcm.compare(id, old, new)
+        found = lcm.summaries.compare(id, old, new)
     answer(found, _diff(found))
 
 

@@ -1,0 +1,1109 @@
+"""The verbs: `Lossless` opens a database, `Conversation` is one history in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+from weakref import finalize
+
+from msgspec import structs
+
+from lossless import config
+from lossless.config import Loaded, Settings
+from lossless.engine.shared.defaults import FLAW_KINDS, GREP_SECONDS
+from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError, StoreUnavailable
+from lossless.events import Event, Hook, guarded, log
+from lossless.ids import parse
+from lossless.store.base import SPAN
+from lossless.store.rows import micros, moment
+from lossless.times import Time, read_time
+
+if TYPE_CHECKING:
+    from lossless.client.conversations import Conversations
+    from lossless.client.doctor import Doctor
+    from lossless.client.files import StoredFiles
+    from lossless.client.messages import Messages
+    from lossless.client.resolve import Resolved
+    from lossless.client.summaries import Summaries
+    from lossless.client.surgery import Rewrite, RewriteOptions, Rewriting
+    from lossless.engine.backup import copy_database
+    from lossless.engine.compaction.prompts import Templates
+    from lossless.engine.erase import forget as forgetting
+    from lossless.engine.erase import prune as pruning
+    from lossless.engine.import_history import run
+    from lossless.engine.import_history.context import ImportContext
+    from lossless.engine.import_history.watch import Watch
+    from lossless.engine.ingest.identity import Canonicalize
+    from lossless.engine.ingest.intake import Intake, Skip
+    from lossless.engine.ingest.secrets import Redactor
+    from lossless.engine.inspect import lists
+    from lossless.engine.recall import expand as expanding
+    from lossless.engine.recall.reader import Reader
+    from lossless.engine.recall.search_request import Asked, Mode, Scope, Sort
+    from lossless.engine.recall.semantic import Vectors
+    from lossless.engine.shared.file_store import Files
+    from lossless.engine.shared.runtime import Runtime
+    from lossless.engine.worker import Worker
+    from lossless.imports.base import Source
+    from lossless.model import (
+        Applied,
+        Backfill,
+        Backup,
+        Compaction,
+        Description,
+        Expansion,
+        Exported,
+        Forgotten,
+        Garbage,
+        Hits,
+        ImportReport,
+        Migration,
+        Nearest,
+        Operation,
+        Pruning,
+        Restored,
+        Stats,
+        Status,
+        Transplant,
+    )
+    from lossless.store.base import ConversationRow, DebtRow, NewManifest
+    from lossless.store.store import Store
+    from lossless.summarizers import Function, Summarizer
+
+
+from lossless.client.arguments import checks_arguments
+from lossless.client.conversation import Conversation, checked, checked_path
+from lossless.client.jobs import Inquiry, Ready, Repairs, runs
+
+Clock = Callable[[], float]
+_PATIENCE = 5.0
+_MOST_DRAINED = 1_000
+WINDOW = 128_000
+
+
+@checks_arguments
+class Lossless:
+    """A database of conversations, for one owner. Threads and processes may share it freely.
+
+    A forked child opens the database again: what its parent opened is refused there.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        summarizer: str | Function | Summarizer | None = None,
+        on_event: Hook = log,
+        clock: Clock = time.time,
+    ) -> None:
+        from lossless.engine.recall import grants
+        from lossless.engine.worker import Background
+
+        self._store = store
+        self.settings = settings
+        self._scratch: finalize[[str, int], Lossless] | None = None
+        self._files = self._payloads()
+        self._on_event = guarded(on_event)
+        self._named = summarizer
+        self._asked: Summarizer | None = None
+        self._prompts: Templates | None = None
+        self._clock = clock
+        self._answering: Summarizer | None = None
+        self._slots = grants.Slots()
+        self._background = Background(self.worker)
+        self._notes: dict[str, list[tuple[int, NewManifest]]] = {}
+        self._measured: dict[str, tuple[str | None, int]] = {}
+        """By key: the model and the tokens of what was assembled last."""
+        self._factors: dict[str, tuple[float, float]] = {}  # by model or key, with the time they were read
+        """By name: how many tokens a model counts for one of ours, as far as it was asked."""
+        self._uncovered: dict[str, int] = {}
+        """By key, for each conversation whose newest request left out what no summary covers: the tokens besides its context."""
+        self._dense: dict[str, int] = {}
+        """By key, where it left that out for its bytes: the tokens that fit."""
+        self._assumed = False
+        self._without_model = ""
+        self._redact = self._redactor()
+        self._loaded: Loaded | None = None
+        self._followed: dict[str, bool] = {}
+
+    @classmethod
+    def open(
+        cls,
+        database: str | Path | None = None,
+        *,
+        settings: Settings | None = None,
+        plugin: Mapping[str, object] | None = None,
+        plugin_name: str = "plugin",
+        summarizer: str | Function | Summarizer | None = None,
+        owner: str | None = None,
+        read_only: bool = False,
+        on_event: Hook = log,
+        clock: Clock = time.time,
+    ) -> Self:
+        """Open a database, made if it is not there: a path, a `postgresql://` URL, or what the settings say.
+
+        Without `settings` they are read from `lcm.toml`, `plugin` (a host plugin's configuration, named `plugin_name` where
+        a value's source is shown) and the environment, the later before the earlier. `owner` is whose memory this is
+        ("default" if nobody says): other owners' conversations do not exist here. `summarizer` is "provider/model",
+        "command:...", "extractive" or a function of a `SummaryRequest`; otherwise the settings decide.
+        """
+        if not isinstance(database, str | Path | None):
+            raise InvalidInput(f"{database!r} is not a database.", hint="Give a path or a postgresql:// URL.")
+        if not isinstance(settings, Settings | None):
+            raise InvalidInput(
+                f"settings={type(settings).__name__} is not Settings.", hint="Use lossless.Settings(...)."
+            )
+        if settings is not None and plugin:
+            raise InvalidInput(
+                "settings and plugin exclude each other: settings are complete as they are.",
+                hint="Give plugin alone, or merge it yourself with lossless.config.resolve(plugin=...).",
+            )
+        given = {} if database is None else {"database_path": str(database)}
+        loaded = None
+        if settings is None:
+            loaded = config.resolve(given, plugin=plugin, plugin_name=plugin_name)
+            settings = loaded.settings
+            for warning in loaded.warnings:
+                guarded(on_event)(Event("config.ignored", warning, "warning"))
+        elif given:
+            settings = structs.replace(settings, **given)
+        adapted = loaded.adapted if loaded else [f"{name}: {why}" for name, why in config.adaptations(settings)]
+        for note in adapted:
+            guarded(on_event)(Event("config.adapted", note, "warning"))
+        name = checked("owner", "default" if owner is None else owner)
+        store = _open_store(settings.database, name, read_only, guarded(on_event))
+        _refuse_unfinished(store)
+        opened = cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
+        opened._loaded = loaded
+        if settings.enabled and not read_only:
+            opened._report_keys()
+        return opened
+
+    def conversation(
+        self,
+        key: str,
+        session: str | None = None,
+        *,
+        parent: Conversation | str | None = None,
+        canonicalize: Canonicalize | None = None,
+        skip: Skip | None = None,
+    ) -> Conversation:
+        """The conversation under a key, the host's stable name for it. It comes into being with its first message.
+
+        `session` is the host's id for the present run, remembered with it; each run of a scheduled job
+        (`agent:NAME:cron:JOB`) is a conversation of its own. `parent` is the conversation, or its key, whose sub-agent this
+        is: recall from there reaches it, and not the other way round. For hosts that decorate what they send,
+        `canonicalize(role, text)` gives the text as it counts for identity; `skip(message)` keeps what is no message at
+        all (a host's own leaks) from being stored.
+        """
+        if session is not None and self._redact:
+            session = self._redact.identifier(checked("session", session))
+        return Conversation(self, self._stored_key(checked("key", key)), session, canonicalize, skip, parent)
+
+    def find(self, name: str | int) -> Conversation:
+        """Return the stored conversation that a name refers to.
+
+        A name is its key, its number (12 or "#12"), the beginning of its key if no other begins so, or the id of one of its
+        messages (`msg#...`) or summaries (`sum_...`). `conversation` opens a key as it is, also one that is new.
+        """
+        from lossless.client.resolve import resolve
+        from lossless.engine.inspect import summaries as viewing
+
+        if isinstance(name, str) and name.startswith("msg#") and not self._store.conversations.under_key(name):
+            reference = parse(name)
+            row = self._store.conversations.get(reference.number // SPAN)
+            if row is None:
+                raise NotFound("message", reference.id, hint="`grep` finds messages and their ids.")
+        elif isinstance(name, str) and name.startswith("sum_") and not self._store.conversations.under_key(name):
+            row = viewing.named(self._store, name)[0]
+        else:
+            found = resolve(self._store, name, self._redact)
+            row = found.row
+            if found.by_number and not row.active:
+                raise InvalidInput(
+                    f"#{row.id} is archived.",
+                    hint="`lcm conversations show`, `messages`, `summaries` and `transplant` reach it.",
+                )
+        return self.conversation(row.key)
+
+    def _resolved(self, name: str | int, *, active: bool = False) -> Resolved:
+        from lossless.client.resolve import resolve
+
+        return resolve(self._store, name, self._redact, active=active)
+
+    def _times(self, since: Time, until: Time) -> tuple[lists.TimeRange, int]:
+        """Return the times of a list, and the current time from which ages count."""
+        from lossless.engine.inspect import lists
+
+        now = self._clock()
+        return lists.read_range(since, until, self.settings.zone, now), int(now * 1_000_000)
+
+    def _row_of(self, name: str | int | None) -> ConversationRow | None:
+        """Return the row of a conversation that may be named."""
+        return None if name is None else self._resolved(name).row
+
+    def _nearest(self, what: str, which: object) -> Nearest:
+        """Return the names closest to one that does not exist.
+
+        `what` is "conversation", "message", "summary", "file", "operation", or "id" for any of the last three.
+        """
+        from lossless.engine.inspect.suggestions import nearest
+
+        return nearest(self._store, what, which)
+
+    def _stored_key(self, key: str) -> str:
+        from lossless.client.resolve import stored_key
+
+        return stored_key(self._store, key, self._redact)
+
+    @property
+    def conversations(self) -> Conversations:
+        """The conversations of this owner: `conversations()` lists them, `conversations.show(name)` shows one."""
+        from lossless.client.conversations import Conversations
+
+        return Conversations(self)
+
+    @property
+    def messages(self) -> Messages:
+        """The messages of any conversation: `messages(name)` lists them; also `show`, `tail` and `around`."""
+        from lossless.client.messages import Messages
+
+        return Messages(self)
+
+    @property
+    def summaries(self) -> Summaries:
+        """The summaries of any conversation: `summaries(name)` lists them; also `show`, `tree`, `revisions`, `compare`."""
+        from lossless.client.summaries import Summaries
+
+        return Summaries(self)
+
+    @property
+    def files(self) -> StoredFiles:
+        """The large contents of any conversation: `files(name)` lists them; also `show` and `read`."""
+        from lossless.client.files import StoredFiles
+
+        return StoredFiles(self)
+
+    @property
+    def doctor(self) -> Doctor:
+        """The checks of the database: `doctor()` runs them; also `prove`, `fix` and `clean`."""
+        from lossless.client.doctor import Doctor
+
+        return Doctor(self)
+
+    @property
+    def location(self) -> str:
+        """Where the database is: a path, or a URL without its password."""
+        return self._store.location
+
+    def status(self, conversation: str | int | None = None) -> Status:
+        """What is stored, whether it is still coming in, what is owed and what holds it back: a verdict with its reasons.
+
+        The conversation under a key, if one is named, is told too. Only reads, no message, and of transcripts from outside.
+        """
+        from lossless.engine.inspect.status import StatusRequest, status
+
+        with self._store.snapshot():
+            request = StatusRequest(
+                now=self._clock(),
+                is_closed=self._is_closed,
+                has_model=self._has_model(),
+                missing=self._missing_keys(),
+                conversation=self._row_of(conversation),
+            )
+            return status(self._runtime, request)
+
+    def stats(self, conversation: str | int | None = None, since: datetime | str | None = None) -> Stats:
+        """Tokens stored, summarised, shown and spent, by role, depth, model and day: of one conversation, or of all.
+
+        `since` leaves out what was said, shown and written before. In a large database roles, days and turns are
+        estimates: `step` tells how many messages each stands for that was counted.
+        """
+        from lossless.engine.inspect.stats import stats
+
+        whole, start = conversation is None, read_time("since", since, self.settings.zone, self._clock())
+        with self._store.snapshot():
+            rows = self._store.conversations.of_owner() if conversation is None else [self._resolved(conversation).row]
+            return stats(self._store, rows, whole=whole, since=start, now=self._clock())
+
+    def describe(
+        self,
+        id: str | int,
+        *,
+        start_line: int | None = None,
+        end_line: int | None = None,
+        offset: int | None = None,
+        max_tokens: int | None = None,
+    ) -> Description:
+        """As `Conversation.describe`, in any conversation."""
+        from lossless.engine.recall import describe as describing
+        from lossless.engine.recall import reader as reading
+
+        wanted = describing.Wanted(start_line, end_line, offset, most_tokens=max_tokens)
+        return describing.describe(self._reader(reading.everything(self._store)), id, wanted, cap=max_tokens)
+
+    def expand(
+        self,
+        id: str | int | Sequence[str | int],
+        max_tokens: int | None = None,
+        *,
+        depth: int = 1,
+        include_messages: bool = True,
+        strategy: expanding.Strategy = "order",
+        cursor: str | None = None,
+    ) -> Expansion:
+        """As `Conversation.expand`, in any conversation."""
+        from lossless.engine.recall import expand as expanding
+        from lossless.engine.recall import reader as reading
+
+        return expanding.expand(
+            self._reader(reading.everything(self._store)),
+            id,
+            max_tokens=max_tokens,
+            depth=depth,
+            include_messages=include_messages,
+            strategy=strategy,
+            cursor=cursor,
+        )
+
+    @runs
+    def ask(
+        self,
+        question: str,
+        *,
+        ids: Sequence[str | int] | None = None,
+        query: str | None = None,
+        max_tokens: int | None = None,
+        token_cap: int | None = None,
+    ) -> Inquiry:
+        """As `Conversation.ask`, of all conversations: the three that promise most are read, and share the budget."""
+        return self._inquiry(question, ids=ids, query=query, max_tokens=max_tokens, token_cap=token_cap)
+
+    def _inquiry(
+        self,
+        question: str,
+        *,
+        ids: Sequence[str | int] | None = None,
+        query: str | None = None,
+        max_tokens: int | None = None,
+        token_cap: int | None = None,
+        timeout_ms: int | None = None,
+        scope: tuple[int, ...] | None = None,
+        origin: str = "main",
+        evidence_only: bool = False,
+    ) -> Inquiry:
+        """A question ready to be driven, about the conversations in `scope`, or about all.
+
+        With `evidence_only` no model is asked and nothing is written: the best passages are the answer.
+        """
+        from lossless.engine.recall import answer as answering
+        from lossless.engine.recall import reader as reading
+        from lossless.engine.shared.call_limits import Guards
+
+        for name, value in (("max_tokens", max_tokens), ("token_cap", token_cap), ("timeout_ms", timeout_ms)):
+            if value is not None and value < 1:
+                raise InvalidInput(f"{name}={value} is too little.", hint="Give 1 or more.")
+        asking = answering.Asking(
+            question,
+            origin,
+            tuple(ids or ()),
+            query,
+            max_tokens,
+            token_cap or self.settings.max_expand_tokens,
+            scope is None,
+            timeout_ms,
+        )
+        model = self._expander()
+        reader = self._reader(reading.everything(self._store) if scope is None else scope)
+        with_model = model.name != "extractive" and not evidence_only
+        flow = answering.ask(reader, asking, with_model=with_model, slots=self._slots, now=self._clock)
+        return Inquiry(flow, model, Guards(self._store, self.settings, f"ask:{origin}", model.name, self._clock))
+
+    def grep(
+        self,
+        pattern: str,
+        mode: Mode = "regex",
+        scope: Scope = "both",
+        *,
+        since: datetime | str | None = None,
+        before: datetime | str | None = None,
+        limit: int = 50,
+        sort: Sort | None = None,
+        cursor: str | None = None,
+        file_ids: Sequence[str] | None = None,
+        ignore_case: bool | None = None,
+        include_recall: bool = False,
+        seconds: float = GREP_SECONDS,
+    ) -> Hits:
+        """As `Conversation.grep`, in all conversations of this owner."""
+        from lossless.engine.recall import reader as reading
+        from lossless.engine.recall.search_request import check
+
+        asked = check(
+            pattern,
+            zone=self.settings.zone,
+            now=self._clock(),
+            mode=mode,
+            scope=scope,
+            since=since,
+            before=before,
+            limit=limit,
+            sort=sort,
+            file_ids=file_ids,
+            include_recall=include_recall,
+            ignore_case=ignore_case,
+        )
+        return self._grep(reading.everything(self._store), asked, cursor, seconds)
+
+    def _grep(self, scope: tuple[int, ...], asked: Asked, cursor: str | None, seconds: float) -> Hits:
+        from lossless.engine.recall import grep as grepping
+
+        return grepping.grep(
+            self._reader(scope), asked, now=self._clock, on_event=self._on_event, cursor=cursor, seconds=seconds
+        )
+
+    def _reader(self, scope: tuple[int, ...]) -> Reader:
+        from lossless.engine.recall.reader import Reader
+
+        return Reader(self._store, self._files, self.settings, scope)
+
+    def drain(self) -> int:
+        """Do what is owed to any conversation now, in this thread, idle or not; how many were worked on.
+
+        For hosts that end with their turn. What a guard or a retry delay holds back stays owed.
+        """
+        worker, worked = self.worker(), 0
+        while worked < _MOST_DRAINED and worker.step(idle=0):
+            worked += 1
+        while worker.embed(idle=0):
+            pass
+        return worked
+
+    def worker(self) -> Worker:
+        """A worker that drains what is owed: `step()` once, or `run(stop)` until the event `stop` is set."""
+        from lossless.engine.worker import Worker
+
+        return Worker(self._runtime, self._pay, tries=self._tries, vectors=self._vectors())
+
+    def _vectors(self) -> Vectors | None:
+        from lossless.engine.recall.semantic import Vectors
+        from lossless.search import embeddings
+
+        if self.settings.semantic and not embeddings.is_installed():
+            told = "Vectors are wanted, and the extra lossless[semantic] is not installed."
+            self._on_event(Event("semantic.unavailable", told, "warning"))
+            return None
+        return Vectors(self._store) if self.settings.semantic and self.settings.enabled else None
+
+    def _pay(self, debt: DebtRow, wanted_elsewhere: Callable[[], bool]) -> Compaction:
+        """Compaction, if a window is owed it, then whatever has to be made anew."""
+
+        def pause() -> bool:
+            return self._background.is_closing or wanted_elsewhere()
+
+        return self.conversation(debt.key)._pay(debt, pause)
+
+    def _window(self, window: int | None) -> int:
+        if window is None and not self._assumed:
+            self._assumed = True
+            told = f"No window was named; {WINDOW:,} tokens are assumed."
+            self._on_event(Event("window.assumed", told, "warning"))
+        return WINDOW if window is None else window
+
+    def _report_keys(self) -> None:
+        """Report the models that cannot be asked as things are: no key, no address, no package."""
+        from lossless import summarizers
+        from lossless.engine.shared.call_limits import Guards
+
+        try:
+            summarizer = self._summarizer()
+        except InvalidInput as error:
+            report = f"{error} Summaries are written without a model until then."
+            self._on_event(Event("summarizer.unusable", report, "warning"))
+            return
+        found = summarizers.accesses(summarizer)
+        missing = [(name, access) for name, access in found if access.missing]
+        rest = "It is passed over" if len(missing) < len(found) else "Summaries are written without a model"
+        for name, access in missing:
+            report = f"{name}: {access.missing} {access.hint} {rest} until then."
+            self._on_event(Event("summarizer.no_key", report, "warning", {"model": name}))
+        if found and not missing:
+            Guards(self._store, self.settings, "", summarizer.name, self._clock).found_key()
+
+    def _missing_keys(self) -> tuple[str, ...]:
+        from lossless import summarizers
+
+        if self._store.read_only:  # somebody who only looks need not have the keys of those who write
+            return ()
+        try:
+            found = summarizers.accesses(self._summarizer())
+        except InvalidInput as error:
+            return (str(error),)
+        return tuple(access.missing for _, access in found if access.missing)
+
+    def _note_writer(self, key: str, done: Compaction) -> None:
+        """Report that summaries are written without the model, and that it is back: once each."""
+        if not done.summaries or done.without_model == self._without_model:
+            return
+        self._without_model, facts = done.without_model, {"conversation": key, "reason": done.without_model}
+        model = "The model" if self._asked is None else self._asked.name
+        if done.without_model:
+            report = f"{key}: {model} did not write the summaries ({done.without_model}); the embedded summariser did. "
+            report += "They are re-made once the model answers."
+            self._on_event(Event("summarizer.replaced", report, "warning", facts))
+        else:
+            self._on_event(Event("summarizer.back", f"{model} writes summaries again.", "info", facts))
+
+    def _tries(self) -> int:
+        from lossless.engine.compaction.resummarize import MOST_TRIES
+
+        try:
+            return 0 if self._summarizer().name == "extractive" else MOST_TRIES
+        except InvalidInput:  # told when the database was opened
+            return 0
+
+    def _has_model(self) -> bool:
+        """Return whether a model is configured, as far as the settings can be read."""
+        try:
+            return self._summarizer().name != "extractive"
+        except LosslessError:
+            return True
+
+    def _summarizer(self) -> Summarizer:
+        from lossless import summarizers
+        from lossless.summarizers import Awaited, Chain
+
+        if self._asked is None:
+            if self._named is None:
+                self._asked = summarizers.configured(self.settings, on_event=self._on_event, clock=self._clock)
+            else:
+                named = summarizers.resolve(self._named, self.settings, on_event=self._on_event)
+                # A chain of one lets a provider rest that asked for it.
+                self._asked = named if isinstance(named, Awaited) else Chain([named], clock=self._clock)
+        return self._asked
+
+    def _expander(self) -> Summarizer:
+        """Who answers questions: the expansion model, and behind it, or in its place, who writes the summaries."""
+        from lossless import summarizers
+        from lossless.client.explorer import full_name, reach
+        from lossless.summarizers import Chain
+
+        if self._answering is None:
+            own, settings = self._summarizer(), self.settings
+            if not settings.expansion_model:
+                return own
+            patience = min(settings.summary_timeout_ms, settings.delegation_timeout_ms)
+            within = structs.replace(reach(self), summary_timeout_ms=patience)
+            named = summarizers.resolve(full_name(settings), within, on_event=self._on_event)
+            self._answering = Chain([named] if own.name == "extractive" else [named, own], clock=self._clock)
+        return self._answering
+
+    def _templates(self) -> Templates:
+        from lossless.engine.compaction.prompts import Templates
+
+        if self._prompts is None:
+            self._prompts = Templates.load(self.settings.prompt_dir)
+            for problem in self._prompts.problems:
+                self._on_event(Event("prompts.refused", problem, "warning"))
+        return self._prompts
+
+    def migrate(self, target: str | Path, *, progress: copy_database.Progress | None = None) -> Migration:
+        """Copy everything, of all owners, into a new database of either kind, and prove that it is there.
+
+        Let the hosts rest meanwhile: what they write after it began is not moved. If it is broken off, the same call
+        goes on with it. `progress(table, done, total)` is told how far it is.
+        """
+        from lossless.engine.backup import copy_database
+        from lossless.engine.shared.file_store import Files
+        from lossless.engine.shared.files_dir import files_dir
+
+        if str(target) == ":memory:":
+            raise InvalidInput(
+                "A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL."
+            )
+        settings = structs.replace(self.settings, database_path=str(target))
+        store = _open_store(settings.database, self._store.owner, False, self._on_event)
+        try:
+            return copy_database.move(
+                self._store,
+                self._files,
+                store,
+                Files(files_dir(store, settings)),
+                now=int(self._clock() * 1_000_000),
+                progress=progress or (lambda table, done, total: None),
+            )
+        finally:
+            store.close()
+
+    def backup(self, path: str | Path | None = None, *, rolling: str | None = None, prove: bool = False) -> Backup:
+        """Copy everything, of all owners and with its files, into one file, while others go on writing.
+
+        It goes beside the database unless you name a file or a directory, and never in the place of anything but the
+        earlier backup of the same `rolling` label. It is opened and read to its end before it gets its name; `prove`
+        has every message of it accounted for besides: see `flaws`.
+        """
+        from lossless.client.backups import backup
+
+        def open_store(database: str, read_only: bool) -> Store:
+            return _open_store(database, self._store.owner, read_only, self._on_event)
+
+        return backup(self, path, rolling, prove, moment(self._now()), open_store)
+
+    @classmethod
+    def restore(
+        cls,
+        backup: str | Path,
+        database: str | Path | None = None,
+        *,
+        replace: bool = False,
+        apply: bool = False,
+        reimport: bool = True,
+        settings: Settings | None = None,
+        on_event: Hook = log,
+        clock: Clock = time.time,
+    ) -> Restored:
+        """Put a backup where a database is, or is to be; checked first, whole or not at all.
+
+        A database that is there already is only replaced with `replace` and `apply` (without `apply` the report says what
+        would be), only if nobody has it open, and it is kept aside. Transcripts that were written to since the backup are
+        listed: hosts read on in them. With `reimport=False` what they hold by now is passed over, and stays away.
+        """
+        from lossless.client.backups import leave_out, restore
+
+        given = {} if database is None else {"database_path": str(database)}
+        settings = config.resolve(given).settings if settings is None else structs.replace(settings, **given)
+
+        def open_store(name: str, read_only: bool) -> Store:
+            return _open_store(name, "default", read_only, guarded(on_event))
+
+        done = restore(backup, settings, replace, apply, moment(int(clock() * 1_000_000)), open_store)
+        return done if reimport or not done.applied else leave_out(cls, done, settings, clock(), open_store)
+
+    def export(
+        self, path: str | Path, *, conversations: Sequence[str | int] | None = None, replace: bool = False
+    ) -> Exported:
+        """Write this owner's conversations, or those under some keys with their sub-agents', into one archive.
+
+        It holds everything `lossless.imports` needs to put them back as they are, files included. A file that is
+        there already is only replaced if you say so.
+        """
+        from lossless.engine.backup.archive import export
+
+        now = moment(int(self._clock() * 1_000_000))
+        ids = None if conversations is None else self._families(conversations)
+        return export(self._store, self._files, Path(path), ids=ids, replace=replace, now=now)
+
+    def _families(self, names: Sequence[str | int]) -> list[int]:
+        """Return the ids of some conversations: by key with everything below them, by number alone."""
+        if isinstance(names, str | int):
+            raise InvalidInput(f"conversations={names!r} is not a list of keys.", hint="Give conversations=[key, ...].")
+        found = [self._resolved(name) for name in names]
+        rows = [[each.row] if each.by_number else self._store.conversations.family(each.row.key) for each in found]
+        return sorted({row.id for family in rows for row in family})
+
+    def import_(
+        self,
+        paths: str | Path | Iterable[str | Path],
+        *,
+        apply: bool = False,
+        key: str | None = None,
+        since: datetime | str | None = None,
+        limit: int | None = None,
+        files_dir: str | Path | None = None,
+        trust_pins: bool = False,
+        progress: run.Progress | None = None,
+    ) -> ImportReport:
+        """Bring histories in: transcripts, databases of other systems, archives; files, or directories of them.
+
+        Unless you say `apply`, nothing is written, and the report says what would be. It may be called as often as you
+        like: what is here already is not read again, and what was broken off goes on. `key` is for a single transcript:
+        otherwise each names its conversation itself. `since` leaves older files alone, `limit` reads so many and no
+        more; `files_dir` is where a database keeps its large files, if not beside it. What was pinned in a database or an
+        archive is pinned here only with `trust_pins`, since a pin speaks to models with your authority.
+        `progress(path, done, total)` is told how many bytes are read.
+        """
+        from lossless.engine.import_history import run
+
+        if limit is not None and limit < 1:
+            raise InvalidInput(f"limit={limit} is too little.", hint="Give 1 or more.")
+        given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
+        report = run.run(
+            self._import_context(files_dir, trust_pins),
+            [checked_path(each) for each in given],
+            apply=apply,
+            key=None if key is None else self._stored_key(checked("key", key)),
+            since=read_time("since", since, self.settings.zone, self._clock()),
+            limit=limit,
+            progress=progress or (lambda path, done, total: None),
+        )
+        if apply and self.settings.semantic:
+            self._background.wake()
+        return report
+
+    def watch(self, paths: str | Path | Iterable[str | Path]) -> Watch:
+        """Follow the transcripts in some directories: `step()` reads what is new in them, as often as you call it."""
+        from lossless.engine.import_history.watch import Watch
+
+        given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
+        return Watch(self._import_context(), [checked_path(each) for each in given])
+
+    def _import_context(self, files_dir: str | Path | None = None, trust_pins: bool = False) -> ImportContext:
+        from lossless.engine.import_history.context import ImportContext
+        from lossless.engine.ingest.identity import without_tags
+
+        def source(path: Path) -> Source:
+            from lossless.imports import recognise
+
+            found = recognise(path, files_dir=files_dir)
+            if self._redact is None:
+                return found
+            from lossless.engine.import_history.redacted import RedactedSource
+
+            return RedactedSource(found, self._redact, without_tags(self.settings.strip_injected_context_tags))
+
+        def intake(key: str, session: str | None) -> Intake:
+            chat = self.conversation(key, session)
+            return structs.replace(chat._intake, skip=chat._skips)
+
+        return ImportContext(
+            runtime=self._runtime,
+            intake=intake,
+            refusal=lambda key: self.conversation(key)._closed_to,
+            open=source,
+            trust_pins=trust_pins,
+        )
+
+    def backfill(
+        self,
+        paths: str | Path | Iterable[str | Path] = (),
+        *,
+        apply: bool = False,
+        key: str | None = None,
+        title: str | None = None,
+        recompact: bool = False,
+        single_root: bool = False,
+        tail: int | None = None,
+        transplant_to: str | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> tuple[Backfill, ...]:
+        """Import transcripts and compact each conversation to its end: until no run before the newest `tail` messages is left.
+
+        Unless you say `apply`, nothing is written, and it is told what would be done and what it would take. What is here
+        already is not imported again, with `recompact` nothing is; what was broken off goes on. `single_root` leaves one
+        summary of all, and no tail. `transplant_to` copies what came out before everything in another conversation.
+        `progress(key, made, about)` is told how many summaries there are so far, and about how many there will be.
+        """
+        from lossless.client.backfill import BackfillRequest, backfill
+
+        kept = (0 if single_root else self.settings.fresh_tail_count) if tail is None else tail
+        if kept < 0 or (single_root and kept):
+            raise InvalidInput(f"tail={kept} is not a tail.", hint="Give 0 or more; a single root leaves none.")
+        given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
+        told = progress or (lambda name, done, total: None)
+        request = BackfillRequest(
+            key=key,
+            title=title,
+            recompact=recompact,
+            single_root=single_root,
+            tail=kept,
+            transplant_to=transplant_to,
+            apply=apply,
+            progress=told,
+        )
+        return backfill(self, [checked_path(each) for each in given], request)
+
+    def transplant(
+        self, source: str | int, target: str | int, *, apply: bool = False, dedupe: bool = False
+    ) -> Transplant:
+        """Copy the summaries in a conversation's context, and everything beneath them, into another, before all it holds.
+
+        Both are named by their keys, or by their ids. Without `apply` it is only told what would be done. Nothing of the
+        source changes. Where some of it stands in the target already it is refused, unless `dedupe` leaves that out.
+        """
+        from lossless.engine.surgery import transplant as grafting
+
+        first, second = self._resolved(source, active=True).row, self._resolved(target, active=True).row
+        if not apply:
+            return grafting.plan(self._store, first.id, second.id, dedupe=dedupe)
+        self.conversation(second.key)._refuse_if_closed()
+        return grafting.transplant(self._store, first.id, second.id, now=int(self._clock() * 1_000_000), dedupe=dedupe)
+
+    def _is_closed(self, key: str) -> bool:
+        return bool(self.conversation(key)._closed_to)
+
+    @runs
+    def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Unpack[Rewriting]) -> Repairs:
+        """Rewrite what is wrong in every conversation, archived ones included; see `Conversation.repair`."""
+        from lossless.client.surgery import rewrite_options
+        from lossless.engine.surgery.flaws import known_kinds
+
+        return Repairs(self._repairs(known_kinds(kinds), rewrite_options(how)))
+
+    def _repairs(self, kinds: tuple[str, ...], how: RewriteOptions) -> Iterator[Rewrite]:
+        """Yield the repair of each conversation that has something to repair."""
+        from lossless.engine.surgery.select import Selection
+
+        selection = Selection(flawed=kinds)
+        for row in self._store.conversations.of_owner():
+            chat, only = self.conversation(row.key), structs.replace(how, apply=False, dry_run=False)
+            planned = chat._rewrite("repair", selection, only, row)
+            if isinstance(planned, Ready) and planned.value.plan.steps:
+                yield chat._rewrite("repair", selection, how, row) if how.apply or how.dry_run else planned
+
+    def merge(self, conversation: str | int, *, apply: bool = False) -> Applied:
+        """Join what a host's rollover split under one key: what earlier conversations tell comes before the active one.
+
+        What stands against it is in `plan.review`, and then nothing is done. Deliberate resets are never merged.
+        """
+        from lossless.engine.surgery import merge as merging
+        from lossless.model import Applied
+
+        key = self._resolved(conversation).row.key
+        if not apply:
+            return Applied(merging.plan(self._store, key), "planned")
+        return merging.merge(self._store, key, int(self._clock() * 1_000_000))
+
+    def history(
+        self,
+        conversation: str | int | None = None,
+        limit: int = 50,
+        *,
+        since: Time = None,
+        until: Time = None,
+    ) -> list[Operation]:
+        """List the operations on old data, newest first: of all conversations, or of one.
+
+        Times are from `since` on and before `until`.
+        """
+        from lossless.engine.recall import reader as reading
+        from lossless.engine.surgery import history as past
+
+        times, now = self._times(since, until)
+        first, last = times.bounds(now)
+        family = None
+        if conversation is not None:
+            found = self._resolved(conversation)
+            family = (found.row.id,) if found.by_number else reading.family(self._store, found.row.key, None)
+        return past.history(self._store, family, limit, since=first, before=last)
+
+    def undo(self, operation_id: str) -> Operation:
+        """Take an operation back: every row it touched is as it was before.
+
+        `ContextMoved`, and nothing is changed, if somebody changed one of them since.
+        """
+        from lossless.engine.surgery import history as past
+
+        return past.undo(self._store, operation_id, int(self._clock() * 1_000_000))
+
+    @runs
+    def resume(self, operation_id: str, **how: Unpack[Rewriting]) -> Rewrite:
+        """Continue a rewrite or a repair that ended early. `model` names another one; `started`, `progress` as there."""
+        from lossless.client.surgery import resume, rewrite_options
+
+        return resume(self, operation_id, rewrite_options(how))
+
+    def _archive(self, path: str | Path | None, kind: str) -> Path:
+        """Where conversations go before they are removed: as named, or beside the database."""
+        from lossless.engine.erase import prune as pruning
+
+        if path:
+            return Path(path)
+        beside = pruning.archive_path(self._runtime, kind)
+        config.make_directory(beside.parent)
+        return beside
+
+    def prune(
+        self,
+        before: datetime | str,
+        *,
+        include_active: bool = False,
+        apply: bool = False,
+        archive: str | Path | None = None,
+        batch: int = 100,
+        vacuum: bool = False,
+        without_files: bool = False,
+        progress: pruning.Progress | None = None,
+    ) -> Pruning:
+        """Remove conversations in which nothing was said since `before`: a time, or an age such as "90d", "6mo", "1y".
+
+        Only archived ones, unless you say `include_active`, and only together with their sub-agents'. Without `apply` it is
+        only told which. They are exported first, into `archive` or a file beside the database, and removed `batch` by
+        `batch`; what is written to meanwhile stays. Where one of their payloads cannot be read, none goes unless you say
+        `without_files`. `import_` brings the archive back. `vacuum` writes the database anew afterwards, so that the disk
+        has the room again. `progress(done, total)` is told after each batch.
+        """
+        from lossless.engine.erase import gc as collecting
+        from lossless.engine.erase import prune as pruning
+
+        if batch < 1:
+            raise InvalidInput(f"batch={batch} is too little.", hint="Give 1 or more.")
+        request = pruning.PruneRequest(
+            before=micros(pruning.cutoff(before, self._runtime.now_utc(), self.settings.zone)),
+            active=include_active,
+            batch=batch,
+            without_files=without_files,
+        )
+        if not apply:
+            return pruning.plan(self._store, request)
+        if vacuum:
+            collecting.refuse_without_room(self._store)
+        told = progress or (lambda done, total: None)
+        done = pruning.apply(self._runtime, request, self._archive(archive, "pruned"), told)
+        if not vacuum or not done.applied:
+            return done
+        before_size = self._store.size()
+        self._store.scrub()
+        return structs.replace(done, bytes=done.bytes + max(0, before_size - self._store.size()))
+
+    def gc(
+        self,
+        *,
+        apply: bool = False,
+        keep_copies: int | None = None,
+        unshared: bool = False,
+        vacuum: bool = False,
+    ) -> Garbage:
+        """Remove what nobody needs any more: never a message, never a summary. Without `apply` it is only told.
+
+        Payloads on disk without a row, drafts that were left, grants and leases that are over, what archived conversations
+        showed long ago; with `keep_copies`, copies of the database that were kept longer than so many days. Payloads in a
+        directory that is not named after the database go only if you say `unshared`: that no other database uses it.
+        `vacuum` writes the database anew: it takes as much free room as the database has, and locks a server's tables one
+        by one.
+        """
+        from lossless.engine.erase import gc as collecting
+
+        if keep_copies is not None and keep_copies < 0:
+            raise InvalidInput(f"keep_copies={keep_copies} is not a number of days.", hint="Give 0 or more.")
+        if vacuum:
+            collecting.refuse_without_room(self._store)
+        found = collecting.look(self._runtime, keep_copies=keep_copies, unshared=unshared)
+        if not apply:
+            return collecting.told(found)
+        return collecting.collect(self._runtime, found, vacuum=vacuum)
+
+    def forget(
+        self, conversation: str | int, *, apply: bool = False, backups: bool = False, unshared: bool = False
+    ) -> Forgotten:
+        """Take away for good all that was ever said under a key, or in the one conversation of an id; see `Conversation.forget`.
+
+        Sub-agents' conversations are their own.
+        """
+        rows = self._resolved(conversation).rows(self._store)
+        return self._forget([(row, None) for row in rows], apply, backups, unshared)
+
+    def _forget(
+        self, targets: Sequence[forgetting.Target], apply: bool, backups: bool, unshared: bool = False
+    ) -> Forgotten:
+        from lossless.engine.erase import forget as forgetting
+
+        request = forgetting.ForgetRequest(
+            targets=targets, templates=self._templates, apply=apply, backups=backups, unshared=unshared
+        )
+        return forgetting.forget(self._runtime, request)
+
+    def __repr__(self) -> str:
+        return f"Lossless({self._store.location!r}, owner={self._store.owner!r})"
+
+    def close(self) -> None:
+        """Close the database. Everything acknowledged is on disk already; what is owed is left to the next to open it."""
+        self._background.close(_PATIENCE)
+        for key, notes in self._notes.items():
+            if notes:
+                with suppress(StoreError):  # what was shown last is told if it can be; nothing depends on it
+                    self.conversation(key)._remember()
+        self._store.close()
+        if self._scratch:
+            self._scratch()
+
+    def _redactor(self) -> Redactor | None:
+        """Who takes secrets out of what is stored, if that is wanted."""
+        if not self.settings.redact:
+            return None
+        from lossless.engine.ingest.secrets import Redactor
+
+        def key() -> bytes:
+            # Whoever only reads stores nothing that a key would have to be kept for.
+            store = self._store
+            return os.urandom(32) if store.read_only else store.erase.random_key("redact", self._now()).encode()
+
+        try:
+            return Redactor(self.settings.redact, key)
+        except InvalidInput as error:
+            raise ConfigError(f"redact: {error.message}", hint="`lcm config show` tells where it is set.") from error
+
+    @property
+    def _runtime(self) -> Runtime:
+        """The environment that engine functions work in."""
+        from lossless.engine.shared.runtime import Runtime
+
+        return Runtime(
+            store=self._store,
+            files=self._files,
+            settings=self.settings,
+            clock=self._clock,
+            on_event=self._on_event,
+        )
+
+    def _now(self) -> int:
+        return int(self._clock() * 1_000_000)
+
+    def _payloads(self) -> Files:
+        from lossless.engine.shared.file_store import Files
+        from lossless.engine.shared.files_dir import files_dir
+
+        if self._store.location != ":memory:" or self.settings.large_files_dir:
+            return Files(files_dir(self._store, self.settings))
+        from tempfile import mkdtemp
+
+        directory = mkdtemp(prefix="lcm-files-")
+        self._scratch = finalize(self, _remove_scratch, directory, os.getpid())
+        return Files(Path(directory), scratch=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _remove_scratch(directory: str, process: int) -> None:
+    """Remove a directory that was made for a database in memory; not in a child, where it is its parent's."""
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:
+    if config.is_server(database):
+        with suppress(ModuleNotFoundError):
+            from lossless.store.postgres.store import PostgresStore
+
+            return PostgresStore(database, owner=owner, read_only=read_only, on_event=on_event)
+        raise InvalidInput("PostgreSQL needs its driver.", hint="Install it with: pip install 'lossless[postgres]'")
+    from lossless.store.sqlite.store import SQLiteStore
+
+    return SQLiteStore(database, owner=owner, read_only=read_only, on_event=on_event)
+
+
+def _refuse_unfinished(store: Store) -> None:
+    """Close a database into which a migration did not finish, and raise an error."""
+    try:
+        source = store.tables.moving_in()
+    except StoreError:
+        return  # the next read reports the damage
+    if source is not None:
+        store.close()
+        raise StoreUnavailable(
+            f"{store.location} is unfinished: a migration into it was interrupted, or is running.",
+            hint="Run the same `lcm migrate` to continue it; or remove it.",
+        )
