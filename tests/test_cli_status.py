@@ -63,9 +63,9 @@ def test_one_screen_tells_how_it_stands(path: str) -> None:
     assert any(line.startswith("conversations  1 (1 active; since 20") for line in lines)
     assert any(line.startswith("messages       120 (") for line in lines)
     assert any(line.startswith("summaries      depth 0") for line in lines)
-    assert any(line.startswith("their health   ") and "provisional" in line for line in lines)
+    assert any(line.startswith("problems       ") and "summaries written without a model" in line for line in lines)
     assert lines[-1] == "               -> lcm compact agent:main:main --window 1000"
-    assert "transcripts    none is followed" in lines
+    assert "transcripts    none followed" in lines
     found = data("status", "--db", path)
     assert (found["verdict"], found["messages"]) == ("degraded", 120)
     assert [each["what"] for each in found["reasons"]] == ["crowded"]
@@ -112,7 +112,7 @@ def test_a_transcript_that_was_not_read_is_named_with_the_command_that_reads_it(
     assert ran.exit_code == 0
     assert "transcripts    1 followed, 1 behind, " in ran.stdout
     assert "verdict        degraded" in ran.stdout
-    assert "bytes that were not read, for 60 min;" in flat(ran)
+    assert "bytes not read for 60 min;" in flat(ran)
     cure = f"lcm import {session.path} --key k --apply"
     assert f"-> {cure}".replace(" ", "") in ran.stdout.replace(" ", "").replace("\n", "")
     (reason,) = data("status", "--db", path)["reasons"]
@@ -132,11 +132,11 @@ def test_a_rate_limit_is_told(tmp_path: Path, provider: Provider, credentials: N
         clock.now += 3
         opened.worker().step()
     ran = lcm("status", "k", "--db", path)
-    assert "owed           1 waiting, 0 at work, 1 in trouble" in ran.stdout
-    assert "the provider asked for a pause (rate limit); next try" in flat(ran)
+    assert "pending work   1 waiting, 0 running, 1 failed" in ran.stdout
+    assert "the provider asked for a pause (rate limit); next attempt" in flat(ran)
     assert "-> lcm worker --once" in ran.stdout
     found = data("status", "--db", path)
-    assert [each["what"] for each in found["reasons"]] == ["owed"]
+    assert [each["what"] for each in found["reasons"]] == ["pending"]
     assert (found["verdict"], found["debts"][0]["stop"], found["calls"]["calls"]) == ("warning", "rate limit", 1)
     assert lcm("status", "--db", path, "--fail-on", "degraded").exit_code == 0
     assert lcm("status", "--db", path, "--fail-on", "warning").exit_code == 6
@@ -158,7 +158,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ran = lcm("status", "--db", path)
     assert "messages       1 (" in ran.stdout
     assert "11.4 MB free" in flat(ran)
-    assert "The disk is nearly full: 12 MB are free" in flat(ran)
+    assert "The disk is nearly full: 12 MB free" in flat(ran)
     assert "verdict        degraded" in ran.stdout
     assert [each["what"] for each in data("status", "--db", path)["reasons"]] == ["full"]
 

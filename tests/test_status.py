@@ -17,7 +17,7 @@ from msgspec import structs
 
 from lossless import Conversation, Lossless, Message, Settings
 from lossless.engine.inspect.stats import spread
-from lossless.engine.inspect.verdict import judged, span
+from lossless.engine.inspect.verdict import judge, span
 from lossless.engine.shared.call_limits import Guards
 from lossless.events import Event
 from lossless.model import Debt, Following, Lagging, Status
@@ -71,10 +71,7 @@ def test_a_transcript_that_moves_on_unread_is_degraded_after_a_minute_and_well_a
     found = lcm.status()
     (reason,) = found.reasons
     assert (found.verdict, reason.what, found.following.behind) == ("degraded", "behind", 1)
-    assert (
-        reason.text
-        == f"{session.path} holds {found.following.bytes} bytes that were not read, for 60 s; it was read 6 min ago."
-    )
+    assert reason.text == f"{session.path} has {found.following.bytes} bytes not read for 60 s; last read 6 min ago."
     assert reason.command == f"lcm import {session.path} --key {chat.key} --apply"
     chat.bootstrap(session.path)
     assert (lcm.status().verdict, lcm.status().following.bytes) == ("ok", 0)
@@ -104,7 +101,7 @@ def test_a_transcript_that_is_gone_is_told(followed: tuple[Lossless, Conversatio
         1,
         str(session.path),
     )
-    assert "is gone, and was written to 60 min ago" in found.reasons[0].text
+    assert "is missing; last written 60 min ago" in found.reasons[0].text
     clock.now += 2 * 86_400
     found = lcm.status()
     assert (found.verdict, found.following.missing) == ("quiet", 1), "a host may put away what is old"
@@ -122,7 +119,7 @@ def test_of_those_that_are_gone_the_one_is_named_that_should_be_there(clock: Clo
         c.path.unlink()
         found = lcm.status()
         assert (found.following.missing, found.following.vanished) == (2, 1)
-        assert found.reasons[0].text.startswith(f"{c.path} is gone"), "k has gone on in b"
+        assert found.reasons[0].text.startswith(f"{c.path} is missing"), "k has gone on in b"
 
 
 def test_a_session_in_which_nothing_is_said_yet_is_not_behind_and_what_comes_is_read_once(
@@ -251,7 +248,7 @@ def test_a_time_that_is_still_to_come_hides_no_delay(
     Session(session.path, "s2").says(user("Short."))
     touch(session, clock.now + 30 * 86_400)
     clock.now += 3_600
-    assert "that were not read, for 60 min; it was read 60 min ago" in lcm.status().reasons[0].text
+    assert "not read for 60 min; last read 60 min ago" in lcm.status().reasons[0].text
 
 
 def test_a_transcript_that_cannot_be_looked_at_is_told(
@@ -261,7 +258,7 @@ def test_a_transcript_that_cannot_be_looked_at_is_told(
     session.path.unlink()
     session.path.symlink_to(session.path)
     (reason,) = lcm.status().reasons
-    assert (reason.severity, reason.text) == ("degraded", f"{session.path} cannot be read; it was read 0 s ago.")
+    assert (reason.severity, reason.text) == ("degraded", f"{session.path} cannot be read; last read 0 s ago.")
 
 
 def test_the_worst_transcripts_are_named_and_the_rest_counted(lcm: Lossless, tmp_path: Path) -> None:
@@ -275,7 +272,7 @@ def test_the_worst_transcripts_are_named_and_the_rest_counted(lcm: Lossless, tmp
     found = lcm.status().following
     assert (found.transcripts, found.behind) == (6, 5)
     assert [Path(each.path).name for each in found.lagging] == ["s5.jsonl", "s4.jsonl", "s3.jsonl"]
-    assert "And 4 others." in lcm.status().reasons[0].text
+    assert "Also 4 others." in lcm.status().reasons[0].text
     alone = lcm.status("k1").conversation
     assert alone is not None
     assert [each.key for each in alone.following.lagging] == ["k1"]
@@ -292,10 +289,10 @@ def test_a_provider_that_limits_the_rate_is_told_with_what_is_owed_and_when_it_i
         clock.now += 3
         lcm.worker().step()
         found = lcm.status("k")
-        owed = next(each for each in found.reasons if each.what == "owed")
+        owed = next(each for each in found.reasons if each.what == "pending")
         assert (owed.severity, found.pending, found.failed, found.calls.calls) == ("warning", 1, 1, 1)
-        assert "Compaction of k is owed since 2027-01-15 08:00:00 UTC: the provider asked for a pause" in owed.text
-        assert owed.text.endswith("next try 2027-01-15 08:00:10 UTC.")
+        assert "Compaction of k is pending since 2027-01-15 08:00:00 UTC: the provider asked for a pause" in owed.text
+        assert owed.text.endswith("next attempt 2027-01-15 08:00:10 UTC.")
         assert found.conversation is not None
         debt = found.conversation.debt
         assert debt is not None
@@ -309,7 +306,7 @@ def test_a_provider_that_limits_the_rate_is_told_with_what_is_owed_and_when_it_i
         lcm._asked = None  # the provider's rest is over by its own clock, too
         while lcm.worker().step():
             pass
-        assert not [each for each in lcm.status().reasons if each.what == "owed"]
+        assert not [each for each in lcm.status().reasons if each.what == "pending"]
 
 
 def test_what_nobody_works_on_is_told_after_a_quarter_of_an_hour(tmp_path: Path, clock: Clock) -> None:
@@ -335,7 +332,7 @@ def test_work_that_fails_is_told_with_its_failure(tmp_path: Path, clock: Clock) 
         )
         (reason,) = lcm.status().reasons
         assert (reason.severity, reason.what) == ("warning", "failed")
-        assert "it failed (the disk is gone); next try 2027-01-15 08:05:00 UTC" in reason.text
+        assert "it failed (the disk is gone); next attempt 2027-01-15 08:05:00 UTC" in reason.text
 
 
 def test_refused_credentials_and_too_many_calls_are_told_until_when(tmp_path: Path, clock: Clock) -> None:
@@ -352,8 +349,8 @@ def test_refused_credentials_and_too_many_calls_are_told_until_when(tmp_path: Pa
         found = lcm.status()
         assert found.verdict == "degraded"
         assert [each.text for each in found.reasons] == [
-            "openai/gpt refused the credentials too often, and is not asked until 2027-01-15 08:30:00 UTC. Check its key.",
-            "k made too many calls to a model, and makes none until 2027-01-15 08:01:00 UTC.",
+            "openai/gpt refused the credentials too often; no calls until 2027-01-15 08:30:00 UTC. Check its key.",
+            "k made too many calls to a model; no more calls until 2027-01-15 08:01:00 UTC.",
         ]
         clock.now += 3600
         assert lcm.status().verdict == "ok"
@@ -372,7 +369,7 @@ def test_a_full_disk_is_told_before_it_refuses_and_while_it_does(
         monkeypatch.setattr(shutil, "disk_usage", room(63_999_999))
         (reason,) = lcm.status().reasons
         assert (reason.severity, reason.what) == ("degraded", "full")
-        assert reason.text.startswith("The disk is nearly full: 64 MB are free for ")
+        assert reason.text.startswith("The disk is nearly full: 64 MB free for ")
 
 
 def test_a_database_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,7 +378,7 @@ def test_a_database_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK)
         (reason,) = lcm.status().reasons
         assert (reason.severity, reason.what) == ("degraded", "read-only")
-        assert "cannot be written to: nothing can come in" in reason.text
+        assert "is not writable: nothing can be stored" in reason.text
 
 
 def test_nothing_is_well_by_default(tmp_path: Path, clock: Clock) -> None:
@@ -392,7 +389,7 @@ def test_nothing_is_well_by_default(tmp_path: Path, clock: Clock) -> None:
         assert lcm.status().verdict == "ok"
         clock.now += 1
         assert lcm.status().verdict == "quiet"
-        assert any("delivers live" in each for each in lcm.status().not_assessed)
+        assert any("live agents" in each for each in lcm.status().not_assessed)
 
 
 def test_silence_is_told_unless_a_transcript_that_is_read_was_written_to_lately(
@@ -527,7 +524,7 @@ def test_what_was_imported_and_never_compacted_is_reported(tmp_path: Path) -> No
         assert [(each.check, each.severity) for each in lcm.doctor().at_least("warn")] == [("C06", "warn")]
 
 
-def test_a_context_is_judged_by_the_window_that_its_host_named_last(tmp_path: Path) -> None:
+def test_a_context_is_judge_by_the_window_that_its_host_named_last(tmp_path: Path) -> None:
     with Lossless.open(tmp_path / "lcm.db") as lcm:
         chat = lcm.conversation("k")
         chat.ingest([Message.user("word " * 600) for _ in range(40)])
@@ -612,14 +609,14 @@ def test_every_reason_is_told_the_worst_first() -> None:
     behind = Lagging("/t/a b.jsonl", "k", "behind", 2_000_000, 7_300.0, old, now)
     facts = Status("1", "db", 1, "o", 1, 1, 1, old, following=Following(2, 2, behind=1, bytes=9, lagging=(behind,)))
     debts = [Debt("k", "waiting", old), Debt("m", "waiting", old, "auth", window=10), Debt("n", "waiting", old, "auth")]
-    found = judged(facts, debts, now)
+    found = judge(facts, debts, now)
     assert [(each.severity, each.what) for each in found.reasons] == [
         ("degraded", "behind"),
         ("degraded", "credentials"),
         ("warning", "unattended"),
     ]
     assert found.reasons[0].command == "lcm import '/t/a b.jsonl' --key k --apply"
-    assert "for 2 h; it was read 3 days ago" in found.reasons[0].text
+    assert "for 2 h; last read 3 days ago" in found.reasons[0].text
     assert found.reasons[1].text.endswith("the provider refused the credentials, and 1 other.")
 
 

@@ -104,7 +104,7 @@ class Following(Struct, frozen=True):
 
 
 class Debt(Struct, frozen=True):
-    """Work that is owed to a conversation, or that failed."""
+    """Pending or failed work on a conversation."""
 
     key: str
     state: Literal["running", "waiting", "settled"]
@@ -114,7 +114,7 @@ class Debt(Struct, frozen=True):
     failure: str = ""
     attempts: int = 0
     next_at: datetime | None = None
-    """When it is tried again, if that is not now."""
+    """The time of the next attempt, if not now."""
     window: int = 0
     context_tokens: int = 0
 
@@ -145,13 +145,13 @@ class Calls(Struct, frozen=True):
     most_a_day: int | None = None
 
 
-class Room(Struct, frozen=True):
-    """A directory that is written to, and the room on its volume."""
+class Volume(Struct, frozen=True):
+    """A directory that is written to, and the free space on its volume."""
 
     path: str
     free: int
     least: int
-    """Below which it may be too little for the next write."""
+    """Free bytes below which the next write may fail."""
     writable: bool = True
 
 
@@ -163,7 +163,7 @@ class Reason(Struct, frozen=True):
 
     severity: Literal["warning", "degraded"]
     what: str
-    """For programs: disabled, full, read-only, behind, unreadable, missing, credentials, held, owed, failed, unattended,
+    """For programs: disabled, full, read-only, behind, unreadable, missing, credentials, held, pending, failed, unattended,
     in vain, crowded, uncovered."""
     text: str
     command: str = ""
@@ -233,7 +233,7 @@ class Status(Struct, frozen=True):
     running: int = 0
     failed: int = 0
     calls: Calls = Calls()
-    rooms: tuple[Room, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     conversation: ConversationFigures | None = None
     """The one that was asked for."""
     full: tuple[FullContext, ...] = ()

@@ -29,11 +29,11 @@ _FAILS = {
     "warning": ("degraded", "warning"),
     "quiet": ("degraded", "warning", "quiet", "empty"),
 }
-_PLURALS = {
-    "provisional": "provisional",
-    "cut": "cut",
+_PROBLEMS = {
+    "provisional": "written without a model",
+    "cut": "cut short",
     "unfaithful": "with claims not found in their sources",
-    "stale": "stale",
+    "stale": "to be rewritten",
 }
 
 
@@ -79,7 +79,7 @@ def _lines(found: Status) -> Iterator[Line]:
     yield from fact_lines("conversations", f"{found.conversations:,}{_active(found)}")
     yield from _held(found.holdings)
     yield from _coming(found)
-    yield from _owed(found)
+    yield from _pending(found)
     yield from _asked(found.calls)
     if found.conversation:
         yield ""
@@ -91,7 +91,7 @@ def _lines(found: Status) -> Iterator[Line]:
 def _size(found: Status) -> str:
     if not found.bytes:
         return "not there yet"
-    free = min((room.free for room in found.rooms), default=None)
+    free = min((volume.free for volume in found.volumes), default=None)
     return format_size(found.bytes) + (f"; {format_size(free)} free" if free is not None else "")
 
 
@@ -110,8 +110,12 @@ def _held(held: Holdings) -> Iterator[Line]:
         for number, row in enumerate(rows):
             told = f"{row[0]:<{wide[0]}}  {row[1]:>{wide[1]}}  {row[2]:>{wide[2]}}"
             yield (Styled(f"{'' if number else 'summaries':<{INDENT}}", dim=True), told)
-        flaws = [f"{count:,} {told}" for name, told in _PLURALS.items() if (count := getattr(held.health, name))]
-        yield from fact_lines("their health", ", ".join(flaws) or "nothing wrong, as far as it is recorded")
+        problems = [
+            f"{plural(count, 'summary', 'summaries')} {text}"
+            for name, text in _PROBLEMS.items()
+            if (count := getattr(held.health, name))
+        ]
+        yield from fact_lines("problems", ", ".join(problems) or "none recorded")
     else:
         yield from fact_lines("summaries", "none")
     ratio = "n/a" if held.ratio is None else f"1:{held.ratio}"
@@ -127,7 +131,7 @@ def _coming(found: Status) -> Iterator[Line]:
 
 def _followed(found: Following) -> Iterator[Line]:
     if not found.transcripts:
-        yield from fact_lines("transcripts", "none is followed")
+        yield from fact_lines("transcripts", "none followed")
         return
     told = [f"{found.transcripts:,} followed"]
     told += [f"{found.behind:,} behind"] if found.behind else ["none behind"]
@@ -146,18 +150,18 @@ def _followed(found: Following) -> Iterator[Line]:
         yield from fact_lines("", f"and {hidden:,} more")
 
 
-def _owed(found: Status) -> Iterator[Line]:
-    told = f"{found.pending:,} waiting, {found.running:,} at work, {found.failed:,} in trouble"
-    yield from fact_lines("owed", told if found.pending or found.running or found.failed else "nothing")
+def _pending(found: Status) -> Iterator[Line]:
+    counts = f"{found.pending:,} waiting, {found.running:,} running, {found.failed:,} failed"
+    yield from fact_lines("pending work", counts if found.pending or found.running or found.failed else "none")
     for each in [debt for debt in found.debts if debt.state != "settled"][:_SHOWN]:
         yield from fact_lines("", f"{each.key}: {_debt(each)}")
 
 
 def _debt(debt: Debt | None) -> str:
     if debt is None:
-        return "nothing"
+        return "none"
     told = [f"{debt.state} since {format_minute(debt.since)} UTC", debt.stop, debt.failure]
-    told += [f"next try {debt.next_at:%Y-%m-%d %H:%M:%S} UTC"] if debt.next_at else []
+    told += [f"next attempt {debt.next_at:%Y-%m-%d %H:%M:%S} UTC"] if debt.next_at else []
     return "; ".join(filter(None, told))
 
 
@@ -175,7 +179,7 @@ def _conversation(found: ConversationFigures) -> Iterator[Line]:
     yield from fact_lines("budget", f"{found.budget:,} tokens, {share:.0%} of it in use")
     yield from fact_lines("last activity", f"{format_minute(found.updated_at)} UTC ({_ago(found.updated_at)})")
     yield from _followed(found.following)
-    yield from fact_lines("owed", _debt(found.debt))
+    yield from fact_lines("pending work", _debt(found.debt))
 
 
 def _verdict(found: Status) -> Iterator[Line]:

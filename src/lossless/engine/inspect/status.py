@@ -1,4 +1,4 @@
-"""The verb: what is stored, whether it is still coming in, what is owed and what holds it back. Cheap: no message is read."""
+"""Report the state of a database: contents, transcripts, pending work, model calls. Reads no messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct, convert
 
 from lossless.config import is_file
 from lossless.engine.compaction.resummarize import MOST_TRIES
-from lossless.engine.inspect.verdict import is_trouble, judged
+from lossless.engine.inspect.verdict import is_trouble, judge
 from lossless.engine.shared.calibration import Budget, budgets
 from lossless.engine.shared.call_limits import Breaker, Spend, Stop, daily
 from lossless.engine.shared.runtime import Runtime
@@ -27,21 +27,21 @@ from lossless.model import (
     FullContext,
     Hold,
     Holdings,
-    Room,
     Status,
     SummaryHealth,
     Uncovered,
+    Volume,
 )
 from lossless.store.base import SPAN, ConversationRow, DebtRow, DepthRow
 from lossless.store.rows import moment
 from lossless.store.store import Store
 from lossless.version import __version__
 
-LEAST_ROOM = 64_000_000
-"""Bytes that should be free where the database is, if its log of writes is not longer than half of that."""
+LEAST_FREE = 64_000_000
+"""Bytes that should be free beside the database, unless its write-ahead log is more than half of that."""
 _SHOWN, _MOST = 5, 1_000
 _FAR = int((LONGEST_PAUSE + 60) * 1_000_000)
-"""Microseconds: a time further ahead is from a clock that was wrong."""
+"""Microseconds: a time further in the future comes from a wrong clock."""
 
 
 class StatusRequest(Struct, frozen=True):
@@ -58,10 +58,11 @@ class StatusRequest(Struct, frozen=True):
 
 
 def status(runtime: Runtime, request: StatusRequest) -> Status:
-    """How a database stands, and if one is named, a conversation in it."""
+    """Return the state of a database, and of one conversation if the request names it."""
     store, rows, named = runtime.store, runtime.store.conversations.of_owner(), request.conversation
-    came, debts = _last_ingest(store, rows), _debts(runtime, request, None)
-    followed, told_at = following_report(store, None, request.now, request.is_closed)
+    last_ingest, debts = _last_ingest(store, rows), _debts(runtime, request, None)
+    followed, written_at = following_report(store, None, request.now, request.is_closed)
+    files, files_bytes = store.figures.files_kept()
     facts = Status(
         version=__version__,
         database=store.location,
@@ -71,11 +72,11 @@ def status(runtime: Runtime, request: StatusRequest) -> Status:
         conversations=len(rows),
         messages=sum(row.messages for row in rows),
         context_tokens=sum(row.context_tokens for row in rows),
-        last_ingest_at=came,
-        first_at=moment(min(row.created_at for row in rows)) if came else None,
+        last_ingest_at=last_ingest,
+        first_at=moment(min(row.created_at for row in rows)) if last_ingest else None,
         active=sum(row.active for row in rows),
-        files=(kept := store.figures.files_kept())[0],
-        files_bytes=kept[1],
+        files=files,
+        files_bytes=files_bytes,
         holdings=holdings(store, rows),
         following=followed,
         debts=tuple(sorted(debts, key=lambda each: (not is_trouble(each), each.since))[:_SHOWN]),
@@ -83,20 +84,20 @@ def status(runtime: Runtime, request: StatusRequest) -> Status:
         running=sum(each.state == "running" for each in debts),
         failed=sum(map(is_trouble, debts)),
         calls=_calls(runtime, request),
-        rooms=tuple(_rooms(runtime)),
+        volumes=tuple(_volumes(runtime)),
         conversation=None if named is None else _conversation(runtime, request, named),
         full=tuple(_full(runtime, rows)),
         has_model=request.has_model,
         uncovered=tuple(Uncovered(row.key, row.tokens, row.window_tokens) for row in store.manifests.uncovered(_SHOWN)),
     )
-    return judged(facts, debts, _moment(request.now), told_at)
+    return judge(facts, debts, _moment(request.now), written_at)
 
 
 def _last_ingest(store: Store, rows: Sequence[ConversationRow]) -> datetime | None:
-    """When the newest message came in that was not copied from another conversation.
+    """Return the time of the newest message that was not copied from another conversation.
 
-    A conversation also changes when something of it is forgotten or copied to it, but no message is newer than its last
-    change: by their order the first few tell.
+    Forgetting and copying change a conversation too, but no message is newer than the last change. So the most recently
+    changed conversations are enough.
     """
     newest = 0
     for row in [row for row in rows if row.messages][:_MOST]:
@@ -110,7 +111,7 @@ def _last_ingest(store: Store, rows: Sequence[ConversationRow]) -> datetime | No
 def holdings(
     store: Store, rows: Sequence[ConversationRow], conversation_id: int | None = None, since: int = 0
 ) -> Holdings:
-    """What these conversations hold: all of the owner's, or one."""
+    """Return the contents of these conversations: all of the owner's, or one."""
     heap = store.figures.heap(conversation_id)
     depths = store.figures.depth_rows(conversation_id, since=since, tries=MOST_TRIES)
     every = store.figures.depth_rows(conversation_id, since=0, tries=MOST_TRIES) if since else depths
@@ -132,7 +133,9 @@ def holdings(
 
 def _depth(row: DepthRow) -> DepthFigures:
     ratio = row.source_tokens / row.tokens if row.tokens and row.source_tokens else None
-    return DepthFigures(row.depth, row.summaries, row.tokens, row.source_tokens, ratio)
+    return DepthFigures(
+        depth=row.depth, summaries=row.summaries, tokens=row.tokens, source_tokens=row.source_tokens, ratio=ratio
+    )
 
 
 def _health(rows: Sequence[DepthRow]) -> SummaryHealth:
@@ -142,14 +145,14 @@ def _health(rows: Sequence[DepthRow]) -> SummaryHealth:
 
 def _conversation(runtime: Runtime, request: StatusRequest, row: ConversationRow) -> ConversationFigures:
     return ConversationFigures(
-        row.id,
-        row.key,
-        row.active,
-        holdings(runtime.store, [row], row.id),
-        _budgets(runtime, [row])[row.id].tokens,
-        moment(row.updated_at),
-        next(iter(_debts(runtime, request, row.id)), None),
-        following_report(runtime.store, row.id, request.now, request.is_closed)[0],
+        id=row.id,
+        key=row.key,
+        active=row.active,
+        holdings=holdings(runtime.store, [row], row.id),
+        budget=_budgets(runtime, [row])[row.id].tokens,
+        updated_at=moment(row.updated_at),
+        debt=next(iter(_debts(runtime, request, row.id)), None),
+        following=following_report(runtime.store, row.id, request.now, request.is_closed)[0],
     )
 
 
@@ -166,7 +169,9 @@ def _full(runtime: Runtime, rows: Sequence[ConversationRow]) -> Iterator[FullCon
         budget, assumed = found[row.id]
         exhausted = stops.get(row.key, Stop()).seq == row.next_seq
         if row.context_tokens > budget or exhausted:
-            yield FullContext(row.key, row.context_tokens, budget, exhausted, assumed)
+            yield FullContext(
+                key=row.key, tokens=row.context_tokens, budget=budget, exhausted=exhausted, assumed=assumed
+            )
 
 
 def _debts(runtime: Runtime, request: StatusRequest, conversation_id: int | None) -> list[Debt]:
@@ -175,18 +180,18 @@ def _debts(runtime: Runtime, request: StatusRequest, conversation_id: int | None
 
 
 def debt_of(row: DebtRow, tokens: int, now: int, most: int | None = None) -> Debt:
-    """What is owed to a conversation whose context holds so many tokens; `most` caps what its window allows."""
+    """Return the pending work of a conversation with so many tokens in its context; `most` caps its window."""
     is_running = row.worker is not None and now < (row.lease_until or 0) <= now + _FAR
     return Debt(
-        row.key,
-        "running" if is_running else "waiting" if row.pending else "settled",
-        moment(row.requested_at),
-        row.stop or "",
-        row.failure or "",
-        row.attempts,
-        moment(row.next_at) if row.pending and now < row.next_at <= now + _FAR else None,
-        min(row.window_tokens, most or row.window_tokens),
-        tokens,
+        key=row.key,
+        state="running" if is_running else "waiting" if row.pending else "settled",
+        since=moment(row.requested_at),
+        stop=row.stop or "",
+        failure=row.failure or "",
+        attempts=row.attempts,
+        next_at=moment(row.next_at) if row.pending and now < row.next_at <= now + _FAR else None,
+        window=min(row.window_tokens, most or row.window_tokens),
+        context_tokens=tokens,
     )
 
 
@@ -209,21 +214,27 @@ def _calls(runtime: Runtime, request: StatusRequest) -> Calls:
     today = daily(runtime.store)
     if full := today.full_until(now, settings.max_calls_per_day):
         holds.append(Hold("daily limit", f"{settings.max_calls_per_day:,}", until=_moment(full)))
-    most = settings.summary_max_calls_per_window
-    return Calls(calls, seconds, most, tuple(holds), today.total(now), settings.max_calls_per_day)
+    return Calls(
+        calls=calls,
+        seconds=seconds,
+        most=settings.summary_max_calls_per_window,
+        holds=tuple(holds),
+        today=today.total(now),
+        most_a_day=settings.max_calls_per_day,
+    )
 
 
-def _rooms(runtime: Runtime) -> Iterator[Room]:
-    """Where the database and the files are, if that is for us to see."""
+def _volumes(runtime: Runtime) -> Iterator[Volume]:
+    """Yield the free space of the database and of its files, where they are local."""
     location, files = runtime.store.location, runtime.files.root
     if location == ":memory:" or not is_file(location):
         return
     home = Path(location).absolute().parent
-    least = max(LEAST_ROOM, 2 * _bytes(f"{location}-wal"))
-    yield Room(location, shutil.disk_usage(home).free, least, _is_writable(location, home))
+    least = max(LEAST_FREE, 2 * _bytes(f"{location}-wal"))
+    yield Volume(path=location, free=shutil.disk_usage(home).free, least=least, writable=_is_writable(location, home))
     if files.exists() and files.stat().st_dev != home.stat().st_dev:
-        writable = os.access(files, os.W_OK)
-        yield Room(str(files), shutil.disk_usage(files).free, LEAST_ROOM, writable)
+        free, writable = shutil.disk_usage(files).free, os.access(files, os.W_OK)
+        yield Volume(path=str(files), free=free, least=LEAST_FREE, writable=writable)
 
 
 def _bytes(path: str) -> int:

@@ -1,4 +1,4 @@
-"""Pure: whether a database does what it is there for: a verdict, and every reason for it in a sentence."""
+"""Judge the health of a database: a verdict, and one sentence for each reason. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from lossless.model import (
     Hold,
     Lagging,
     Reason,
-    Room,
     Status,
     Uncovered,
     Verdict,
+    Volume,
 )
 
 Severity: TypeAlias = Literal["warning", "degraded"]
 State: TypeAlias = Literal["behind", "unreadable", "missing"]
 
 _DAY, _PATIENCE = 86_400.0, 900.0
-"""Seconds: without a message before it is quiet; that a debt may wait for somebody to work on it."""
+"""Seconds without a message before a database is quiet; seconds that pending work may wait for a worker."""
 _FULL_AT, _CROWDED_AT = 1.0, 0.75
 _ENDS: Final[dict[DebtStop | Literal[""], str]] = {
     "auth": "the provider refused the credentials",
@@ -38,114 +38,116 @@ _ENDS: Final[dict[DebtStop | Literal[""], str]] = {
     "unavailable": "the model could not be reached",
     "spend": "too many calls were made in a row",
     "daily limit": "the daily limit of requests to models is reached",
-    "in vain": "a summary could not be made anew",
+    "in vain": "a summary could not be rewritten",
     "failed": "it failed",
 }
-"""How a try may end so that it is told."""
-_LIVE = "a host that delivers live: only its silence can be seen"
-_AGREE = "whether the rows agree with one another: `lcm doctor` looks"
+"""The ends of an attempt that are reported."""
+_LIVE = "live agents: a stopped one looks idle"
+_CONSISTENCY = "consistency of the database: `lcm doctor` checks it"
 _NEVER_READ = "transcripts that were never read: `lcm watch` finds them"
-_SERVER = "room and rights on the server of the database"
+_SERVER = "disk space and permissions on the database server"
 
 
-def judged(facts: Status, debts: Sequence[Debt], now: datetime, told_at: datetime | None = None) -> Status:
-    """The facts with a verdict, and all that speaks for it, the worst first.
+def judge(facts: Status, debts: Sequence[Debt], now: datetime, written_at: datetime | None = None) -> Status:
+    """Return the facts with a verdict and its reasons, the worst first.
 
-    `told_at` is when a transcript that is read to its end was written to last.
+    `written_at` is the last time that a completely read transcript was written.
     """
     reasons = sorted(_reasons(facts, debts, now), key=lambda each: each.severity != "degraded")
     return replace(
         facts,
-        verdict=_verdict(facts, reasons, now, told_at),
+        verdict=_verdict(facts, reasons, now, written_at),
         reasons=tuple(reasons),
         not_assessed=tuple(_not_assessed(facts)),
     )
 
 
 def is_trouble(debt: Debt) -> bool:
-    """Whether the last try ended in a way that somebody should know of."""
+    """Return whether the last attempt ended in a way that the user should know."""
     return bool(debt.failure) or (debt.state == "waiting" and debt.stop in _ENDS)
 
 
-def _verdict(facts: Status, reasons: Sequence[Reason], now: datetime, told_at: datetime | None) -> Verdict:
+def _verdict(facts: Status, reasons: Sequence[Reason], now: datetime, written_at: datetime | None) -> Verdict:
     if reasons:
         return reasons[0].severity
     if facts.last_ingest_at is None:
         return "empty"
-    # A host may write much in which nothing is said: as long as it is read, silence is not a fault.
-    lately = max(facts.last_ingest_at, told_at or facts.last_ingest_at)
-    return "quiet" if (now - lately).total_seconds() >= _DAY else "ok"
+    # A host may write entries without messages: while they are read, missing messages are not a problem.
+    newest = max(facts.last_ingest_at, written_at or facts.last_ingest_at)
+    return "quiet" if (now - newest).total_seconds() >= _DAY else "ok"
 
 
 def _not_assessed(facts: Status) -> Iterator[str]:
-    left = facts.following.transcripts - facts.following.looked_at
-    if left > 0:
-        yield f"the {left:,} transcripts that were read longest ago"
-    yield from (_LIVE, _NEVER_READ, _AGREE)
-    if not facts.rooms:
+    unchecked = facts.following.transcripts - facts.following.looked_at
+    if unchecked > 0:
+        yield f"{_many(unchecked, 'transcript')} read longest ago"
+    yield from (_LIVE, _NEVER_READ, _CONSISTENCY)
+    if not facts.volumes:
         yield _SERVER
 
 
 def _reasons(facts: Status, debts: Sequence[Debt], now: datetime) -> Iterator[Reason]:
     if not facts.enabled:
-        yield Reason("warning", "disabled", "It is switched off: nothing is taken in.", "lcm config")
-    for room in facts.rooms:
-        yield from _of_room(room)
-    yield from _of_transcripts(facts.following, now)
+        yield Reason("warning", "disabled", "lossless is disabled: nothing is stored.", "lcm config")
+    for volume in facts.volumes:
+        yield from _volume_reasons(volume)
+    yield from _transcript_reasons(facts.following, now)
     for hold in facts.calls.holds:
-        yield from _of_hold(hold)
-    yield from _of_debts(debts, now)
+        yield from _hold_reasons(hold)
+    yield from _pending_reasons(debts, now)
     if tried := facts.holdings.health.in_vain:
-        text = f"{_many(tried, 'summary', 'summaries')} could not be made anew by a model, as often as it was tried."
+        text = f"{_many(tried, 'summary', 'summaries')} could not be rewritten by a model after all attempts."
         yield Reason("warning", "in vain", text, "lcm repair --all")
-    yield from _of_summaries(facts)
+    yield from _summary_reasons(facts)
     if suspected := facts.holdings.health.unfaithful:
-        text = f"{_many(suspected, 'summary contains', 'summaries contain')} claims not found in their sources."
+        text = f"{_many(suspected, 'summary contains', 'summaries contain')} claims not found in {'its' if suspected == 1 else 'their'} sources."
         yield Reason("warning", "unfaithful", text, "lcm repair --all")
     crowded = {each.key for each in facts.full}
-    yield from _of_uncovered([each for each in facts.uncovered if each.key not in crowded])
+    yield from _uncovered_reasons([each for each in facts.uncovered if each.key not in crowded])
     named = facts.conversation
     if named and named.active:
-        yield from _of_conversation(named)
-    yield from _of_full([each for each in facts.full if not named or each.key != named.key])
+        yield from _conversation_reasons(named)
+    yield from _full_reasons([each for each in facts.full if not named or each.key != named.key])
 
 
-def _of_room(room: Room) -> Iterator[Reason]:
-    if not room.writable:
-        yield Reason("degraded", "read-only", f"{room.path} cannot be written to: nothing can come in.", _ls(room.path))
-    if room.free < room.least:
-        text = (
-            f"The disk is nearly full: {_megabytes(room.free)} are free for {room.path}, less than {_megabytes(room.least)}."
-            " What does not fit is refused, and nothing of it is stored."
+def _volume_reasons(volume: Volume) -> Iterator[Reason]:
+    if not volume.writable:
+        yield Reason(
+            "degraded", "read-only", f"{volume.path} is not writable: nothing can be stored.", _ls(volume.path)
         )
-        yield Reason("degraded", "full", text, f"df -h {shlex.quote(room.path)}")
+    if volume.free < volume.least:
+        text = (
+            f"The disk is nearly full: {_megabytes(volume.free)} free for {volume.path}, less than {_megabytes(volume.least)}."
+            " A message that does not fit is refused as a whole."
+        )
+        yield Reason("degraded", "full", text, f"df -h {shlex.quote(volume.path)}")
 
 
-_TOLD: tuple[tuple[State, Severity, str], ...] = (
-    ("behind", "degraded", "{path} holds {bytes} that were not read, for {span}; it was read {read}."),
-    ("unreadable", "degraded", "{path} cannot be read; it was read {read}."),
-    ("missing", "warning", "{path} is gone, and was written to {written}. What was read of it is here."),
+_TRANSCRIPT_TEXTS: tuple[tuple[State, Severity, str], ...] = (
+    ("behind", "degraded", "{path} has {bytes} not read for {span}; last read {read}."),
+    ("unreadable", "degraded", "{path} cannot be read; last read {read}."),
+    ("missing", "warning", "{path} is missing; last written {written}. What was read of it is stored."),
 )
 
 
-def _of_transcripts(found: Following, now: datetime) -> Iterator[Reason]:
+def _transcript_reasons(found: Following, now: datetime) -> Iterator[Reason]:
     counts = {"behind": found.behind, "unreadable": found.unreadable, "missing": found.vanished}
-    for state, severity, told in _TOLD:
+    for state, severity, template in _TRANSCRIPT_TEXTS:
         worst = next((each for each in found.lagging if each.state == state), None)
         if worst is None or not counts[state]:
             continue
-        text = told.format(
+        text = template.format(
             path=worst.path,
             bytes=_many(worst.bytes, "byte"),
             span=span(worst.seconds),
             read=_ago(worst.read_at, now),
             written=_ago(worst.written_at, now),
         )
-        more = f" And {_many(counts[state] - 1, 'other')}." if counts[state] > 1 else ""
-        yield Reason(severity, state, text + more, _reads(worst))
+        more = f" Also {_many(counts[state] - 1, 'other')}." if counts[state] > 1 else ""
+        yield Reason(severity, state, text + more, _read_command(worst))
 
 
-def _reads(each: Lagging) -> str:
+def _read_command(each: Lagging) -> str:
     if each.state == "unreadable":
         return _ls(each.path)
     if each.state == "missing":
@@ -157,71 +159,68 @@ def _ls(path: str) -> str:
     return f"ls -ld {shlex.quote(path)}"
 
 
-def _of_hold(hold: Hold) -> Iterator[Reason]:
+def _hold_reasons(hold: Hold) -> Iterator[Reason]:
     until = f" until {_clock(hold.until)}" if hold.until else ""
     if hold.kind == "spend":
-        text = f"{hold.name} made too many calls to a model, and makes none{until}."
+        text = f"{hold.name} made too many calls to a model; no more calls{until}."
         yield Reason("warning", "held", text, "lcm stats")
     elif hold.kind == "daily limit":
-        text = f"{hold.name} requests were sent to models in 24 hours, the most that max_calls_per_day allows: none{until}. {_PROVISIONAL}"
+        text = f"{hold.name} requests to models in 24 hours reach max_calls_per_day: no more{until}. {_PROVISIONAL}"
         yield Reason("warning", "held", text, "lcm config explain max_calls_per_day")
     elif hold.kind == "no key":
         yield Reason("degraded", "credentials", f"{hold.why} {_PROVISIONAL}", "lcm config explain providers")
     elif hold.until:
-        text = f"{hold.name} refused the credentials too often, and is not asked{until}. {_KEY}"
-        yield Reason("degraded", "credentials", text, _ASK)
+        text = f"{hold.name} refused the credentials too often; no calls{until}. {_KEY}"
+        yield Reason("degraded", "credentials", text, _RETRY)
     else:
         text = f"{hold.name} refused the credentials {_many(hold.failures, 'time')} in a row. {_KEY}"
-        yield Reason("warning", "credentials", text, _ASK)
+        yield Reason("warning", "credentials", text, _RETRY)
 
 
-_KEY, _ASK = "Check its key.", "lcm compact --force"
+_KEY, _RETRY = "Check its key.", "lcm compact --force"
 _PROVISIONAL = "Summaries are written without a model meanwhile."
 
 
-def _of_debts(debts: Sequence[Debt], now: datetime) -> Iterator[Reason]:
+def _pending_reasons(debts: Sequence[Debt], now: datetime) -> Iterator[Reason]:
     for stop in _ENDS:
         found = [each for each in debts if is_trouble(each) and (each.stop or "failed") == stop]
         if found:
             severity: Severity = "degraded" if stop in ("auth", "breaker") else "warning"
-            text = _owed(found[0], len(found) - 1)
-            yield Reason(severity, _KINDS.get(stop, "owed"), text, "lcm worker --once")
+            text = _pending_text(found[0], len(found) - 1)
+            yield Reason(severity, _KINDS.get(stop, "pending"), text, "lcm worker --once")
     waiting = [each for each in debts if each.state == "waiting" and not is_trouble(each)]
-    alone = [
+    unattended = [
         each for each in waiting if (now - max(each.since, each.next_at or each.since)).total_seconds() >= _PATIENCE
     ]
-    if alone:
-        text = (
-            f"Nobody works on what is owed to {alone[0].key} since {_clock(alone[0].since)}{_others(len(alone) - 1)}."
-        )
+    if unattended:
+        first, more = unattended[0], _others(len(unattended) - 1)
+        text = f"Pending work for {first.key} has waited for a worker since {_clock(first.since)}{more}."
         yield Reason("warning", "unattended", text, "lcm worker")
 
 
 _KINDS = {"auth": "credentials", "breaker": "credentials", "failed": "failed"}
 
 
-def _owed(debt: Debt, more: int) -> str:
+def _pending_text(debt: Debt, more: int) -> str:
     why = _ENDS.get(debt.stop, debt.stop)
     failure = f" ({debt.failure.strip()[:200]})" if debt.failure else ""
-    again = f"; next try {_clock(debt.next_at)}" if debt.next_at else ""
-    what = "Compaction of" if debt.window else "To make summaries anew for"
-    return f"{what} {debt.key} is owed since {_clock(debt.since)}: {why}{failure}{again}{_others(more)}."
+    again = f"; next attempt {_clock(debt.next_at)}" if debt.next_at else ""
+    work = "Compaction" if debt.window else "Rewriting of summaries"
+    return f"{work} of {debt.key} is pending since {_clock(debt.since)}: {why}{failure}{again}{_others(more)}."
 
 
-def _of_summaries(facts: Status) -> Iterator[Reason]:
+def _summary_reasons(facts: Status) -> Iterator[Reason]:
     health = facts.holdings.health
     if health.cut:
-        text = (
-            f"{_many(health.cut, 'summary was', 'summaries were')} cut short: they end in the middle of their sources."
-        )
+        text = f"{_many(health.cut, 'summary was', 'summaries were')} cut short."
         yield Reason("warning", "cut", text, "lcm repair --all")
     if health.provisional and facts.has_model:
         many = _many(health.provisional, "summary was", "summaries were")
-        text = f"{many} written without the model that is configured."
+        text = f"{many} written without the configured model."
         yield Reason("warning", "provisional", text, "lcm repair --all")
 
 
-def _of_full(found: Sequence[FullContext]) -> Iterator[Reason]:
+def _full_reasons(found: Sequence[FullContext]) -> Iterator[Reason]:
     known = [each for each in found if each.tokens > each.budget and not each.assumed]
     if known:
         worst = max(known, key=lambda each: each.tokens / each.budget)
@@ -230,8 +229,8 @@ def _of_full(found: Sequence[FullContext]) -> Iterator[Reason]:
     if unknown:
         worst = max(unknown, key=lambda each: each.tokens)
         text = (
-            f"The context of {worst.key} holds {worst.tokens:,} tokens that were never compacted,"
-            f" more than the {worst.budget:,} of a usual window{_others(len(unknown) - 1)}."
+            f"The context of {worst.key} has {worst.tokens:,} tokens and was never compacted;"
+            f" a usual window has {worst.budget:,}{_others(len(unknown) - 1)}."
         )
         yield Reason("warning", "uncompacted", text, f"lcm compact {shlex.quote(worst.key)}")
     exhausted = [each for each in found if each.exhausted and each.tokens <= each.budget]
@@ -244,19 +243,17 @@ def _of_full(found: Sequence[FullContext]) -> Iterator[Reason]:
         yield Reason("warning", "exhausted", text, f"lcm new {shlex.quote(worst.key)}")
 
 
-def _of_conversation(found: ConversationFigures) -> Iterator[Reason]:
+def _conversation_reasons(found: ConversationFigures) -> Iterator[Reason]:
     tokens = found.holdings.context_tokens
     if tokens > _FULL_AT * found.budget:
         yield _crowded(found.key, tokens, found.budget, 0)
     elif tokens > _CROWDED_AT * found.budget:
         share = f"{tokens / found.budget:.0%}"
-        text = (
-            f"The context of {found.key} holds {tokens:,} tokens, {share} of {found.budget:,}: it is to be compacted."
-        )
+        text = f"The context of {found.key} has {tokens:,} tokens, {share} of {found.budget:,}: compact it."
         yield Reason("warning", "crowded", text, f"lcm compact {shlex.quote(found.key)}")
 
 
-def _of_uncovered(found: Sequence[Uncovered]) -> Iterator[Reason]:
+def _uncovered_reasons(found: Sequence[Uncovered]) -> Iterator[Reason]:
     if found:
         worst = found[0]
         text = (
@@ -268,12 +265,12 @@ def _of_uncovered(found: Sequence[Uncovered]) -> Iterator[Reason]:
 
 
 def _crowded(key: str, tokens: int, budget: int, more: int) -> Reason:
-    text = f"The context of {key} holds {tokens:,} tokens, and {budget:,} fit{_others(more)}."
+    text = f"The context of {key} has {tokens:,} tokens; {budget:,} fit{_others(more)}."
     return Reason("degraded", "crowded", text, f"lcm compact {shlex.quote(key)} --window {budget}")
 
 
 def span(seconds: float) -> str:
-    """A length of time, roughly."""
+    """Return a length of time in words, rounded down."""
     for unit, size, most in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
         if seconds < most * size:
             return f"{seconds // size:.0f} {unit}"
