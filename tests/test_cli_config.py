@@ -355,10 +355,10 @@ def test_any_words_come_back_as_they_are(
     ("name", "value", "why"),
     [
         ("redact", "(", "'(' is not a pattern"),
-        ("summary_model", "nobody", '"nobody" is not a summariser.'),
+        ("summary_model", "nobody", '"nobody" is not a summarizer.'),
         ("summary_model", "nobody/model", "nobody/model has no address. Set summary_base_url"),
         ("fallback_providers", "nobody/model", "nobody/model has no address."),
-        ("expansion_model", "nobody", '"nobody" is not a summariser.'),
+        ("expansion_model", "nobody", '"nobody" is not a summarizer.'),
         ("prompt_dir", "/nowhere", "/nowhere is not a directory."),
     ],
 )

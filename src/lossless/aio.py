@@ -30,7 +30,7 @@ from lossless.engine.shared.model_flow import drive_async
 from lossless.engine.surgery.rewrite import AT_ONCE
 from lossless.errors import LosslessError, SummarizerError
 from lossless.model import Answer, Applied, Compaction, Step, SummaryRequest
-from lossless.summarizers import Awaited, Reply, called, is_async
+from lossless.summarizers import Awaited, Reply, function_name, is_async
 from lossless.summarizers.base import counting
 
 P = ParamSpec("P")
@@ -219,7 +219,7 @@ class Opening(Generic[P]):
     async def _open(self) -> AsyncLossless:
         function = self._options.get("summarizer")
         if function is not None and is_async(function):
-            self._options["summarizer"] = Awaited(function, called(function), current_token())
+            self._options["summarizer"] = Awaited(function, function_name(function), current_token())
         return AsyncLossless(await anyio.to_thread.run_sync(partial(self._opening, *self._args, **self._options)))
 
     async def __aenter__(self) -> AsyncLossless:

@@ -12,7 +12,7 @@ from lossless.config import Settings
 from lossless.errors import InvalidInput, SummarizerAuth, SummarizerUnavailable
 from lossless.events import Event
 from lossless.model import SummaryRequest
-from lossless.summarizers import Reply, Summarizer, chain, configured, resolve
+from lossless.summarizers import Reply, Summarizer, build_chain, chain_names, resolve
 from lossless.summarizers.anthropic import Anthropic
 from lossless.summarizers.command import Command
 from lossless.summarizers.openai import OpenAI
@@ -43,7 +43,7 @@ ORDERS: list[tuple[dict[str, Any], str | None, list[str]]] = [
 def test_the_order_in_which_summarisers_are_tried(
     settings: dict[str, Any], host_model: str | None, names: list[str]
 ) -> None:
-    assert chain(Settings(**settings), host_model) == names
+    assert chain_names(Settings(**settings), host_model) == names
 
 
 NAMES: list[tuple[str, dict[str, Any], Summarizer]] = [
@@ -85,8 +85,8 @@ def test_a_bare_model_is_tried_with_a_warning(name: str, settings: dict[str, Any
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("qwen3", "is not a summariser"),
-        ("", "is not a summariser"),
+        ("qwen3", "is not a summarizer"),
+        ("", "is not a summarizer"),
         ("anthropic/", "provider/model"),
         ("/model", "provider/model"),
         ("ollama/qwen3", "Set summary_base_url"),
@@ -150,7 +150,7 @@ def test_a_function_that_fails_is_a_summariser_that_fails() -> None:
 
 
 def test_without_a_model_the_sources_are_cut_down() -> None:
-    reply = configured(Settings()).ask(asking())
+    reply = build_chain(Settings()).ask(asking())
     assert reply.model == "extractive"
     assert reply.text
 
@@ -160,21 +160,21 @@ def test_settings_make_a_chain_that_answers(provider: Provider) -> None:
         summary_model="local/one", summary_base_url=provider.url, fallback_providers=("local/two", "local/three")
     )
     provider.script("500", "empty", "empty", "ok")
-    assert configured(settings).ask(asking()) == Reply(SUMMARY, "local/three-2026-01-01")
+    assert build_chain(settings).ask(asking()) == Reply(SUMMARY, "local/three-2026-01-01")
     assert [call.body["model"] for call in provider.requests] == ["one", "two", "two", "three"]
 
 
 def test_the_host_s_model_never_gets_the_summary_model_s_address() -> None:
-    (candidate,) = configured(Settings(summary_base_url=LOCAL), "anthropic/claude-opus-5").candidates
+    (candidate,) = build_chain(Settings(summary_base_url=LOCAL), "anthropic/claude-opus-5").candidates
     assert candidate == Anthropic("claude-opus-5")
-    first, second = configured(Settings(summary_base_url=LOCAL, summary_model="q"), "ollama/x").candidates
+    first, second = build_chain(Settings(summary_base_url=LOCAL, summary_model="q"), "ollama/x").candidates
     assert (first, second) == (OpenAI("q", "ollama", LOCAL), OpenAI("x", "ollama", LOCAL))
 
 
 def test_a_host_s_model_out_of_reach_is_passed_over_a_configured_one_is_not() -> None:
     events: list[Event] = []
-    made = configured(Settings(summary_model="openai/gpt-5-mini"), "copilot/some-model", on_event=events.append)
+    made = build_chain(Settings(summary_model="openai/gpt-5-mini"), "copilot/some-model", on_event=events.append)
     assert made.name == "openai/gpt-5-mini"
     assert [event.name for event in events] == ["summarizer.host_model_skipped"]
     with pytest.raises(InvalidInput, match="Set summary_base_url"):
-        configured(Settings(fallback_providers=("copilot/some-model",)), "copilot/some-model")
+        build_chain(Settings(fallback_providers=("copilot/some-model",)), "copilot/some-model")

@@ -48,7 +48,7 @@ def test_the_name_is_the_program_without_its_arguments() -> None:
     ("code", "told"),
     [
         ("import sys; sys.stderr.write('starting\\nno such model\\n'); sys.exit(3)", "status 3: no such model"),
-        ("import sys; print('half'); sys.exit(1)", "status 1: it said nothing"),
+        ("import sys; print('half'); sys.exit(1)", "status 1: no message"),
         ("import sys; sys.stderr.buffer.write(b'\\x1b[31m\\xff'); sys.exit(1)", r"status 1: \[31m\ufffd"),
         ("import os; os.kill(os.getpid(), 9)", "status -9"),
     ],

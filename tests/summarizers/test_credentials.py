@@ -15,8 +15,8 @@ from lossless import Lossless, Message, Settings
 from lossless.config import collect
 from lossless.errors import ConfigError, SummarizerAuth, SummarizerUnavailable
 from lossless.events import Event
-from lossless.summarizers import configured, resolve
-from lossless.summarizers.credentials import _PRINTED
+from lossless.summarizers import build_chain, resolve
+from lossless.summarizers.credentials import _KEYS
 from tests.conftest import KEY
 from tests.provider import SUMMARY, Play, Provider
 from tests.summarizers.conftest import asking
@@ -49,7 +49,7 @@ def test_the_key_of_openai_is_not_sent_to_openrouter(provider: Provider, monkeyp
     monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: secret")
     settings = Settings(summary_model="openrouter/org/model", summary_base_url=provider.url)
-    assert configured(settings).ask(asking()).text == SUMMARY
+    assert build_chain(settings).ask(asking()).text == SUMMARY
     assert sent(provider) == [{"authorization": f"Bearer {OTHER}"}]
 
 
@@ -82,7 +82,7 @@ def test_several_providers_at_once_each_with_its_own_key(
         fallback_providers=("second/m",),
     )
     provider.script("500")
-    assert configured(settings).ask(asking()).model == "second/m-2026-01-01"
+    assert build_chain(settings).ask(asking()).model == "second/m-2026-01-01"
     assert sent(provider) == [{"authorization": "Bearer one", "x-team": "a"}]
     assert sent(second) == [{"x-api-key": "two"}]
 
@@ -105,7 +105,7 @@ def test_a_redirect_to_another_server_carries_no_key_there(provider: Provider, s
     provider.script(Play(status=307, headers={"Location": f"{second.url}/v1/chat/completions"}))
     settings = Settings(summary_model=f"{kind}/m", summary_base_url=provider.url)
     with pytest.raises(SummarizerUnavailable, match="base_url to its final address"):
-        configured(settings).ask(asking())
+        build_chain(settings).ask(asking())
     assert (provider.calls, second.calls) == (1, 0)
 
 
@@ -132,7 +132,7 @@ def test_a_command_that_gives_no_key_is_named_and_nothing_of_it_is_shown(
 
 
 def test_a_command_is_asked_again_once_its_key_was_refused(provider: Provider, tmp_path: Path) -> None:
-    _PRINTED.clear()
+    _KEYS.clear()
     count = tmp_path / "count"
     script = tmp_path / "key.sh"
     script.write_text(f"echo x >> {count}\nprintf key-$(wc -l < {count} | tr -d ' ')\n")

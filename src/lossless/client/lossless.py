@@ -583,7 +583,7 @@ class Lossless:
 
         if self._asked is None:
             if self._named is None:
-                self._asked = summarizers.configured(self.settings, on_event=self._on_event, clock=self._clock)
+                self._asked = summarizers.build_chain(self.settings, on_event=self._on_event, clock=self._clock)
             else:
                 named = summarizers.resolve(self._named, self.settings, on_event=self._on_event)
                 # A chain of one lets a provider rest that asked for it.

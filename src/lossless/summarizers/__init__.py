@@ -1,8 +1,8 @@
-"""Summarisers: a request goes in, a text comes out.
+"""Summarizers: they take a request and return a text.
 
-A summariser is named `anthropic/MODEL`, `openai/MODEL`, `provider/model` (any server that speaks OpenAI's
-chat completions, at its address in `[providers.NAME]` or `summary_base_url`), `command:PROGRAM ARGUMENTS` or `extractive`, or it is a function
-of one's own. No SDK is imported before its first use.
+A summarizer is named `anthropic/MODEL`, `openai/MODEL`, `provider/model` (any server with the OpenAI chat completions
+API, at its address in `[providers.NAME]` or `summary_base_url`), `command:PROGRAM ARGUMENTS` or `extractive`, or it is
+a user's own function. No SDK is imported before its first use.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from msgspec import structs
 from lossless.config.providers import KNOWN
 from lossless.errors import InvalidInput
 from lossless.events import Event, Hook, log
-from lossless.summarizers.base import Awaited, Foreign, Function, Own, Reply, Summarizer
+from lossless.summarizers.base import Awaited, CountedSummarizer, Function, FunctionSummarizer, Reply, Summarizer
+from lossless.summarizers.chain import Chain
 from lossless.summarizers.credentials import Access
-from lossless.summarizers.fallback import Chain
 
 if TYPE_CHECKING:
     from lossless.config import Settings
 
-__all__ = ["Awaited", "Chain", "Function", "Reply", "Summarizer", "accesses", "chain", "configured", "resolve"]
+__all__ = ["Awaited", "Chain", "Function", "Reply", "Summarizer", "accesses", "build_chain", "chain_names", "resolve"]
 
 
 def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: Hook = log) -> Summarizer:
-    """The summariser of that name. A name that means none, or an SDK that is not there, raises `InvalidInput`."""
+    """Return the summarizer of that name; raise `InvalidInput` for a wrong name or a missing SDK."""
     if not isinstance(name, str):
         if isinstance(name, Summarizer):
-            return name if getattr(name, "counts", False) else Foreign(name)
+            return name if getattr(name, "counts", False) else CountedSummarizer(name)
         if is_async(name):
-            raise InvalidInput("An async summariser needs an event loop.", hint="Give it to AsyncLossless.open.")
-        return Own(name, called(name))
+            raise InvalidInput("An async summarizer needs an event loop.", hint="Give it to AsyncLossless.open.")
+        return FunctionSummarizer(name, function_name(name))
     if name == "extractive":
         from lossless.summarizers.extractive import summarize
 
-        return Own(summarize, name, plain=True)
+        return FunctionSummarizer(summarize, name, plain=True)
     if name.startswith("command:"):
         from lossless.summarizers.command import Command
 
@@ -48,24 +48,25 @@ def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: 
     named = _complete(name, settings.summary_provider)
     if not _is_complete(named):
         named = f"{_guess(named, settings)}/{named}"
-        told = f"{name} names no provider; {named} is tried. Write the summary model as provider/model."
-        on_event(Event("summarizer.provider_guessed", told, "warning"))
+        message = f"{name} names no provider; {named} is tried. Write the summary model as provider/model."
+        on_event(Event("summarizer.provider_guessed", message, "warning"))
     return _hosted(named, settings)
 
 
 def is_async(function: object) -> bool:
-    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind is asked, not whether it is there
+    """Return whether a function or callable object is async."""
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - the kind of the method matters, not whether it exists
 
 
-def called(function: object) -> str:
-    """The name of a summariser of one's own."""
+def function_name(function: object) -> str:
+    """Return the name of a user's own summarizer."""
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-def chain(settings: Settings, host_model: str | None = None) -> list[str]:
-    """The names of the summarisers to try, in order: the summary model, the host's own model, the fallbacks.
+def chain_names(settings: Settings, host_model: str | None = None) -> list[str]:
+    """Return the names of the summarizers to try: the summary model, the host's own model, the fallbacks.
 
-    A summary model without a provider takes the host's. When nothing is configured, it is `extractive`.
+    A summary model without a provider takes the host's. If nothing is configured, it is `extractive`.
     """
     names = [host_model or "", *settings.fallback_providers]
     if settings.summary_model:
@@ -74,23 +75,23 @@ def chain(settings: Settings, host_model: str | None = None) -> list[str]:
     return list(dict.fromkeys(_tidy(name) for name in names if name.strip())) or ["extractive"]
 
 
-def configured(
+def build_chain(
     settings: Settings,
     host_model: str | None = None,
     *,
     on_event: Hook = log,
     clock: Callable[[], float] = time.time,
 ) -> Chain:
-    """What `chain` names, ready to be asked. A host's model that we cannot reach is passed over and told."""
+    """Return the configured chain of summarizers. A host's model that is not reachable is skipped with an event."""
     candidates: list[Summarizer] = []
-    names, wanted = chain(settings, host_model), chain(settings)
-    # The address is that of the summary model; without one it is nobody's, the host's model least of all.
+    names, required = chain_names(settings, host_model), chain_names(settings)
+    # The address belongs to the summary model; without one it is not used, in particular not for the host's model.
     of_summary_model = {"summary_model": names[0]} if settings.summary_model else {"summary_base_url": None}
     for name in names:
         try:
             candidates.append(resolve(name, structs.replace(settings, **of_summary_model), on_event=on_event))
         except InvalidInput as error:
-            if name != _tidy(host_model or "") or name in wanted:
+            if name != _tidy(host_model or "") or name in required:
                 raise
             on_event(Event("summarizer.host_model_skipped", str(error), "warning"))
     return Chain(candidates or [resolve("extractive", settings)], clock=clock)
@@ -117,7 +118,7 @@ def _guess(model: str, settings: Settings) -> str:
     if settings.summary_base_url or re.match(r"(?:chat)?gpt-|o\d", model, re.IGNORECASE):
         return "openai"
     raise InvalidInput(
-        f'"{model}" is not a summariser.',
+        f'"{model}" is not a summarizer.',
         hint="Name it provider/model, command:PROGRAM or extractive.",
     )
 
@@ -133,25 +134,28 @@ def _hosted(name: str, settings: Settings) -> Summarizer:
         hint = f"Set summary_base_url to that of its API, or base_url under [providers.{provider}]."
         raise InvalidInput(f"{name} has no address.", hint=hint)
     if access.api == "anthropic":
-        _needs("anthropic")
+        _require("anthropic")
         from lossless.summarizers.anthropic import Anthropic
 
         return Anthropic(model, address, timeout, provider, table)
-    _needs("openai")
+    _require("openai")
     from lossless.summarizers.openai import OpenAI
 
     return OpenAI(model, provider, address, timeout, table)
 
 
 def accesses(summarizer: Summarizer) -> list[tuple[str, Access]]:
-    """Return the models that a summariser may ask, each with how its provider is reached."""
+    """Return the models that a summarizer may call, each with the access to its provider."""
     found = [each for part in getattr(summarizer, "candidates", ()) for each in accesses(part)]
     access = getattr(summarizer, "access", None)
     return [(summarizer.name, access), *found] if isinstance(access, Access) else found
 
 
 def _address(provider: str, settings: Settings) -> str | None:
-    """Where the provider is. `summary_base_url` is the summary model's: no other provider's key may go there."""
+    """Return the configured address of a provider.
+
+    `summary_base_url` belongs to the summary model: the key of no other provider may be sent there.
+    """
     if settings.summary_base_url is None:
         return None
     primary = _complete(settings.summary_model or f"{provider}/", settings.summary_provider)
@@ -159,8 +163,8 @@ def _address(provider: str, settings: Settings) -> str | None:
     return settings.summary_base_url if _tidy(owner).startswith(f"{provider}/") else None
 
 
-def _needs(package: str) -> None:
-    # An SDK without httpx2 is one of the years before.
+def _require(package: str) -> None:
+    # An SDK without httpx2 is too old.
     if find_spec(package) is None or find_spec("httpx2") is None:
         raise InvalidInput(
             f"The {package} package is not installed, or too old.", hint=f"pip install 'lossless[{package}]'"

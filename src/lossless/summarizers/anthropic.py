@@ -1,4 +1,4 @@
-"""Claude, through Anthropic's SDK."""
+"""Summarize with Claude, through the SDK of Anthropic."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from msgspec import Struct
 
 from lossless.config.providers import Provider
 from lossless.model import SummaryRequest
-from lossless.summarizers.base import Reply, sending
+from lossless.summarizers.base import Reply, count_request
 from lossless.summarizers.credentials import Access
-from lossless.summarizers.policy import Answer, complete
+from lossless.summarizers.output_limits import Completion, complete
 from lossless.summarizers.text import well_formed
 
 
 class Anthropic(Struct, frozen=True):
-    """A model of Anthropic's, or of a server that speaks its Messages API.
+    """A model of Anthropic, or of a server with its Messages API.
 
-    Each call has a client of its own: a key that was renewed serves from the next call on, and there is nothing to
-    close.
+    Each call creates a client, so that a renewed key is used from the next call on, and nothing has to be closed.
     """
 
     model: str
@@ -40,7 +39,7 @@ class Anthropic(Struct, frozen=True):
     def ask(self, request: SummaryRequest) -> Reply:
         return complete(self.model, request, partial(self._send, request))
 
-    def _send(self, request: SummaryRequest, limit: int) -> Answer:
+    def _send(self, request: SummaryRequest, limit: int) -> Completion:
         import anthropic
 
         from lossless.summarizers import sdk
@@ -49,12 +48,12 @@ class Anthropic(Struct, frozen=True):
         key = access.key()
         options: dict[str, Any] = {"system": well_formed(request.system)} if request.system.strip() else {}
         if request.temperature is not None:
-            options["extra_body"] = {"temperature": request.temperature}  # the SDK has no name for it any more
+            options["extra_body"] = {"temperature": request.temperature}  # the SDK has no parameter for it
         with (
-            sdk.translated(self.name, anthropic, anthropic.AnthropicError, access),
-            sdk.patient(anthropic, seconds := request.within(self.timeout), access, key) as http,
+            sdk.translate_errors(self.name, anthropic, anthropic.AnthropicError, access),
+            sdk.make_http_client(anthropic, seconds := request.within(self.timeout), access, key) as http,
             anthropic.Anthropic(
-                # What is given keeps the SDK from looking for more, also where no key is sent.
+                # An explicit value keeps the SDK from searching for credentials, also where no key is sent.
                 api_key=None if key.by_sdk or key.is_token else key.value or "none",
                 auth_token=key.value if key.is_token else None,
                 base_url=key.address or None,
@@ -63,14 +62,14 @@ class Anthropic(Struct, frozen=True):
                 http_client=http,
             ) as client,
         ):
-            # Without credentials the SDK raises a bare TypeError, which would look like a bug of ours.
+            # Without credentials the SDK raises a plain TypeError, which would look like a bug of ours.
             if not (client.credentials or {"x-api-key", "authorization"} & {*map(str.lower, client.default_headers)}):
-                raise sdk.refused(self.name, access, "none that can be used were found", missing=True)
-            sending()
+                raise sdk.credentials_refused(self.name, access, "no usable ones were found", missing=True)
+            count_request()
             reply = client.messages.create(
                 model=self.model,
                 max_tokens=limit,
                 messages=[{"role": "user", "content": well_formed(request.prompt)}],
                 **options,
             )
-        return sdk.read(self.name, access, reply, lambda message: getattr(message, "stop_reason", None))
+        return sdk.read_reply(self.name, access, reply, lambda message: getattr(message, "stop_reason", None))

@@ -1,4 +1,4 @@
-"""What a summariser is: something that is asked with a `SummaryRequest` and replies with a text."""
+"""The interface of a summarizer: it takes a `SummaryRequest` and returns a `Reply`."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from anyio.lowlevel import EventLoopToken
 
 REFUSED = (401, 403)
-"""The HTTP statuses that mean refused credentials. What a reply says is never looked at for that."""
+"""HTTP statuses of refused credentials. The text of a reply is never considered for that."""
 UNFIT = (400, 413, 422)
-"""The HTTP statuses that are about this one request: another may well be answered."""
+"""HTTP statuses that concern this one request; others may be answered."""
 _NO_ANSWER = ("Timeout", "Connect", "Network", "RateLimit", "Unavailable", "Overloaded", "InternalServer")
-"""Words in the names of errors with which libraries say that a server cannot be reached."""
+"""Words in the names of library errors that mean that a server cannot be reached."""
 _COUNT: ContextVar[Callable[[], None] | None] = ContextVar("lossless_count", default=None)
 
 
 class Reply(Struct, frozen=True):
-    """A summary, and the model that really wrote it, which need not be the one that was named."""
+    """A summary and the model that wrote it, which may differ from the requested one."""
 
     text: str
     model: str
     cut: bool = False
-    """The limit of tokens cut it off: its end is missing."""
+    """True if the token limit cut it off."""
 
 
 @runtime_checkable
 class Summarizer(Protocol):
-    """Whatever `resolve` gives. A text that stays empty is a reply too; a failure raises `SummarizerError`."""
+    """A summarizer, e.g. from `resolve`. An empty text is a reply too; a failure raises `SummarizerError`."""
 
     @property
     def name(self) -> str: ...
@@ -45,12 +45,12 @@ class Summarizer(Protocol):
 
 
 Function: TypeAlias = Callable[[SummaryRequest], Any]
-"""A summariser of the user's own: it gives the text, a provider's whole response, or a `Reply`."""
+"""A user's own summarizer: it returns the text, a provider's complete response, or a `Reply`."""
 
 
 @contextmanager
 def counting(count: Callable[[], None]) -> Iterator[None]:
-    """Have `count` called before each request to a model within this block; it may raise to prevent it."""
+    """Call `count` before each request to a model within this block; it may raise to prevent the request."""
     before = _COUNT.set(count)
     try:
         yield
@@ -58,32 +58,32 @@ def counting(count: Callable[[], None]) -> Iterator[None]:
         _COUNT.reset(before)
 
 
-def sending() -> None:
-    """Count a request that is about to be sent to a model, if anybody counts."""
+def count_request() -> None:
+    """Count a request that is about to be sent to a model, if `counting` is active."""
     if count := _COUNT.get():
         count()
 
 
-class Own(Struct, frozen=True):
-    """A function as a summariser."""
+class FunctionSummarizer(Struct, frozen=True):
+    """A function as a summarizer."""
 
     counts: ClassVar[bool] = True
 
     function: Function
     name: str
     plain: bool = False
-    """Its words are taken as they are: no model has thought in them."""
+    """True if its text contains no reasoning of a model and is used unchanged."""
 
     def ask(self, request: SummaryRequest) -> Reply:
         if not self.plain:
-            sending()
-        with translated(self.name):
+            count_request()
+        with translate_errors(self.name):
             reply = self.function(request)
-        return Reply(well_formed(reply), self.name) if self.plain else _read(reply, self.name)
+        return Reply(well_formed(reply), self.name) if self.plain else _read_reply(reply, self.name)
 
 
-class Foreign(Struct, frozen=True):
-    """A summariser of the user's own class, each request counted as one call."""
+class CountedSummarizer(Struct, frozen=True):
+    """A summarizer of a user's own class; each request counts as one call."""
 
     summarizer: Summarizer
     counts: ClassVar[bool] = True
@@ -93,12 +93,12 @@ class Foreign(Struct, frozen=True):
         return self.summarizer.name
 
     def ask(self, request: SummaryRequest) -> Reply:
-        sending()
+        count_request()
         return self.summarizer.ask(request)
 
 
 class Unusable(Struct, frozen=True):
-    """A summariser that the settings name and that cannot be had: every request says why."""
+    """A configured summarizer that is not available; every request raises the reason."""
 
     why: str
     name: str = "none"
@@ -109,7 +109,7 @@ class Unusable(Struct, frozen=True):
 
 
 class Awaited(Struct, frozen=True):
-    """An async function as a summariser: awaited where there is an event loop, asked through it from any other thread."""
+    """An async function as a summarizer: awaited in its event loop, called through it from other threads."""
 
     counts: ClassVar[bool] = True
 
@@ -118,14 +118,14 @@ class Awaited(Struct, frozen=True):
     loop: EventLoopToken
 
     async def reply(self, request: SummaryRequest) -> Reply:
-        with translated(self.name):
+        with translate_errors(self.name):
             reply = await self.function(request)
-        return _read(reply, self.name)
+        return _read_reply(reply, self.name)
 
     def ask(self, request: SummaryRequest) -> Reply:
         from anyio import RunFinishedError, from_thread
 
-        sending()
+        count_request()
         try:
             return from_thread.run(self.reply, request, token=self.loop)
         except RunFinishedError as error:
@@ -133,21 +133,21 @@ class Awaited(Struct, frozen=True):
 
 
 @contextmanager
-def translated(name: str) -> Iterator[None]:
-    """The errors of a user's own function as ours."""
+def translate_errors(name: str) -> Iterator[None]:
+    """Translate the errors of a user's own function into ours."""
     try:
         yield
     except (SummarizerError, InvalidInput):
         raise
     except Exception as error:
-        what = f"{name} failed: {type(error).__name__}."
+        message = f"{name} failed: {type(error).__name__}."
         if getattr(error, "status_code", None) in REFUSED:
-            raise SummarizerAuth(what, hint="Check its credentials.") from error
-        raise SummarizerUnavailable(what, outage=_is_outage(error)) from error
+            raise SummarizerAuth(message, hint="Check its credentials.") from error
+        raise SummarizerUnavailable(message, outage=_is_outage(error)) from error
 
 
 def _is_outage(error: Exception) -> bool:
-    """Whether an error says that a model cannot be reached, and not that this request went wrong."""
+    """Return whether an error means that the model is not reachable, rather than that this request failed."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return status not in UNFIT
@@ -155,7 +155,7 @@ def _is_outage(error: Exception) -> bool:
     return isinstance(error, OSError) or any(word in name for name in names for word in _NO_ANSWER)
 
 
-def _read(reply: Any, name: str) -> Reply:
+def _read_reply(reply: Any, name: str) -> Reply:
     if isinstance(reply, Reply):
         return Reply(summary_of(reply.text), reply.model, reply.cut)
     return Reply(summary_of(reply), name)

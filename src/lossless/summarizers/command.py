@@ -1,4 +1,4 @@
-"""Any program as a summariser: the prompt on its standard input, the summary on its standard output."""
+"""Summarize with any program: the prompt on its standard input, the summary on its standard output."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from lossless.errors import InvalidInput, SummarizerUnavailable
 from lossless.model import SummaryRequest
-from lossless.summarizers.base import Reply, sending
+from lossless.summarizers.base import Reply, count_request
 from lossless.summarizers.text import summary_of, well_formed
 
 
 class Command(Struct, frozen=True):
-    """A program with its arguments. No shell is involved, and whatever it started ends with its time."""
+    """A program with its arguments, run without a shell; after the timeout its child processes are ended, too."""
 
     arguments: tuple[str, ...]
     timeout: float = 60.0
@@ -28,7 +28,7 @@ class Command(Struct, frozen=True):
 
     @classmethod
     def parse(cls, line: str, timeout: float) -> Command:
-        """The program of a line in the syntax of a shell: quotes count, variables and pipes do not."""
+        """Parse a command line with shell quoting; variables and pipes are not supported."""
         try:
             arguments = tuple(shlex.split(line))
         except ValueError as error:
@@ -39,13 +39,13 @@ class Command(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The program alone: it is stored with each summary, and an argument may be a secret."""
+        """The program without its arguments: it is stored with each summary, and an argument may be a secret."""
         return f"command:{PurePath(self.arguments[0]).name}"
 
     def ask(self, request: SummaryRequest) -> Reply:
         prompt = well_formed(f"{request.system}\n\n{request.prompt}")
-        if which(self.arguments[0]):  # what cannot be run is no request
-            sending()
+        if which(self.arguments[0]):  # a program that cannot be run is not a request
+            count_request()
         try:
             status, out, err = self._run(prompt.encode(), request.within(self.timeout))
         except subprocess.TimeoutExpired as error:
@@ -54,7 +54,7 @@ class Command(Struct, frozen=True):
             raise SummarizerUnavailable(f"{self.name} cannot be run: {error.strerror}.") from error
         if status:
             lines = err.decode(errors="replace").strip().splitlines()
-            why = "".join(filter(str.isprintable, lines[-1]))[:200] if lines else "it said nothing"
+            why = "".join(filter(str.isprintable, lines[-1]))[:200] if lines else "no message"
             raise SummarizerUnavailable(f"{self.name} ended with status {status}: {why.rstrip('.')}.")
         return Reply(summary_of(out.decode(errors="replace")), self.name)
 
@@ -66,7 +66,7 @@ class Command(Struct, frozen=True):
             try:
                 out, err = process.communicate(prompt, seconds)
             except BaseException:
-                # Whatever went wrong, Ctrl-C included: it may have started others, which hold our pipes open.
+                # After any error, including Ctrl-C: child processes may keep our pipes open.
                 _end(process)
                 raise
         return process.returncode, out, err

@@ -1,7 +1,7 @@
-"""Which key is sent where: each provider's own, to its own address, and to no other.
+"""Find the key of a provider, which is sent to the address of this provider only.
 
-A key is looked up for each request, so that one that was renewed serves from the next request on. It is never logged,
-and no error contains it.
+A key is looked up for each request, so that a renewed one is used from the next request on. It is never logged, and
+no error contains it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lossless.config.providers import KNOWN, Provider
 from lossless.errors import SummarizerAuth
 
 _SECONDS, _FRESH = 10.0, 300.0
-"""How long a program may take to print a key, and how long that key serves before it is asked for again."""
+"""Seconds that a program may take to print a key, and for which that key is cached."""
 _MOST_BYTES = 4_000_000
-_PRINTED: dict[str, tuple[str, float]] = {}
+_KEYS: dict[str, tuple[str, float]] = {}
 _FOUND_BY_SDK = (
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_PROFILE",
@@ -34,22 +34,22 @@ _FOUND_BY_SDK = (
 
 
 class Key(Struct, frozen=True):
-    """A key, if one is needed, and the only address it is sent to (empty: as the SDK that finds it says)."""
+    """A key, if one is needed, and the only address it is sent to (empty: chosen by the SDK that finds it)."""
 
     address: str
     value: str = ""
     is_token: bool = False
-    """Sent as `Authorization: Bearer` also where keys have a header of their own."""
+    """True if it is sent as `Authorization: Bearer`, also where keys have their own header."""
     headers: Mapping[str, str] = {}
     by_sdk: bool = False
-    """The provider's own SDK finds it, by its own variables."""
+    """True if the SDK of the provider finds it by its own variables."""
 
     def __repr__(self) -> str:
         return f"Key({self.address!r})"
 
 
 class Access(Struct, frozen=True):
-    """How a provider is reached: its name, the address a setting gave it, and its table."""
+    """The access to a provider: its name, its configured address and its table."""
 
     provider: str
     base_url: str | None = None
@@ -57,12 +57,13 @@ class Access(Struct, frozen=True):
 
     @property
     def api(self) -> str:
+        """The protocol, `anthropic` or `openai`."""
         known = KNOWN.get(self.provider)
         return (self.table and self.table.api) or (known and known.api) or "openai"
 
     @property
     def address(self) -> str:
-        """Where requests go; empty if nobody said where that is."""
+        """The address of requests; empty if it is not known."""
         return self._given or self._by_variable or (self._known.base_url if self._known else None) or ""
 
     @property
@@ -74,7 +75,7 @@ class Access(Struct, frozen=True):
 
     @property
     def _by_variable(self) -> str | None:
-        """The address in the variable of a provider's SDK: it is for the key in its other variable only."""
+        """The address in the variable of a provider's SDK, used only with the key in its other variable."""
         if self.table and self.table.key_source:
             return None
         variables = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
@@ -86,14 +87,14 @@ class Access(Struct, frozen=True):
 
     @property
     def variable(self) -> str:
-        """The variable that holds the key, if it is one."""
+        """The variable that contains the key, if there is one."""
         if self.table and self.table.key_source:
             return self.table.api_key_env or ""
         return (self._known.api_key_env if self._known else None) or ""
 
     @property
     def source(self) -> str:
-        """Where the key comes from, in words; never the key."""
+        """The source of the key in words, never the key."""
         if self.table and self.table.api_key_cmd:
             return f"the output of `{PurePath(shlex.split(self.table.api_key_cmd)[0]).name}` (api_key_cmd)"
         if self.table and self.table.api_key_openclaw:
@@ -102,13 +103,13 @@ class Access(Struct, frozen=True):
             return "none is sent"
         if os.environ.get(self.variable, "").strip():
             return f"the variable {self.variable}"
-        if self._is_sdk_s:
-            return "what Anthropic's SDK finds by itself"
+        if self._found_by_sdk:
+            return "found by the SDK of Anthropic"
         return f"the variable {self.variable}, which is not set" + ("" if self._needs_key else ": none is sent")
 
     @property
     def hint(self) -> str:
-        """What to check when credentials are missing or refused."""
+        """The setting to check when credentials are missing or refused."""
         if self.table and self.table.key_source:
             return f"Check {self.table.api_key_env or self.table.key_source} of [providers.{self.provider}]."
         if self.variable:
@@ -117,54 +118,59 @@ class Access(Struct, frozen=True):
 
     @property
     def missing(self) -> str:
-        """Why there is no key, as far as that can be seen without running or reading anything; else empty."""
-        if self.variable and self._needs_key and not os.environ.get(self.variable, "").strip() and not self._is_sdk_s:
+        """The reason for a missing key, as far as it shows without running or reading anything; else empty."""
+        if (
+            self.variable
+            and self._needs_key
+            and not os.environ.get(self.variable, "").strip()
+            and not self._found_by_sdk
+        ):
             return f"The variable {self.variable} is not set, so there is no key for {self.provider}."
         return ""
 
     @property
     def _needs_key(self) -> bool:
-        """A server of one's own, at an address of its own, may need none."""
+        """True unless it may be a self-hosted server without a key."""
         return bool(self.table and self.table.key_source) or self._given is None or self.provider == "anthropic"
 
     @property
-    def _is_sdk_s(self) -> bool:
-        """Whether Anthropic's SDK has credentials of its own kind: a token, a profile, an identity."""
+    def _found_by_sdk(self) -> bool:
+        """True if the SDK of Anthropic has its own credentials: a token, a profile or an identity."""
         if self.provider != "anthropic" or (self.table and self.table.key_source):
             return False
         folder = Path(os.environ.get("ANTHROPIC_CONFIG_DIR") or "~/.config/anthropic").expanduser()
         return any(os.environ.get(name) for name in _FOUND_BY_SDK) or (folder / "configs").is_dir()
 
     def key(self) -> Key:
-        """Return the key and where it may go. Raises `SummarizerAuth` if there is none; then nothing was sent."""
+        """Return the key and its address, or raise `SummarizerAuth` if there is none; nothing is sent then."""
         headers, table = dict(self.table.headers) if self.table else {}, self.table
         if table and table.api_key_cmd:
-            return Key(self.address, _printed(self.provider, table.api_key_cmd), headers=headers)
+            return Key(self.address, _run_key_command(self.provider, table.api_key_cmd), headers=headers)
         if table and table.api_key_openclaw:
             value, is_token = _openclaw(self.provider, table.api_key_openclaw)
             return Key(self.address, value, is_token, headers)
         value = os.environ.get(self.variable, "").strip() if self.variable else ""
         if self.missing:
             raise SummarizerAuth(self.missing, hint=self.hint, missing=True)
-        if not value and self._is_sdk_s:
+        if not value and self._found_by_sdk:
             return Key(self._given or "", headers=headers, by_sdk=True)
         return Key(self.address, value, headers=headers)
 
     def forget(self) -> None:
-        """A key was refused: have a program print another one the next time."""
+        """Forget a refused key, so that its program is run again next time."""
         if self.table and self.table.api_key_cmd:
-            _PRINTED.pop(self.table.api_key_cmd, None)
+            _KEYS.pop(self.table.api_key_cmd, None)
 
 
-def _printed(provider: str, command: str) -> str:
-    """Return what a program prints, without a shell; its output and its arguments are never shown."""
-    known = _PRINTED.get(command)
+def _run_key_command(provider: str, command: str) -> str:
+    """Return the key that a program prints, without a shell; its output and arguments are never shown."""
+    known = _KEYS.get(command)
     if known and 0 <= time.monotonic() - known[1] < _FRESH:
         return known[0]
-    what = f"The api_key_cmd of [providers.{provider}]"
+    command_name = f"The api_key_cmd of [providers.{provider}]"
     try:
         arguments = shlex.split(command)
-        ran = subprocess.run(  # noqa: S603 - the operator's own program, without a shell
+        done = subprocess.run(  # noqa: S603 - the operator's own program, without a shell
             arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -174,44 +180,44 @@ def _printed(provider: str, command: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _none(provider, f"{what} did not end within {_SECONDS:g} s.") from None
+        raise _no_key(provider, f"{command_name} did not end within {_SECONDS:g} s.") from None
     except (OSError, ValueError, IndexError):
-        raise _none(provider, f"{what} cannot be run.") from None
-    if ran.returncode:
-        raise _none(provider, f"{what} ended with status {ran.returncode}.")
-    value = _usable(ran.stdout.decode(errors="replace"))
+        raise _no_key(provider, f"{command_name} cannot be run.") from None
+    if done.returncode:
+        raise _no_key(provider, f"{command_name} ended with status {done.returncode}.")
+    value = _clean_key(done.stdout.decode(errors="replace"))
     if not value:
-        raise _none(provider, f"{what} printed no key.")
-    _PRINTED[command] = (value, time.monotonic())
+        raise _no_key(provider, f"{command_name} printed no key.")
+    _KEYS[command] = (value, time.monotonic())
     return value
 
 
-def _usable(text: object) -> str:
-    """Return a key on one line that a header can hold; empty for anything else."""
+def _clean_key(text: object) -> str:
+    """Return a key on one line that fits a header; empty for anything else."""
     value = text.strip() if isinstance(text, str) else ""
     return value if value.isascii() and value.isprintable() and " " not in value else ""
 
 
 def _openclaw(provider: str, path: str) -> tuple[str, bool]:
-    """Return the key of a provider in a file of OpenClaw's, and whether it is a token."""
+    """Return the key of a provider in a file of OpenClaw, and whether it is a token."""
     found = _read(provider, path)
     if "profiles" not in found:
-        value = _usable(_openclaw_models(path, provider).get("apiKey"))
+        value = _clean_key(_openclaw_models(path, provider).get("apiKey"))
         if not value:
-            raise _none(provider, f"{path} holds no apiKey of {provider}.")
+            raise _no_key(provider, f"{path} contains no apiKey of {provider}.")
         return value, False
     for profile in _profiles(found, provider):
         expires = profile.get("expires")
         if isinstance(expires, int | float) and expires <= time.time() * 1000:
             continue
         for kind, name in (("api_key", "key"), ("token", "token")):
-            if profile.get("type") == kind and (value := _usable(profile.get(name))):
+            if profile.get("type") == kind and (value := _clean_key(profile.get(name))):
                 return value, kind == "token"
-    raise _none(provider, f"{path} holds no key or valid token of {provider}; OAuth profiles are not used.")
+    raise _no_key(provider, f"{path} contains no key or valid token of {provider}; OAuth profiles are not used.")
 
 
 def _profiles(found: Mapping[str, Any], provider: str) -> list[Mapping[str, Any]]:
-    """The profiles of a provider, in the order that the file prefers."""
+    """Return the profiles of a provider, in the order that the file prefers."""
     named = found["profiles"] if isinstance(found["profiles"], Mapping) else {}
     order = found.get("order")
     first = order.get(provider, []) if isinstance(order, Mapping) else []
@@ -221,10 +227,10 @@ def _profiles(found: Mapping[str, Any], provider: str) -> list[Mapping[str, Any]
 
 
 def _openclaw_models(path: str, provider: str) -> Mapping[str, Any]:
-    """What OpenClaw's models.json says of a provider."""
+    """Return the entry of a provider in a `models.json` of OpenClaw."""
     found = _read(provider, path).get("providers")
-    said = found.get(provider) if isinstance(found, Mapping) else None
-    return said if isinstance(said, Mapping) else {}
+    entry = found.get(provider) if isinstance(found, Mapping) else None
+    return entry if isinstance(entry, Mapping) else {}
 
 
 def _read(provider: str, path: str) -> Mapping[str, Any]:
@@ -232,9 +238,9 @@ def _read(provider: str, path: str) -> Mapping[str, Any]:
         with open(os.path.expanduser(path), "rb") as file:
             found = json.loads(file.read(_MOST_BYTES))
     except (OSError, ValueError, RecursionError):
-        raise _none(provider, f"{path} cannot be read as a file of OpenClaw's.") from None
+        raise _no_key(provider, f"{path} cannot be read as a file of OpenClaw.") from None
     if not isinstance(found, Mapping):
-        raise _none(provider, f"{path} is no file of OpenClaw's.")
+        raise _no_key(provider, f"{path} is not a file of OpenClaw.")
     return found
 
 
@@ -242,7 +248,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value.startswith(("http://", "https://")) else None
 
 
-def _none(provider: str, why: str) -> SummarizerAuth:
+def _no_key(provider: str, why: str) -> SummarizerAuth:
     return SummarizerAuth(
         f"There is no key for {provider}: {why}", hint=f"Check [providers.{provider}] in lcm.toml.", missing=True
     )

@@ -1,4 +1,4 @@
-"""OpenAI's models and every server that speaks its chat completions, through OpenAI's SDK."""
+"""Summarize with OpenAI and every server with its chat completions API, through the SDK of OpenAI."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from msgspec import Struct
 
 from lossless.config.providers import Provider
 from lossless.model import SummaryRequest
-from lossless.summarizers.base import Reply, sending
+from lossless.summarizers.base import Reply, count_request
 from lossless.summarizers.credentials import Access
-from lossless.summarizers.policy import Answer, complete
+from lossless.summarizers.output_limits import Completion, complete
 from lossless.summarizers.text import well_formed
 
 
 class OpenAI(Struct, frozen=True):
-    """A model of OpenAI's (`provider="openai"`), or of another provider, at its own address and with its own key.
+    """A model of OpenAI (`provider="openai"`) or of another provider, at its own address and with its own key.
 
-    A server at an address of its own may need no key. Each call has a client of its own: a key that was renewed serves
-    from the next call on, and there is nothing to close.
+    A self-hosted server may need no key. Each call creates a client, so that a renewed key is used from the next call
+    on, and nothing has to be closed.
     """
 
     model: str
@@ -40,7 +40,7 @@ class OpenAI(Struct, frozen=True):
     def ask(self, request: SummaryRequest) -> Reply:
         return complete(self.model, request, partial(self._send, request))
 
-    def _send(self, request: SummaryRequest, limit: int) -> Answer:
+    def _send(self, request: SummaryRequest, limit: int) -> Completion:
         import openai
 
         from lossless.summarizers import sdk
@@ -48,10 +48,10 @@ class OpenAI(Struct, frozen=True):
         access = self.access
         key = access.key()
         with (
-            sdk.translated(self.name, openai, openai.OpenAIError, access),
-            sdk.patient(openai, seconds := request.within(self.timeout), access, key) as http,
+            sdk.translate_errors(self.name, openai, openai.OpenAIError, access),
+            sdk.make_http_client(openai, seconds := request.within(self.timeout), access, key) as http,
             openai.OpenAI(
-                # A key must not be missing for the SDK; where there is none, the header is taken out again.
+                # The SDK requires a key; if there is none, the header is removed again.
                 api_key=key.value or "none",
                 base_url=key.address,
                 timeout=seconds,
@@ -60,13 +60,10 @@ class OpenAI(Struct, frozen=True):
             ) as client,
         ):
             reply = self._create(client, request, limit)
-        return sdk.read(self.name, access, reply, _finish)
+        return sdk.read_reply(self.name, access, reply, _finish)
 
     def _create(self, client: Any, request: SummaryRequest, limit: int) -> Any:
-        """One completion. OpenAI's own models take one name for the limit only, older servers the other only.
-
-        Some take no temperature: then it is left out.
-        """
+        """Request one completion. Some servers accept only one name of the limit, some no temperature."""
         import openai
 
         new, old = "max_completion_tokens", "max_tokens"
@@ -75,7 +72,7 @@ class OpenAI(Struct, frozen=True):
         if request.temperature is not None:
             options["temperature"] = request.temperature
         while True:
-            sending()
+            count_request()
             try:
                 return client.chat.completions.create(model=self.model, messages=_messages(request), **options)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
@@ -87,8 +84,8 @@ class OpenAI(Struct, frozen=True):
 
 
 def _messages(request: SummaryRequest) -> list[dict[str, str]]:
-    said = (("system", request.system), ("user", request.prompt))
-    return [{"role": role, "content": well_formed(text)} for role, text in said if text.strip()]
+    texts = (("system", request.system), ("user", request.prompt))
+    return [{"role": role, "content": well_formed(text)} for role, text in texts if text.strip()]
 
 
 def _finish(completion: Any) -> str | None:

@@ -1,10 +1,10 @@
-"""Pure: what a model asks for its work, where it is known. List prices: an estimate to decide by, not a bill."""
+"""Estimate the cost of model calls by list prices, where they are known."""
 
 from __future__ import annotations
 
 from lossless.model import Step
 
-# US dollars for a million tokens read, and written. The longest name that a model's begins with counts.
+# US dollars per million tokens read and written, by the longest matching prefix of a model's name.
 _PRICES = {
     "claude-3-5-haiku": (0.80, 4.00),
     "claude-haiku-4-5": (1.00, 5.00),
@@ -23,8 +23,8 @@ _PRICES = {
 
 
 def cost(model: str, steps: tuple[Step, ...]) -> float | None:
-    """What the steps cost with a model, named as its summariser is; None if its price is not known."""
-    name = model.partition(" -> ")[0].rpartition("/")[2]  # of several in a row the first does the work
+    """Return the cost of the steps with the model of a summarizer; None if its price is not known."""
+    name = model.partition(" -> ")[0].rpartition("/")[2]  # of a chain, the first one
     known = max((each for each in _PRICES if name.startswith(each)), key=len, default=None)
     if known is None:
         return None

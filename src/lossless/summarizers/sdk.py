@@ -1,6 +1,6 @@
-"""What the official SDKs have in common: their HTTP client, their errors, their replies.
+"""Shared code for the official SDKs: HTTP client, errors, replies.
 
-Imported with an SDK only, since it needs the HTTP library that the SDKs bring along.
+Imported only together with an SDK, because it needs their HTTP library.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ import httpx2
 from lossless.errors import SummarizerAuth, SummarizerError, SummarizerUnavailable
 from lossless.summarizers.base import REFUSED, UNFIT, Reply
 from lossless.summarizers.credentials import Access, Key
-from lossless.summarizers.policy import Answer
+from lossless.summarizers.output_limits import Completion
 from lossless.summarizers.text import summary_of, well_formed
 
 _PLAIN = re.compile(r"accept.*|connection|content-(?:length|type)|host|user-agent|anthropic-version|x-stainless-.*")
-"""Headers that hold no secret. SDKs add others from variables that belong to their own provider."""
+"""Headers without secrets. SDKs add others from variables of their own provider."""
 
 
-def patient(sdk: ModuleType, seconds: float, access: Access, key: Key) -> httpx2.Client:
-    """An HTTP client that sends a key to one address only, and gives up on a body that is not complete in time.
+def make_http_client(sdk: ModuleType, seconds: float, access: Access, key: Key) -> httpx2.Client:
+    """Return an HTTP client that sends a key to one address only and limits the time of the whole response.
 
-    A timeout of the HTTP library is for one read, and a busy provider sends blank lines that begin it anew. Redirects
-    are not followed: only some headers would be left out on the way to another server.
+    A timeout of the HTTP library applies to one read, and a busy provider sends blank lines that restart it. Redirects
+    are not followed: other servers would receive most of the headers.
     """
     until = time.monotonic() + seconds
     own = access.provider in ("openai", "anthropic") and not (access.table and access.table.key_source)
 
-    def bare(request: httpx2.Request) -> None:
+    def set_headers(request: httpx2.Request) -> None:
         if not own or not (key.value or key.by_sdk):
             for name in [name for name in request.headers if not _PLAIN.fullmatch(name)]:
                 del request.headers[name]
-            request.headers.update(_with_key(access, key))
+            request.headers.update(_key_headers(access, key))
         request.headers.update(key.headers)
 
-    def bound(response: httpx2.Response) -> None:
+    def limit_time(response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.SyncByteStream)
-        response.stream = _Bounded(response.stream, lambda: time.monotonic() > until)
+        response.stream = _TimedStream(response.stream, lambda: time.monotonic() > until)
 
-    hooks = {"request": [bare], "response": [bound]}
+    hooks = {"request": [set_headers], "response": [limit_time]}
     client: httpx2.Client = sdk.DefaultHttpxClient(timeout=seconds, follow_redirects=False, event_hooks=hooks)
     return client
 
 
-def _with_key(access: Access, key: Key) -> dict[str, str]:
+def _key_headers(access: Access, key: Key) -> dict[str, str]:
     if not key.value:
         return {}
     if access.api == "anthropic" and not key.is_token:
@@ -59,7 +59,9 @@ def _with_key(access: Access, key: Key) -> dict[str, str]:
     return {"authorization": f"Bearer {key.value}", **beta}
 
 
-class _Bounded(httpx2.SyncByteStream):
+class _TimedStream(httpx2.SyncByteStream):
+    """A response body that raises a timeout once it is late."""
+
     def __init__(self, stream: httpx2.SyncByteStream, late: Callable[[], bool]) -> None:
         self._stream = stream
         self._late = late
@@ -75,47 +77,46 @@ class _Bounded(httpx2.SyncByteStream):
 
 
 @contextmanager
-def translated(name: str, sdk: ModuleType, base: type[Exception], access: Access) -> Iterator[None]:
-    """The errors of an SDK as ours. Only their types and statuses count, never what a text says."""
+def translate_errors(name: str, sdk: ModuleType, base: type[Exception], access: Access) -> Iterator[None]:
+    """Translate the errors of an SDK into ours, by their types and statuses only, never by their texts."""
     try:
         yield
     except sdk.APIStatusError as error:
         if error.status_code in REFUSED:
-            raise refused(name, access, f"HTTP {error.status_code}") from None
+            raise credentials_refused(name, access, f"HTTP {error.status_code}") from None
         raise _failed(name, error) from error
     except sdk.APITimeoutError as error:
         raise SummarizerUnavailable(f"{name} did not answer in time.") from error
     except sdk.APIConnectionError as error:
-        raise SummarizerUnavailable(f"{name} could not be reached, or broke off its answer.") from error
+        raise SummarizerUnavailable(f"{name} could not be reached, or the connection was lost.") from error
     except sdk.APIError as error:
-        raise SummarizerUnavailable(f"{name} gave an answer that is none.") from error
+        raise SummarizerUnavailable(f"{name} returned no usable text.") from error
     except base as error:
-        raise refused(name, access, "none that can be used were found", missing=True) from error
+        raise credentials_refused(name, access, "no usable ones were found", missing=True) from error
     except ValueError as error:
-        raise SummarizerUnavailable(f"{name} gave an answer that cannot be read.") from error
+        raise SummarizerUnavailable(f"{name} returned an answer that cannot be parsed.") from error
 
 
-def refused(name: str, access: Access, why: str, *, missing: bool = False) -> SummarizerAuth:
+def credentials_refused(name: str, access: Access, why: str, *, missing: bool = False) -> SummarizerAuth:
+    """Return the error for refused or missing credentials, and forget a cached key."""
     access.forget()
     return SummarizerAuth(f"The credentials for {name} are refused ({why}).", hint=access.hint, missing=missing)
 
 
-def read(name: str, access: Access, reply: Any, stop: Callable[[Any], str | None]) -> Answer:
-    """What a reply amounts to. Some gateways answer 200 with a page or an error in it: those raise."""
+def read_reply(name: str, access: Access, reply: Any, stop: Callable[[Any], str | None]) -> Completion:
+    """Return the completion in a reply. Some gateways answer 200 with a web page or an error: those raise."""
     if not hasattr(reply, "model_dump"):
-        raise SummarizerUnavailable(
-            f"{name} answered with something else than a completion.", hint="Check its address."
-        )
+        raise SummarizerUnavailable(f"{name} did not answer with a completion.", hint="Check its address.")
     if error := getattr(reply, "error", None):
         code = error.get("code") if isinstance(error, Mapping) else None
-        raise refused(name, access, f"error {code}") if code in REFUSED else _broken(name, code)
+        raise credentials_refused(name, access, f"error {code}") if code in REFUSED else _broken(name, code)
     ended = stop(reply)
     if ended in ("refusal", "content_filter", "error"):
         raise SummarizerUnavailable(f"{name} declined to summarise ({ended}).", outage=ended == "error")
     model = getattr(reply, "model", None)
-    provider, _, asked = name.partition("/")
-    written_by = f"{provider}/{well_formed(model) if isinstance(model, str) and model else asked}"
-    return Answer(Reply(summary_of(reply), written_by), cut=ended in ("max_tokens", "length"))
+    provider, _, requested = name.partition("/")
+    written_by = f"{provider}/{well_formed(model) if isinstance(model, str) and model else requested}"
+    return Completion(Reply(summary_of(reply), written_by), cut=ended in ("max_tokens", "length"))
 
 
 def _broken(name: str, code: object) -> SummarizerError:
@@ -123,16 +124,16 @@ def _broken(name: str, code: object) -> SummarizerError:
 
 
 def _failed(name: str, error: Any) -> SummarizerUnavailable:
-    said = _said(error)
+    detail = _provider_message(error)
     if error.status_code in range(300, 400):
-        said = "it sends requests elsewhere, which is not followed; set base_url to its final address."
-    what = f"{name} answered HTTP {error.status_code}{f': {said}' if said else '.'}"
+        detail = "it redirects requests, which is not followed; set base_url to its final address."
+    message = f"{name} answered HTTP {error.status_code}{f': {detail}' if detail else '.'}"
     pause = _retry_after(error.response.headers, time.time())
-    return SummarizerUnavailable(what, retry_after=pause, outage=error.status_code not in UNFIT)
+    return SummarizerUnavailable(message, retry_after=pause, outage=error.status_code not in UNFIT)
 
 
-def _said(error: Any) -> str:
-    """What the provider said about it: one short line, without the key that some servers repeat."""
+def _provider_message(error: Any) -> str:
+    """Return the message of the provider as one short line, without the key that some servers repeat."""
     body = error.body if isinstance(error.body, Mapping) else {}
     inner = body.get("error", body)
     message = inner.get("message") if isinstance(inner, Mapping) else inner
@@ -144,17 +145,17 @@ def _said(error: Any) -> str:
 
 
 def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds a provider asks us to wait. A date counts from its own clock, if it tells the time."""
+    """Return the seconds that a provider asks us to wait. A date counts from its own clock, if it sends the time."""
     for header, unit in (("retry-after-ms", 0.001), ("retry-after", 1)):
         try:
             return float(headers[header]) * unit
         except (KeyError, ValueError):
             continue
-    until = _moment(headers.get("retry-after"))
-    return None if until is None else until - (_moment(headers.get("date")) or now)
+    until = _parse_date(headers.get("retry-after"))
+    return None if until is None else until - (_parse_date(headers.get("date")) or now)
 
 
-def _moment(text: str | None) -> float | None:
+def _parse_date(text: str | None) -> float | None:
     try:
         return None if text is None else parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError):

@@ -1,7 +1,7 @@
-"""From what a model sent back to the text of a summary.
+"""Extract the text of a summary from a model's reply.
 
-Models think aloud in many ways: in blocks of their own, in fields beside the text, in tags within it.
-None of that may become memory. Everything here takes time linear in the text, whatever the text is.
+Models write their reasoning in separate blocks, in fields beside the text, or in tags within it. None of it may be
+stored. Everything here is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 
 
 def summary_of(reply: Any) -> str:
-    """The text of a summary in a reply, fit to be stored; empty if there is nothing but thinking."""
+    """Return the text of a summary in a reply; empty if it contains only reasoning."""
     return without_reasoning(well_formed(extract(reply)))
 
 
 def well_formed(text: str) -> str:
-    """The text with each lone surrogate and NUL replaced: no wire and no text column takes them."""
+    """Replace lone surrogates and NUL, which neither requests nor text columns accept."""
     return _UNFIT.sub("\ufffd", text)
 
 
 def extract(reply: Any) -> str:
-    """The words of a reply: a text, decoded JSON or an SDK's object, of any provider's shape.
+    """Return the text of a reply: a string, decoded JSON or an SDK object of any provider.
 
-    Blocks that hold reasoning are passed over, and what stands in the reply twice is taken once.
+    Blocks of reasoning are skipped, and a text that occurs twice is taken once.
     """
     found = {fragment.strip(): fragment for fragment in _fragments(reply, _DEEPEST)}
     return "\n".join(fragment for words, fragment in found.items() if words)
@@ -39,19 +39,19 @@ def _fragments(value: Any, depth: int) -> Iterator[str]:
     elif depth:
         fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
         kind = str(fields.get("type") or "").lower()
-        # Gemini marks a part that is thinking with `thought`, the others name it in its type.
+        # Gemini marks reasoning with `thought`, others by the type.
         if fields.get("thought") or "reasoning" in kind or "thinking" in kind:
             return
-        for key in _SPOKEN:
+        for key in _TEXT_FIELDS:
             if key in fields:
                 yield from _fragments(fields[key], depth - 1)
 
 
 def without_reasoning(text: str) -> str:
-    """The text without the thinking that a model wrote into it.
+    """Remove the reasoning that a model wrote into a text.
 
-    Thinking is what stands in tags at the beginning or on lines of its own, what follows a tag that is never
-    closed, and what precedes a closing tag alone on its line. A tag that a sentence mentions stays.
+    Reasoning is text in tags at the beginning or on separate lines, text after a tag that is never closed, and text
+    before a closing tag alone on its line. A tag that a sentence mentions stays.
     """
     marks = list(_marks(text))
     closings = _next_closing(marks)
@@ -71,7 +71,7 @@ def without_reasoning(text: str) -> str:
 
 
 class _Mark(NamedTuple):
-    """A place where thinking begins or ends, or where somebody writes about it."""
+    """A tag or heading that may start or end reasoning."""
 
     nth: int
     start: int
@@ -82,7 +82,7 @@ class _Mark(NamedTuple):
     last: bool
 
     def is_thinking(self, text: str, closing: _Mark | None, *, leading: bool, only: bool) -> bool:
-        """Whether it begins thinking (or, a closing one, ends it), and is not part of a sentence."""
+        """Return whether it starts reasoning (or, a closing one, ends it) rather than being part of a sentence."""
         if self.closes:
             return only and self.first and self.last
         if leading or (self.first and self.last):
@@ -101,11 +101,19 @@ def _marks(text: str) -> Iterator[_Mark]:
     for nth, found in enumerate(_MARK.finditer(text)):
         closes, heading = bool(found["tag"] or found["bracket"]), found["heading"] is not None
         first, last = found["line"] is not None, found["rest"] is not None
-        yield _Mark(nth, found.start(), found.end(), closes, heading, first, last)
+        yield _Mark(
+            nth=nth,
+            start=found.start(),
+            end=found.end(),
+            closes=closes,
+            heading=heading,
+            first=first,
+            last=last,
+        )
 
 
 def _next_closing(marks: list[_Mark]) -> list[_Mark | None]:
-    """For each mark the first closing one from there on."""
+    """Return for each mark the first closing one from there on."""
     found: list[_Mark | None] = []
     closing = None
     for mark in reversed(marks):
@@ -119,7 +127,7 @@ def _first_word(text: str, at: int) -> int:
     return found.start() if found else len(text)
 
 
-_SPOKEN = ("text", "output_text", "content", "summary", "output", "message", "response", "choices", "delta")
+_TEXT_FIELDS = ("text", "output_text", "content", "summary", "output", "message", "response", "choices", "delta")
 _DEEPEST = 16
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 _WORD = re.compile(r"\S")

@@ -231,10 +231,10 @@ def _support(text: str, told: Told) -> float:
 
 def _checked(text: str, told: Told) -> Faithfulness | None:
     """Look the claims of a text up in its sources; None if it orders its reader about and they do not."""
-    from lossless.summarizers.directives import orders
+    from lossless.summarizers.injections import find_injections
 
     own = own_words(text, told.text)
-    if orders(own, by_user=True) and not orders(told.text, by_user=True):
+    if find_injections(own, by_user=True) and not find_injections(told.text, by_user=True):
         return None
     return check_own(own, told.text, context=told.evidence)
 

@@ -15,7 +15,7 @@ from lossless.store import jsontext, rows
 from lossless.store.base import SPAN
 from lossless.store.seals import Sealing
 from lossless.store.store import Store
-from lossless.summarizers.directives import orders
+from lossless.summarizers.injections import find_injections
 from lossless.tokens import MESSAGE_TOKENS, PART_TOKENS, estimate, message_tokens
 
 _NAMED = re.compile(r"LCM (?:File|file|Tool Output|Raw Payload): (file_[a-z0-9_-]{1,64})")
@@ -161,7 +161,7 @@ def scan_summaries(store: Store, ids: Sequence[int]) -> SummaryScan:
                 scan.provisional.append(summary)
             if tokens > source_tokens > 0:
                 scan.longer.append(summary)
-            if not stale and _INSTRUCTION_WORDS.search(text) and orders(text, by_user=True):
+            if not stale and _INSTRUCTION_WORDS.search(text) and find_injections(text, by_user=True):
                 scan.instructions.append(summary)
             if not stale and faithful is not None and faithful < 1:
                 scan.suspected.append(summary)

@@ -1,4 +1,4 @@
-"""What a conversation did besides talking: the files it touched, the tools it used, the topics it was about."""
+"""List the files, tools and topics of a source."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from lossless.summarizers.cues import BY_WORD, COMMON
-from lossless.summarizers.directives import orders
-from lossless.summarizers.passages import Reading
-from lossless.summarizers.telling import Told
+from lossless.summarizers.extractive.cues import BY_WORD, COMMON
+from lossless.summarizers.extractive.passages import ParsedSource
+from lossless.summarizers.extractive.weights import WeightedPassage
+from lossless.summarizers.injections import find_injections
 
 _PATH = re.compile(
     r'"(?:[a-z]{0,12}_)?(?:path|file|filename|filepath|notebook)"\s{0,4}:\s{0,4}"((?:[^"\\\n]|\\.){1,300})"', re.I
@@ -42,20 +42,20 @@ _MOST_TOOLS = 5
 _RANK = {done: nth for nth, done in enumerate(_VERBS)}
 
 
-def files(reading: Reading, source: str) -> list[str]:
-    """The files of a source with what was done to each, those that were changed first."""
+def list_files(parsed: ParsedSource, source: str) -> list[str]:
+    """Return the files of a source with the operations on each, changed ones first."""
     done: dict[str, set[str]] = {}
-    for path, what in (*_listed(reading.files), *_called(reading.calls), *_mentioned(reading, source)):
-        if path and not orders(path):
+    for path, what in (*_listed(parsed.files), *_called(parsed.calls), *_mentioned(parsed, source)):
+        if path and not find_injections(path):
             done.setdefault(path, set()).add(what)
     tails = {path.rpartition("/")[2] for path in done if "/" in path}
-    # A bare name in a sentence is most often the file whose whole path stands elsewhere.
-    told = {path: _told(what) for path, what in done.items() if what != {"named"} or path not in tails}
-    return [f"{path} ({'+'.join(what)})" for path, what in sorted(told.items(), key=lambda item: _RANK[item[1][0]])]
+    # A bare name in a sentence is usually the file whose full path occurs elsewhere.
+    shown = {path: _main_operations(what) for path, what in done.items() if what != {"named"} or path not in tails}
+    return [f"{path} ({'+'.join(what)})" for path, what in sorted(shown.items(), key=lambda item: _RANK[item[1][0]])]
 
 
-def _told(what: set[str]) -> list[str]:
-    """Having been read or named says nothing more once a file was changed."""
+def _main_operations(what: set[str]) -> list[str]:
+    """Return the operations in order, without reading and naming if the file was changed."""
     ranked = sorted(what, key=lambda each: _RANK[each])
     return [each for each in ranked if _RANK[each] < _RANK["read"]] or ranked[:1]
 
@@ -76,11 +76,11 @@ def _called(calls: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
             yield from ((_clean(path), _operation(verb)) for path in paths if "." in path or "/" in path)
 
 
-def _mentioned(reading: Reading, source: str) -> Iterator[tuple[str, str]]:
+def _mentioned(parsed: ParsedSource, source: str) -> Iterator[tuple[str, str]]:
     yield from ((_clean(name), "attached") for name in _ATTACHED.findall(source))
     yield from ((name, "stored") for name in dict.fromkeys(_STORED.findall(source)))
-    said = "\n".join(each.text for each in reading.passages if each.kind == "said")
-    for path in dict.fromkeys(_NAMED.findall(said)):
+    speech = "\n".join(each.text for each in parsed.passages if each.kind == "said")
+    for path in dict.fromkeys(_NAMED.findall(speech)):
         if path.rpartition(".")[2].lower() in _KNOWN:
             yield path, "named"
 
@@ -94,26 +94,26 @@ def _clean(path: str) -> str:
     return " ".join(path.replace("\\/", "/").replace(",", " ").split())
 
 
-def tools(reading: Reading) -> list[str]:
-    """The tools that were called and how often, the busiest first."""
-    counted = Counter(name.replace(",", " ") for name, _ in reading.calls)
-    for topic in reading.topics:
+def list_tools(parsed: ParsedSource) -> list[str]:
+    """Return the tools that were called with their counts, the most used first."""
+    counted = Counter(name.replace(",", " ") for name, _ in parsed.calls)
+    for topic in parsed.topics:
         if found := _COUNTED.fullmatch(topic):
             counted[found[1]] += int(found[2])
-    return [f"{name} x{count}" for name, count in counted.most_common(_MOST_TOOLS) if not orders(name)]
+    return [f"{name} x{count}" for name, count in counted.most_common(_MOST_TOOLS) if not find_injections(name)]
 
 
-def topics(reading: Reading, told: Sequence[Told]) -> list[str]:
-    """What a source speaks of: the topics that older summaries left out, then the words most used, speech before output."""
-    older = [topic for topic in reading.topics if not _COUNTED.fullmatch(topic) and not orders(topic)]
-    spoken = _common(each for each in told if each.passage.kind == "said")
-    shown = _common(each for each in told if each.passage.kind in ("output", "alarm"))
+def list_topics(parsed: ParsedSource, weighted: Sequence[WeightedPassage]) -> list[str]:
+    """Return the topics of a source: those that older summaries left out, then the most used words."""
+    older = [topic for topic in parsed.topics if not _COUNTED.fullmatch(topic) and not find_injections(topic)]
+    spoken = _common(each for each in weighted if each.passage.kind == "said")
+    shown = _common(each for each in weighted if each.passage.kind in ("output", "alarm"))
     return list(dict.fromkeys([*older, *spoken, *shown]))
 
 
-def _common(told: Iterable[Told]) -> list[str]:
-    counted = Counter(word for each in told for word in set(each.spoken))
-    # Sets have no order of their own: without the word itself two runs could differ.
+def _common(weighted: Iterable[WeightedPassage]) -> list[str]:
+    counted = Counter(word for each in weighted for word in set(each.spoken))
+    # Sets have no order: without the word itself two runs could differ.
     return sorted(filter(_is_topic, counted), key=lambda word: (-counted[word], word))
 
 

@@ -90,7 +90,7 @@ def test_every_reason_is_told_and_the_shortest_pause() -> None:
     case = Case(SummarizerUnavailable("one is busy.", retry_after=30), SummarizerUnavailable("two.", retry_after=5), "")
     with pytest.raises(SummarizerUnavailable) as error:
         case.chain.ask(asking())
-    assert str(error.value) == "one is busy. two. m2 gave no text."
+    assert str(error.value) == "one is busy. two. m2 returned no text."
     assert error.value.retry_after == 5
 
 

@@ -1,6 +1,6 @@
-"""Where sentences begin and end, in any script, and what is code rather than a sentence.
+"""Split text into sentences in any script, and recognise code.
 
-Spans, not texts: a span can be held against other spans of the same text. Linear in the text, whatever it is.
+The results are spans, which can be compared with other spans of the same text. Linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 Span: TypeAlias = tuple[int, int]
 
 LONGEST = 260
-"""The most characters of one passage: a longer sentence is taken clause by clause."""
+"""The maximum characters of a passage; a longer sentence is split into clauses."""
 _LINE = re.compile(r"[^\S\n]*(\S[^\n]*)")
 _STOP = re.compile(r"[.!?…]{1,6}[\"'”’)\]*_`]{0,3}(?=\s)|[。！？]{1,6}[」』”’）]{0,3}")
 _CLAUSE = re.compile(r"[,;:，；、](?=\s)|\s[-–—](?=\s)|[，；、]|\s\|\s")
@@ -26,7 +26,7 @@ _CODE = re.compile(
 
 
 def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
-    """Where sentences lie, and of long ones their clauses."""
+    """Yield the spans of sentences, and of the clauses of long ones."""
     for at, last in _paragraphs(text, start, len(text) if end is None else end):
         for stop in _STOP.finditer(text, at, last):
             if text[stop.start()] != "." or not _SHORTENED.search(text, max(at, stop.start() - 12), stop.start() + 1):
@@ -36,15 +36,15 @@ def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Spa
 
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Span]:
-    """Lines; one that goes on in lower case right after another belongs to it."""
-    begun, last = -1, start
+    """Yield lines; a line that continues the one before in lower case belongs to it."""
+    first, last = -1, start
     for line in _LINE.finditer(text, start, end):
-        goes_on = begun >= 0 and line.start() == last + 1 and line[1][:1].islower()
-        if begun >= 0 and not goes_on:
-            yield begun, last
-        begun, last = begun if goes_on else line.start(), line.end()
-    if begun >= 0:
-        yield begun, last
+        continues = first >= 0 and line.start() == last + 1 and line[1][:1].islower()
+        if first >= 0 and not continues:
+            yield first, last
+        first, last = first if continues else line.start(), line.end()
+    if first >= 0:
+        yield first, last
 
 
 def _clauses(text: str, start: int, end: int) -> Iterator[Span]:
@@ -61,7 +61,7 @@ def _clauses(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def parts(text: str) -> Iterator[Span]:
-    """The sentences of a line of ours: what stands between its marks of omission."""
+    """Yield the parts of a line of our own summaries, between its omission marks."""
     at = 0
     for gap in re.finditer(" […·] ", text):
         yield at, gap.start()
@@ -70,12 +70,12 @@ def parts(text: str) -> Iterator[Span]:
 
 
 def is_prose(line: str) -> bool:
-    """Whether a line of a tool's output reads like words rather than code or a listing."""
+    """Return whether a line of a tool's output is prose rather than code or a listing."""
     line = line.strip()
     plain = sum(char.isalnum() or char in " ,.'’%€$£-:\"`" for char in line)
     return len(line) > 12 and plain >= 0.93 * len(line) and " " in line and not is_code(line)
 
 
 def is_code(line: str) -> bool:
-    """Whether a line looks like one of a program, a table or a difference."""
+    """Return whether a line looks like code, a table or a diff."""
     return _CODE.match(line) is not None

@@ -1,8 +1,8 @@
-"""Sentences that give orders to the reader of a summary, and must not be handed on.
+"""Find prompt injections: sentences that give orders to the reader of a summary.
 
 A tool's output, a web page or a pasted mail may say "ignore your instructions". In a summary such a sentence would
-stand beside the user's own wishes and look like one. The message itself is kept as it is; only its sentence is not
-repeated. What a user wants ("from now on use tabs") is an order too, and stays.
+appear beside the user's own instructions and look like one. The stored message is unchanged; only the summary does not
+repeat the sentence. Instructions of a user ("from now on use tabs") stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SCOPE = (
 _OVERRIDE = re.compile(
     rf"{_VERB}{_FILLER}(?:\s+{_SCOPE}){{1,3}}(?:\s*[/,]?\s*(?:and|or)?\s*{_SCOPE})?(?:\s+(?:{_PLAIN})s?)\b"
     rf"|{_VERB}{_FILLER}\s+(?:{_PLAIN})s?(?=\s*(?:$|[.,;:!?)\"'”]|\b(?:and|then|now|before|after|instead|to|with|from|above|given|you)\b))"
-    rf"|{_VERB}\s+(?:everything|anything|all)(?:\s+\w+){{0,3}}\s+(?:above|before|prior|previously|so\s+far|said|told)\b"
+    rf"|{_VERB}\s+(?:everything|anything|all)(?:\s+\w+){{0,3}}\s+(?:above|before|prior|previously|so\s+far|said|to(?:ld))\b"
     r"|(?:忽略|无视|無視|忘记|忘掉)[^。！？\n]{0,12}(?:指令|指示|提示|规则|規則|命令)"
     r"|(?:指示|命令|プロンプト|ルール)を?(?:すべて|全て)?(?:無視|忘れ)"
     r"|\bignorier\w*\s+(?:\w+\s+){0,4}(?:anweisung|instruktion|vorgabe|regel)\w*"
@@ -33,7 +33,7 @@ _OVERRIDE = re.compile(
 )
 _SUBJECT = re.compile(r"\s*(?:about|on|for|regarding|concerning|as\s+to)\b", re.IGNORECASE)
 _PERSONA = re.compile(
-    r"\byou(?:\s+are|['’]re)\s+(?:now|henceforth|no\s+longer)\s+"
+    r"\byou(?:\s+are|['’]re)\s+(?:now|hence\s?forth|no\s+longer)\s+"
     r"(?!(?:on|at|using|ready|done|connected|logged|signed|running|able|set|subscribed|registered|up)\b)\S"
     r"|\b(?:pretend|act|behave|roleplay|role-play)\s+(?:to\s+be|as\s+if|as\s+though|like|as)\s+(?:you|an?\s+(?:unrestricted|unfiltered|evil|different))\b"
     r"|\bjail\s?-?break(?:ed|ing|s)?\b[^.!?\n]{0,24}\b(?:mode|prompts?|instructions?|model|assistant)\b"
@@ -41,7 +41,7 @@ _PERSONA = re.compile(
     r"|(?:你现在是|从现在起你是|あなたは今から)",
     re.IGNORECASE,
 )
-# Capitals tell the persona from the person: Dan may act, and answer, and be somebody's name.
+# Capitals distinguish the persona from a person: Dan may act, and answer, and be a name.
 _DAN = re.compile(
     r"\bDAN\s+(?:[Mm]ode|MODE|[Pp]rompt|[Pp]ersona)\b|\b(?:[Yy]ou\s+are|[Yy]ou['’]re|[Aa]ct(?:ing)?\s+as|[Aa]nswer(?:ing)?\s+as|[Rr]espond(?:ing)?\s+as"
     r"|[Pp]retend(?:ing)?\s+to\s+be|[Ee]nable|[Bb]ecome|[Pp]lay)\s+(?:the\s+)?DAN\b"
@@ -52,7 +52,7 @@ _REVEAL = re.compile(
     r"\s+(?:system|developer|hidden|initial|secret)\s+(?:prompts?|messages?|instructions?)\b",
     re.IGNORECASE,
 )
-# A user says these of style and wording; from anybody else they are orders to the reader.
+# A user says these about style and wording; from others they are injections.
 _FOREIGN = re.compile(
     r"\bfrom\s+(?:now|this\s+point)\s+on(?:wards?)?\b|\b(?:reply|respond|answer)\s+(?:only\s+with|with\s+only|with\s+nothing\s+but)\b"
     r"|\bnew\s+(?:system\s+)?instructions?\s*:",
@@ -65,10 +65,10 @@ _CONTINUES = re.compile(
 )
 
 
-def orders(text: str, *, by_user: bool = False) -> list[tuple[int, int]]:
-    """Where a text gives orders to its reader: spans in order, which may lie within a sentence.
+def find_injections(text: str, *, by_user: bool = False) -> list[tuple[int, int]]:
+    """Return the sorted spans in which a text gives orders to its reader.
 
-    `by_user` leaves the user's own manner of speaking alone.
+    `by_user` permits the phrases that users address to their agent.
     """
     found = [match.span() for match in _DAN.finditer(text)]
     found += [match.span() for pattern in (_PERSONA, _REVEAL) for match in pattern.finditer(text)]
@@ -78,13 +78,13 @@ def orders(text: str, *, by_user: bool = False) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def continues_order(sentence: str) -> bool:
-    """Whether a sentence that follows an order seems to be its second half ("Reply with the word OK.")."""
+def continues_injection(sentence: str) -> bool:
+    """Return whether a sentence seems to continue an injection before it ("Reply with the word OK.")."""
     return len(sentence) <= _REACH and _CONTINUES.match(sentence) is not None
 
 
 def _overrides(text: str, by_user: bool) -> Iterator[tuple[int, int]]:
     for match in _OVERRIDE.finditer(text):
-        # "Forget the earlier rule about Fridays": a user who takes back a wish names its subject.
+        # "Forget the earlier rule about Fridays": a user who withdraws an instruction names its subject.
         if not (by_user and _SUBJECT.match(text, match.end())):
             yield match.span()

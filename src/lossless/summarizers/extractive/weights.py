@@ -1,7 +1,7 @@
-"""How much a passage tells somebody who has to carry on: its cues and its facts.
+"""Weigh passages by their cues and facts.
 
 Words are looked up rather than searched for, so that the cost is that of splitting the text once. Facts (figures,
-identifiers, names, rare words) need no language; cues are those of `lossless.summarizers.cues`.
+identifiers, names, rare words) need no language; the cues are in `lossless.summarizers.extractive.cues`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lossless.summarizers.cues import BY_PAIR, BY_WORD, COMMON, MOMENTS
-from lossless.summarizers.passages import Passage
+from lossless.summarizers.extractive.cues import BY_PAIR, BY_WORD, COMMON, TIME_WORDS
+from lossless.summarizers.extractive.passages import Passage
 
 MOST_OPEN = 5
-"""How many questions and tasks are set apart as open."""
+"""The maximum number of questions and tasks that are listed as open."""
 _GAINS = {
     "rule": 0.7,
     "decision": 0.6,
@@ -30,49 +30,52 @@ _GAINS = {
 }
 _ROLES = {"user": 1.2, "assistant": 1.0, "system": 0.8, "tool": 1.0, "": 1.2}
 _KINDS = {"said": 1.0, "open": 1.2, "call": 0.3, "output": 0.3, "alarm": 0.7}
-_FIGURE, _MOMENT, _IDENTIFIER, _CAPITALS, _NAME, _PLAIN, _SHORT = 2.2, 1.6, 1.5, 1.4, 1.3, 0.4, 0.2
+_FIGURE, _TIME_WORD, _IDENTIFIER, _CAPITALS, _NAME, _PLAIN, _SHORT = 2.2, 1.6, 1.5, 1.4, 1.3, 0.4, 0.2
 _RECAP = 6.0
-"""How much a reply gains that says again what the other speaker just said."""
+"""The gain of a reply that repeats what the other speaker just said."""
 _ECHO, _ONCE = 2.0, 0.4
-"""What a fact counts that another speaker takes up, and one that nobody does."""
+"""The factor of a fact that another speaker repeats, and of one that nobody does."""
 _SPEECH = 8
-"""From how many passages on somebody is probably reading something out."""
+"""The passages of a turn from which on it is probably pasted text."""
 _WORD = re.compile(r"[^\W_](?:[\w'’./:@#%&+~-]{0,80}[\w%])?|[€$£¥]")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _QUESTION = ("?", "？")
 
 
 @dataclass(slots=True)
-class Told:
-    """A passage with what it is worth: a factor for its manner, and the facts it would add."""
+class WeightedPassage:
+    """A passage with a factor for its kind and cues, and the weights of its facts."""
 
     passage: Passage
     facts: dict[str, float]
     cues: frozenset[str]
     words: frozenset[str]
-    """Its plain words: two passages with the same ones speak of the same thing."""
+    """Its plain words: passages with the same ones are about the same thing."""
     factor: float
     spoken: list[str]
-    """All its words in order, as they are written."""
+    """All its words in order, as written."""
     open: bool = False
 
     @property
     def asks(self) -> bool:
+        """True if it is a question."""
         return self.passage.text.endswith(_QUESTION)
 
 
-def weigh(passages: Sequence[Passage]) -> list[Told]:
-    """What each passage tells. The rarer a word in the source, the more it counts."""
-    split = [words_of(passage.text) for passage in passages]
+def weigh(passages: Sequence[Passage]) -> list[WeightedPassage]:
+    """Weigh each passage. The rarer a word in the source, the more it counts."""
+    split = [split_words(passage.text) for passage in passages]
     spread = Counter(word for words in split for word in {each.lower() for each in words})
-    told = [_tell(passage, words, spread, len(passages)) for passage, words in zip(passages, split, strict=True)]
-    for mark in (_mark_recaps, _mark_echoes, _mark_speeches, _mark_questions, _mark_superseded, _mark_open):
-        mark(told)
-    return told
+    weighted = [
+        _weigh_passage(passage, words, spread, len(passages)) for passage, words in zip(passages, split, strict=True)
+    ]
+    for mark in (_mark_recaps, _mark_echoes, _mark_pasted, _mark_questions, _mark_superseded, _mark_open):
+        mark(weighted)
+    return weighted
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text: between spaces, or two signs at a time where a script has none."""
+def split_words(text: str) -> list[str]:
+    """Split a text into words, or into pairs of characters where a script has no spaces."""
     words: list[str] = []
     for word in _WORD.findall(text):
         if word.isascii() or not _WIDE.search(word):
@@ -82,7 +85,7 @@ def words_of(text: str) -> list[str]:
     return words
 
 
-def _tell(passage: Passage, words: list[str], spread: Counter[str], total: int) -> Told:
+def _weigh_passage(passage: Passage, words: list[str], spread: Counter[str], total: int) -> WeightedPassage:
     facts: dict[str, float] = {}
     cues: set[str] = set()
     scale = 0.6 / math.log(2 + total)
@@ -96,14 +99,21 @@ def _tell(passage: Passage, words: list[str], spread: Counter[str], total: int) 
             facts[low] = weight * (0.4 + scale * math.log(1 + total / (spread[low] or 1)))
         before = low
     plain = frozenset(low for low in facts if low.isalpha())
-    return Told(passage, facts, frozenset(cues), plain, _factor(passage, cues, len(words)), words)
+    return WeightedPassage(
+        passage=passage,
+        facts=facts,
+        cues=frozenset(cues),
+        words=plain,
+        factor=_factor(passage, cues, len(words)),
+        spoken=words,
+    )
 
 
 def _weight(word: str, low: str, nth: int) -> float:
     if any(map(str.isdigit, word)):
         return _FIGURE if len(word) <= 24 else _PLAIN
-    if low in MOMENTS:
-        return _MOMENT
+    if low in TIME_WORDS:
+        return _TIME_WORD
     if low in COMMON:
         return 0.0
     if not word.isalpha() and any(char in "_/.@:#~" for char in word):
@@ -125,64 +135,64 @@ def _factor(passage: Passage, cues: set[str], words: int) -> float:
     return factor if words > 3 else 0.5 * factor
 
 
-def _mark_recaps(told: list[Told]) -> None:
-    """A sentence that says again what the other speaker just said is what the two agreed upon, in fewer words."""
-    turns: dict[int, list[Told]] = {}
-    for each in told:
+def _mark_recaps(weighted: list[WeightedPassage]) -> None:
+    """Raise sentences that repeat what the other speaker just said: the two agreed on it, in fewer words."""
+    turns: dict[int, list[WeightedPassage]] = {}
+    for each in weighted:
         if each.passage.kind == "said":
             turns.setdefault(each.passage.turn, []).append(each)
     for before, reply in pairwise(turns.values()):
         if before[0].passage.place.role != reply[0].passage.place.role:
-            heard = {fact for each in before for fact in each.facts}
+            before_facts = {fact for each in before for fact in each.facts}
             for each in reply:
-                shared = sum(weight for fact, weight in each.facts.items() if fact in heard)
+                shared = sum(weight for fact, weight in each.facts.items() if fact in before_facts)
                 each.factor *= 1.0 + _RECAP * shared / (sum(each.facts.values()) + 1.0)
 
 
-def _mark_echoes(told: list[Told]) -> None:
-    """What another speaker takes up counts more than what was said once, and in passing."""
+def _mark_echoes(weighted: list[WeightedPassage]) -> None:
+    """Raise facts that another speaker repeats over those mentioned once."""
     first: dict[str, tuple[int, str]] = {}
     echoed: dict[str, float] = {}
-    for each in told:
+    for each in weighted:
         here = each.passage.turn, each.passage.place.role
         for fact in each.facts:
             turn, role = first.setdefault(fact, here)
             if turn != here[0]:
                 echoed[fact] = _ECHO if role != here[1] else max(1.0, echoed.get(fact, 0.0))
-    for each in told:
+    for each in weighted:
         each.facts = {fact: weight * echoed.get(fact, _ONCE) for fact, weight in each.facts.items()}
 
 
-def _mark_speeches(told: list[Told]) -> None:
-    """Of a turn with very many sentences, most often something pasted, each counts less."""
-    lengths = Counter(each.passage.turn for each in told)
-    for each in told:
+def _mark_pasted(weighted: list[WeightedPassage]) -> None:
+    """Lower each sentence of a turn with very many, which is usually pasted text."""
+    lengths = Counter(each.passage.turn for each in weighted)
+    for each in weighted:
         each.factor *= min(1.0, _SPEECH / lengths[each.passage.turn]) ** 0.25
 
 
-def _mark_questions(told: list[Told]) -> None:
-    """A question is worth little, unless the user answers at once: his answer is empty without it."""
-    for asked, answer in pairwise(told):
-        if asked.asks:
-            answered = asked.passage.place.role != answer.passage.place.role == "user"
-            asked.factor *= 1.6 if answered and len(answer.passage.text) < 80 else 0.4
+def _mark_questions(weighted: list[WeightedPassage]) -> None:
+    """Lower questions, unless the user answers at once: the answer is meaningless without it."""
+    for question, answer in pairwise(weighted):
+        if question.asks:
+            answered = question.passage.place.role != answer.passage.place.role == "user"
+            question.factor *= 1.6 if answered and len(answer.passage.text) < 80 else 0.4
 
 
-def _mark_superseded(told: list[Told]) -> None:
-    """Of two passages that differ in their figures only, the newer one holds."""
+def _mark_superseded(weighted: list[WeightedPassage]) -> None:
+    """Lower a passage that differs from a newer one only in its figures."""
     newest: set[frozenset[str]] = set()
-    for each in reversed(told):
+    for each in reversed(weighted):
         if len(each.words) >= 3:
             each.factor *= 0.3 if each.words in newest else 1.0
             newest.add(each.words)
 
 
-def _mark_open(told: list[Told]) -> None:
-    """The last questions nobody spoke after, and tasks that nothing later refers to."""
+def _mark_open(weighted: list[WeightedPassage]) -> None:
+    """Mark the last unanswered questions, and tasks that nothing later refers to."""
     later: set[str] = set()
     speakers: set[str] = set()
     found = 0
-    for each in reversed(told):
+    for each in reversed(weighted):
         if found < MOST_OPEN and each.passage.kind in ("said", "open") and _is_open(each, later, speakers):
             each.open, found = True, found + 1
             each.factor *= 1.3
@@ -190,7 +200,7 @@ def _mark_open(told: list[Told]) -> None:
         speakers |= {each.passage.place.role} if each.passage.kind == "said" else set()
 
 
-def _is_open(each: Told, later: set[str], speakers: set[str]) -> bool:
+def _is_open(each: WeightedPassage, later: set[str], speakers: set[str]) -> bool:
     if each.asks and not speakers - {each.passage.place.role}:
         return True
     rare = sorted(each.words, key=lambda word: (-each.facts[word], word))[:4]

@@ -1,7 +1,7 @@
-"""Words by which a sentence shows what it is: a rule, a decision, a result, something still to do.
+"""Cue words of a sentence: of a rule, a decision, a result, something still to do.
 
-English first, with the plainest words of a few other languages. A sentence without any of them is not lost: its
-facts count by themselves.
+Mostly English, with the most common words of a few other languages. A sentence without any of them still counts by
+its facts.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _COMMON = """about after again also another around back because been before bein
     will with without would yeah you're your yours i'll i've we'll we've don't can't isn't let's i'm i'd and the for but not are
     was his her its our all any can has had how who why use one two yes now new got get see say said und oder aber nicht eine
     einen sich auch dass wird sind haben pour dans avec mais cette sont elle para como pero esta este"""
-_MOMENTS = """monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays
+_TIME_WORDS = """monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays
     sundays january february april june july august september october november december tonight noon midnight weekend
     montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi mercredi jeudi vendredi samedi dimanche"""
 
 BY_WORD = {word: cue for cue, words in _WORDS.items() for word in words.split()}
 BY_PAIR = {" ".join(pair.split()): cue for cue, pairs in _PAIRS.items() for pair in pairs.split(",")}
 COMMON = frozenset(_COMMON.split())
-MOMENTS = frozenset(_MOMENTS.split())
+TIME_WORDS = frozenset(_TIME_WORDS.split())

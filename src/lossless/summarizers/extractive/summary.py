@@ -1,9 +1,9 @@
-"""The summariser that needs no model: it quotes.
+"""Summarize without a model, by quoting.
 
-Every sentence it writes stands in the source. It takes the ones that tell most for their length, spreads them over
-the whole time of the source, says once what was said often, and names what it left out. Deterministic and offline.
+Every sentence of the summary is a quotation of the source. It takes the sentences with most facts for their length,
+spreads them over the time of the source, avoids repetition, and names what it left out. Deterministic and offline.
 
-The form, which it also reads when summaries are condensed (`…` where something was left out, `·` between lines):
+The format, which it also reads when summaries are condensed (`…` for omissions, `·` between lines):
 
     2026-02-17 (PST)
     15:37 user: We keep SQLite. … Never deploy on Fridays.
@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from lossless.model import SummaryRequest
-from lossless.summarizers import traces
-from lossless.summarizers.passages import Passage, Place, Reading, is_known_speaker
-from lossless.summarizers.ranking import ranked
-from lossless.summarizers.reading import read
-from lossless.summarizers.telling import Told, weigh, words_of
+from lossless.summarizers.extractive import topics
+from lossless.summarizers.extractive.passages import ParsedSource, Passage, Place, is_known_speaker
+from lossless.summarizers.extractive.ranking import rank_passages
+from lossless.summarizers.extractive.reader import read_source
+from lossless.summarizers.extractive.weights import WeightedPassage, split_words, weigh
 from lossless.tokens import estimate, truncate
 
 FILES = "Files: "
@@ -33,22 +33,22 @@ _MOST_TOPICS = 10
 _MOST_NAMED = 5
 _WORDING = "the exact wording"
 _MINUTES = 15
-"""After how long the time is told again."""
+"""The minutes after which the time is shown again."""
 _END = (".", "!", "?", "…", ":", ";")
 _WIDE_END = ("。", "！", "？")
 
 
 def summarize(request: SummaryRequest) -> str:
-    """A summary of `request.source` in quotations, at most `request.target_tokens` long.
+    """Summarize `request.source` by quotations, at most `request.target_tokens` long.
 
-    It ends with a `Files:` line and a line of what was left out, and is shorter than its source wherever these fit.
+    It ends with a `Files:` line and a line of omitted topics, and is shorter than its source wherever these fit.
     """
-    reading = read(request.source, request.depth)
-    told = weigh(reading.passages)
+    parsed = read_source(request.source, request.depth)
+    weighted = weigh(parsed.passages)
     limit = max(1, min(request.target_tokens, estimate(request.source) - 1))
-    known = {word.lower() for word in words_of(request.previous or "")}
-    order = list(ranked(told, known, limit))
-    draft = _Draft(reading, told, request.source, limit)
+    known = {word.lower() for word in split_words(request.previous or "")}
+    order = list(rank_passages(weighted, known, limit))
+    draft = _Draft(parsed, weighted, request.source, limit)
     fits, exceeds = 0, len(order) + 1
     while exceeds - fits > 1:
         middle = (fits + exceeds) // 2
@@ -60,33 +60,33 @@ def summarize(request: SummaryRequest) -> str:
 
 
 def left_out(source: str, depth: int, summary: str) -> str:
-    """Name what a source speaks of and a summary of it does not."""
-    reading = read(source, depth)
-    told = {word.lower() for word in words_of(summary)}
-    missing = (topic for topic in traces.topics(reading, weigh(reading.passages)) if topic.lower() not in told)
+    """Name topics of a source that its summary does not mention."""
+    parsed = read_source(source, depth)
+    mentioned = {word.lower() for word in split_words(summary)}
+    missing = (topic for topic in topics.list_topics(parsed, weigh(parsed.passages)) if topic.lower() not in mentioned)
     return ", ".join(islice(missing, _MOST_NAMED)) or _WORDING
 
 
 class _Draft:
-    """The summary for any choice of passages."""
+    """A summary of any selection of passages."""
 
-    def __init__(self, reading: Reading, told: Sequence[Told], source: str, limit: int) -> None:
+    def __init__(self, parsed: ParsedSource, weighted: Sequence[WeightedPassage], source: str, limit: int) -> None:
         self._limit = limit
-        self._count = len(told)
-        self._files = _listing(FILES, traces.files(reading, source), limit, _FILES_SHARE)
-        self._tools = traces.tools(reading)
-        self._topics = traces.topics(reading, told)
+        self._count = len(weighted)
+        self._files = _listing(FILES, topics.list_files(parsed, source), limit, _FILES_SHARE)
+        self._tools = topics.list_tools(parsed)
+        self._topics = topics.list_topics(parsed, weighted)
 
-    def text(self, chosen: Sequence[Told]) -> str:
+    def text(self, chosen: Sequence[WeightedPassage]) -> str:
         ordered = sorted(chosen, key=lambda each: each.passage.at)
         opened = [_open_line(each.passage) for each in ordered if each.open]
         lines = _lines([each.passage for each in ordered if not each.open])
         return "\n".join([*lines, *opened, self._files, self._expand(ordered)])
 
-    def _expand(self, chosen: Sequence[Told]) -> str:
-        # A word of no chosen passage is one of the others, so nobody has to look which they are.
-        kept = {fact for each in chosen for fact in each.facts}
-        left = (topic for topic in self._topics if topic.lower() not in kept)
+    def _expand(self, chosen: Sequence[WeightedPassage]) -> str:
+        # A word of no chosen passage must be from one of the others.
+        shown = {fact for each in chosen for fact in each.facts}
+        left = (topic for topic in self._topics if topic.lower() not in shown)
         items = [*self._tools, *islice(left, _MOST_TOPICS)]
         if not items and (len(chosen) < self._count or not self._count):
             items = [_WORDING]
@@ -94,26 +94,26 @@ class _Draft:
 
 
 def _lines(passages: Sequence[Passage]) -> Iterator[str]:
-    """A line for each turn at speaking, under its day; the time again when some minutes have passed."""
+    """Yield a line for each turn under its day, with the time if some minutes have passed."""
     line, last, shown = "", Passage(-2, Place(), ""), ""
     for passage in passages:
         place = passage.place
-        told = place.day == last.place.day and not _is_later(shown, place.time)
-        if line and told and place.who == last.place.who:
+        is_shown = place.day == last.place.day and not _is_later(shown, place.time)
+        if line and is_shown and place.who == last.place.who:
             line += _gap(last, passage) + passage.text
         else:
             yield from [line] if line else []
             yield from [place.day] if place.day != last.place.day else []
-            line = f"{_speaker(place, told)}{passage.text}"
-            shown = shown if told else place.time
+            line = f"{_speaker(place, is_shown)}{passage.text}"
+            shown = shown if is_shown else place.time
         last = passage
     yield from [line] if line else []
 
 
-def _speaker(place: Place, told: bool) -> str:
+def _speaker(place: Place, is_shown: bool) -> str:
     if not place.who:
         return "- "
-    bare = told and is_known_speaker(place.who)
+    bare = is_shown and is_known_speaker(place.who)
     return f"{place.who}: " if bare or not place.time else f"{place.time} {place.who}: "
 
 
@@ -140,7 +140,7 @@ def _open_line(passage: Passage) -> str:
 
 
 def _listing(frame: str, items: Sequence[str], limit: int, share: float) -> str:
-    """As many of the items as their share of the summary allows, at least the beginning of the first."""
+    """Join as many items as their share of the summary allows, at least the beginning of the first."""
     line, cost = "", 0
     for item in items:
         cost += estimate(item) + 1
