@@ -1,4 +1,4 @@
-"""Wire shapes to messages and back: what a provider or a host sends, as `lossless.Message`.
+"""Convert wire formats to `lossless.Message` and back.
 
 Each module of this package speaks one format, with the same few names:
 

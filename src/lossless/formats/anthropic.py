@@ -71,7 +71,7 @@ def load(value: list[Any] | tuple[Any, ...]) -> list[Message]: ...
 @overload
 def load(value: Mapping[str, Any] | SdkObject) -> Message: ...
 def load(value: Any) -> Message | list[Message]:
-    """A message of a request, or a reply of the API, as a Message; a list of them as a list.
+    """Return a message of a request, or a reply of the API, as a Message; a list of them as a list.
 
     A reply's id becomes the event id and its stop reason `stop`; its model and usage stay in
     `extra["anthropic"]["$reply"]` and are never sent back.
@@ -82,7 +82,7 @@ def load(value: Any) -> Message | list[Message]:
 
 
 def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
-    """The messages of a request, its `system` first."""
+    """Return the messages of a request, its `system` first."""
     written: list[Any] = asked(kwargs, "messages", list, tuple)
     messages = load(written)
     if kwargs.get("system") is None:
@@ -99,7 +99,7 @@ def dump(
     model: str | None = None,
     keep_cache_markers: bool = False,
 ) -> dict[str, Any]:
-    """The `messages` of a call, and its `system` if there is any.
+    """Return the `messages` of a call, and its `system` if there is any.
 
     Messages of one role in a row become one, and a user's text begins with the speaker's name. Cache markers (`cache_control`) are dropped: those of old turns add
     up, and the API refuses more than four. A message of which this API can express nothing is left out. Calls must
@@ -110,8 +110,8 @@ def dump(
     """
     known_to = of_model(messages_of(messages), model or model_of(messages))
     said = [SPELLING.message(message) for message in introduced(answering(known_to))]
-    told = [message for message in said if not _beside(message) and not is_whole(message, WIRE.name)]
-    alone = [one for message in told for one in (split(message) if message.role == "assistant" else [message])]
+    sent = [message for message in said if not _beside(message) and not is_whole(message, WIRE.name)]
+    alone = [one for message in sent for one in (split(message) if message.role == "assistant" else [message])]
     body, moved = _placed(_spoken(map(dump_message, alone)))
     stored = [*(_content(message) for message in said if _beside(message)), *moved]
     if not keep_cache_markers:
@@ -123,7 +123,7 @@ def dump(
 
 
 def dump_message(message: Message) -> Record:
-    """One message as it came, cache markers included."""
+    """Return one message as it came, cache markers included."""
     if message.parts and "$whole" in WIRE.notes(message.parts[0]):
         whole: Record = _emit(message.parts[0])
         return whole
@@ -164,12 +164,12 @@ def _role(neutral: str) -> str:
 
 
 def _beside(message: Message) -> bool:
-    """Whether the message stands in `system`, not among the messages."""
+    """Tell whether the message belongs into `system`, not among the messages."""
     return message.role in ("system", "developer") and "$role" not in WIRE.notes(message)
 
 
 def _given(system: System) -> Any:
-    """A host's system prompt as the API takes it."""
+    """Return a host's system prompt as the API takes it."""
     return system if isinstance(system, str) or not system_text(system) else [dict(block) for block in system or ()]
 
 
@@ -185,13 +185,13 @@ def _texts(content: Any) -> list[Record]:
 
 
 def _spoken(records: Iterable[Record]) -> list[Record]:
-    """The records without what the API refuses, in turns."""
+    """Return the records without what the API refuses, in turns."""
     turns = [_unfinished(turn) for turn in _turns(map(_fitting, records))]
     return _turns(turns)
 
 
 def _turns(records: Iterable[Record]) -> list[Record]:
-    """Neighbours of one role as one record; those without content are left out."""
+    """Join neighbours of one role into one record; drop those without content."""
     turns: list[Record] = []
     for record in records:
         if not record["content"]:
@@ -222,7 +222,7 @@ def _results_first(blocks: list[Record]) -> list[Record]:
 
 
 def _bounded(block: Record) -> Record:
-    """A result holds only what the API takes inside one."""
+    """Reduce a result to what the API takes inside one."""
     if block["type"] != "tool_result" or isinstance(content := block.get("content", ""), str):
         return block
     kept = [inner for inner in blocks_in(content, "text") if _allowed(inner, "user")]
@@ -263,7 +263,7 @@ def _readable(block: Record) -> bool:
 
 
 def _unfinished(turn: Record) -> Record:
-    """The turn without the thoughts at its end that led to nothing: the API refuses them."""
+    """Return the turn without thoughts at its end that led to nothing: the API refuses them."""
     blocks = _blocks(turn)
     while blocks and blocks[-1]["type"] in THINKING:
         blocks.pop()
@@ -271,7 +271,7 @@ def _unfinished(turn: Record) -> Record:
 
 
 def _placed(turns: list[Record]) -> tuple[list[Record], list[Any]]:
-    """The turns in an order the API takes, and the system texts that had to leave it.
+    """Return the turns in an order the API takes, and the system texts that had to leave it.
 
     A system text may stand between a user's turn and the answer to it, and nowhere else.
     """
@@ -289,7 +289,7 @@ def _placed(turns: list[Record]) -> tuple[list[Record], list[Any]]:
 
 
 def _trimmed(turn: Record) -> Record:
-    """The last turn without blanks at its end, which the API refuses in an answer it shall continue."""
+    """Strip blanks at the end of the last turn, which the API refuses in an answer to be continued."""
     if isinstance(turn["content"], str):
         return turn | {"content": turn["content"].rstrip()}
     *before, last = turn["content"]
@@ -361,7 +361,7 @@ def _bare_file(part: File) -> Record | None:
 
 
 def _kind(file: File) -> str | None:
-    """The block a file goes into: the API takes images and PDFs."""
+    """Return the block type for a file: the API takes images and PDFs."""
     kind = media(file)
     if kind == "document" and file.mime not in (None, "application/pdf"):
         return None

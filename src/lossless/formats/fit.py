@@ -1,4 +1,4 @@
-"""What the formats share so that a request is taken: ids and names a provider accepts, and text it can carry."""
+"""Shared by the formats: make a request acceptable (ids, names, bytes, text)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VERSION = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)(?:-v\d+(?::\d+)?)?$
 
 
 class Caps(NamedTuple):
-    """What a provider takes in one request, besides tokens."""
+    """The limits of one request of a provider, besides tokens."""
 
     bytes: int
     pictures: int
@@ -43,7 +43,7 @@ _PART_BYTES, _MESSAGE_BYTES = 80, 40
 
 
 def caps(model: str | None, most_bytes: int | None = None, most_pictures: int | None = None) -> Caps:
-    """Return what the provider of a model (`provider/model`, or a name that tells it) takes, unless it is set."""
+    """Return the limits of a model's provider (`provider/model`, or a name that identifies it), unless they are set."""
     provider, _, name = (model or "").casefold().partition("/")
     found = _CAPS.get(provider if name else _FAMILIES.get(provider.partition("-")[0], ""), _SMALLEST)
     return Caps(
@@ -52,7 +52,7 @@ def caps(model: str | None, most_bytes: int | None = None, most_pictures: int | 
 
 
 def pictures_in(message: Message) -> int:
-    """Return how many files of a message a provider would look at."""
+    """Count the files of a message that a provider would look at."""
     return sum(
         sum(isinstance(each, File) for each in part.parts) if isinstance(part, ToolResult) else isinstance(part, File)
         for part in message.parts
@@ -60,7 +60,7 @@ def pictures_in(message: Message) -> int:
 
 
 def wire_bytes(message: Message) -> int:
-    """Return about how many bytes a message takes in a request, and rather too many than too few."""
+    """Estimate the bytes of a message in a request, rather too many than too few."""
     return _MESSAGE_BYTES + sum(map(_part_bytes, message.parts)) + _json_bytes(message.extra)
 
 
@@ -82,7 +82,7 @@ def _part_bytes(part: Part) -> int:
 
 
 def _text_bytes(text: str) -> int:
-    """The bytes of a text in JSON: quotes, backslashes and ends of lines count twice."""
+    """Count the bytes of a text in JSON: quotes, backslashes and line ends count twice."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return size + text.count("\n") + text.count('"') + text.count("\\") + 5 * text.count("\0")
 
@@ -92,13 +92,13 @@ def _json_bytes(value: Any) -> int:
 
 
 class Spelling(Struct, frozen=True):
-    """What a provider takes as the id of a call and as the name of a tool."""
+    """The patterns a provider accepts for call ids and tool names."""
 
     ids: re.Pattern[str]
     names: re.Pattern[str]
 
     def id(self, call_id: str) -> str:
-        """The id, or one made of it that is always the same and only its own."""
+        """Return the id, or a replacement that is always the same and unique."""
         if self.ids.fullmatch(call_id):
             return call_id
         digest = sha256(call_id.encode(errors="surrogatepass")).hexdigest()
@@ -129,7 +129,7 @@ def _plain(text: str) -> str:
 
 
 def asked_by(part: Part) -> str | None:
-    """The id of the call a part makes: also that of a call we do not model (a shell's, a computer's)."""
+    """Return the id of the call a part makes, also of a call we do not model (a shell's, a computer's)."""
     if isinstance(part, ToolCall):
         return part.call_id
     if isinstance(part, Opaque) and part.kind.endswith("_call") and isinstance(part.data, dict):
@@ -139,7 +139,7 @@ def asked_by(part: Part) -> str | None:
 
 
 def answering(messages: Sequence[Message]) -> list[Message]:
-    """The messages without the results of calls that only another format can express."""
+    """Return the messages without results of calls that only another format can express."""
     parts = [part for message in messages for part in message.parts]
     unsaid = {asked_by(part) for part in parts if isinstance(part, Opaque)} - {None}
     if not unsaid:
@@ -149,7 +149,7 @@ def answering(messages: Sequence[Message]) -> list[Message]:
 
 
 def having(messages: Iterable[Message], keeps: Callable[[Message, Part], bool]) -> list[Message]:
-    """The messages with the parts that are kept; one that loses all of them is left out."""
+    """Return the messages with the parts that are kept; drop messages without any."""
     kept = [(message, tuple(part for part in message.parts if keeps(message, part))) for message in messages]
     return [
         message if len(parts) == len(message.parts) else replace(message, parts=parts)
@@ -159,17 +159,17 @@ def having(messages: Iterable[Message], keeps: Callable[[Message, Part], bool]) 
 
 
 def is_whole(message: Message, name: str) -> bool:
-    """Whether the message is a record this format could not read: its own API would refuse it."""
+    """Tell whether the message is a record this format could not read: its own API would refuse it."""
     return any("$whole" in part.extra.get(name, {}) for part in message.parts[:1])
 
 
 def worded(text: Any) -> bool:
-    """Whether it is a text that says something."""
+    """Tell whether a value is a text that is not blank."""
     return isinstance(text, str) and not text.isspace() and text != ""
 
 
 def is_picture(url: Any) -> bool:
-    """Whether a provider would fetch or read the picture at this address."""
+    """Tell whether a provider would fetch or read the picture at this address."""
     if not isinstance(url, str):
         return False
     return url.startswith(("https://", "http://")) or any(
@@ -178,12 +178,12 @@ def is_picture(url: Any) -> bool:
 
 
 def holds(data: Any) -> bool:
-    """Whether inline data, or a `data:` URL, holds any bytes."""
+    """Tell whether inline data, or a `data:` URL, contains any bytes."""
     return isinstance(data, str) and data.partition(";base64,")[2 if data.startswith("data:") else 0] != ""
 
 
 def introduced(messages: Iterable[Message]) -> list[Message]:
-    """The messages with the names of their speakers in the text, for formats that have no other place for them."""
+    """Put the names of speakers into the text, for formats that have no other place for them."""
     return [_introduced(message) if message.name and message.role == "user" else message for message in messages]
 
 
@@ -199,7 +199,7 @@ def _introduced(message: Message) -> Message:
 
 
 def blocks_in(content: Any, kind: str) -> list[Record]:
-    """Content as a list of blocks, whichever way it was written."""
+    """Return content as a list of blocks, however it was written."""
     if isinstance(content, str):
         return [{"type": kind, "text": content}]
     items: Iterable[Any] = content if isinstance(content, list) else ()
@@ -207,7 +207,7 @@ def blocks_in(content: Any, kind: str) -> list[Record]:
 
 
 def sendable(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The request as it can be sent: half an emoji becomes `?`, and a number that is none becomes null."""
+    """Return the request as it can be sent: half an emoji becomes `?`, NaN and infinity become null."""
     try:
         json.dumps(kwargs, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
@@ -239,9 +239,9 @@ def written_by(message: Message) -> str:
     """Return the name of the model that wrote a message, without provider and version; empty if it is not known."""
     if message.role != "assistant":
         return ""
-    told = [_noted(_noted(message.extra, wire), "$reply").get("model") for wire in _REPLIES]
+    models = [_noted(_noted(message.extra, wire), "$reply").get("model") for wire in _REPLIES]
     named = next(
-        (name for name in (*told, _noted(message.extra, "openclaw").get("model")) if isinstance(name, str)), ""
+        (name for name in (*models, _noted(message.extra, "openclaw").get("model")) if isinstance(name, str)), ""
     )
     return plain_model(named)
 
@@ -276,7 +276,7 @@ def of_model(messages: Sequence[Message], model: str | None) -> list[Message]:
 
 
 def without_thinking(message: Message) -> Message:
-    """Return the message without what the model thought, and without what ties its words to those thoughts."""
+    """Return the message without the model's thinking, and without what links its text to it."""
     if "openai_chat" not in message.extra:
         for part in message.parts:
             if isinstance(part, _MAY_THINK):
@@ -301,7 +301,7 @@ def _is_thought(part: Part) -> bool:
 
 
 def unlinked(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts as they stand without the reasoning that led to them.
+    """Return the parts without the reasoning that led to them.
 
     In OpenAI's Responses API an item's id ties it to its reasoning, and the API refuses the one without the other. What
     cannot go without its id is left out.

@@ -83,7 +83,7 @@ def load(value: list[Any] | tuple[Any, ...]) -> list[Message]: ...
 @overload
 def load(value: Mapping[str, Any] | SdkObject) -> Message: ...
 def load(value: Any) -> Message | list[Message]:
-    """A message of a request or of a completion as a Message; a list of them as a list.
+    """Return a message of a request or of a completion as a Message; a list of them as a list.
 
     Of a whole `ChatCompletion` the first choice is the message, the completion's id the event id and its
     finish reason `stop`; the rest stays in `extra["openai_chat"]["$reply"]` and is never sent back.
@@ -94,7 +94,7 @@ def load(value: Any) -> Message | list[Message]:
 
 
 def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
-    """The messages of a request."""
+    """Return the messages of a request."""
     messages: list[Any] = asked(kwargs, "messages", list, tuple)
     return load(messages)
 
@@ -106,7 +106,7 @@ def dump(
     model: str | None = None,
     keep_cache_markers: bool = False,
 ) -> dict[str, Any]:
-    """The `messages` of a call.
+    """Return the `messages` of a call.
 
     A message with several tool results becomes several. A message of which this API can express nothing
     is left out. Calls must be answered already, as in the messages of a `Context`.
@@ -122,7 +122,7 @@ def dump(
 
 
 def _prompted(body: list[Record], system: str) -> list[Record]:
-    """The messages, the system messages at their start joined into one behind the host's own prompt."""
+    """Join the system messages at the start behind the host's own prompt."""
     if not worded(system):
         return body
     leading = list(takewhile(lambda record: record["role"] in ("system", "developer"), body))
@@ -131,7 +131,7 @@ def _prompted(body: list[Record], system: str) -> list[Record]:
 
 
 def _speaking(record: Record, message: Message) -> Record:
-    """The record with the speaker's name as the API takes it: what it refuses in one becomes `_`."""
+    """Return the record with the speaker's name as the API takes it: other characters become `_`."""
     if record["role"] in ("tool", "function") or (name := record.get("name") or message.name) is None:
         return record
     spelled = re.sub(r"[\s<|\\/>]+", "_", name)[:64] if isinstance(name, str) else ""
@@ -142,7 +142,7 @@ def _speaking(record: Record, message: Message) -> Record:
 
 
 def dump_message(message: Message) -> Record:
-    """One message as it came."""
+    """Return one message as it came."""
     if len(split(message)) > 1:
         raise InvalidInput("This message becomes several in OpenAI's chat format.", hint="Use dump().")
     return _dump(message)
@@ -180,8 +180,8 @@ def _read(record: Record, role: str) -> Message:
     if role == "tool":
         parts = (ToolResult(text_in(record, "tool_call_id", ""), result_parts(parts), name),)
         name = None
-    told = () if role == "tool" else FIELDS
-    fields = [_field(key, record[key]) for key in told if isinstance(record.get(key), str)]
+    keys = () if role == "tool" else FIELDS
+    fields = [_field(key, record[key]) for key in keys if isinstance(record.get(key), str)]
     before = [part for part in fields if isinstance(part, Reasoning)]
     after = [part for part in fields if isinstance(part, Text)]
     return Message(role, (*before, *parts, *after, *calls), name=name, extra=extra if extra[WIRE.name] else {})
@@ -222,7 +222,7 @@ def _tidy(record: Record) -> Record:
 
 
 def _marked(part: Part) -> Part:
-    """A file where the API does not expect one: it may only go back where it came from."""
+    """Mark a file where the API does not expect one: it may only go back where it came from."""
     return replace(part, extra=WIRE.extra() | part.extra) if isinstance(part, File) else part
 
 
@@ -232,7 +232,7 @@ def _field(key: str, said: str) -> Part:
 
 
 def _fitting(record: Record) -> Record | None:
-    """The record without what the API refuses, or None if nothing is left of it."""
+    """Return the record without what the API refuses, or None if nothing is left of it."""
     role = record["role"] if record["role"] in (*ROLES, "function") else "user"
     content = _fitting_content(record.get("content"), role)
     if role in ("tool", "function"):
@@ -246,7 +246,7 @@ def _fitting(record: Record) -> Record | None:
 
 
 def _fitting_content(content: Any, role: str) -> Any:
-    """The content as the role may have it, or None if that is nothing."""
+    """Return the content as the role may have it, or None if that is nothing."""
     if isinstance(content, str):
         return content if worded(content) else None
     kept = [part for part in blocks_in(content, "text") if _allowed(part, role)]
@@ -369,7 +369,7 @@ def _bare_file(part: File) -> Record | None:
 
 
 def _kind(file: File) -> str | None:
-    """The part a file goes into; a document is only taken inline."""
+    """Return the part type for a file; a document is only taken inline."""
     if (kind := media(file)) == "document":
         return None if file.data is None else "file"
     return {"image": "image_url", "audio": "input_audio"}[kind]

@@ -78,7 +78,7 @@ def load(value: list[Any] | tuple[Any, ...]) -> list[Message]: ...
 @overload
 def load(value: Mapping[str, Any] | SdkObject) -> Message: ...
 def load(value: Any) -> Message | list[Message]:
-    """An item or a `Response` as a Message; a list of items as a list of messages.
+    """Return an item or a `Response` as a Message; a list of items as a list of messages.
 
     A response's id becomes the event id and its status `stop`; its model, usage and so on stay in
     `extra["openai_responses"]["$reply"]` and are never sent back.
@@ -89,15 +89,15 @@ def load(value: Any) -> Message | list[Message]:
 
 
 def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
-    """The messages of a request: its `instructions` as a system message, then its `input`."""
+    """Return the messages of a request: its `instructions` as a system message, then its `input`."""
     said = asked(kwargs, "input", str, list, tuple)
     messages = [Message.user(said)] if isinstance(said, str) else load(said)
-    told = kwargs.get("instructions")
-    return [Message.system(told), *messages] if isinstance(told, str) else messages
+    instructions = kwargs.get("instructions")
+    return [Message.system(instructions), *messages] if isinstance(instructions, str) else messages
 
 
 def dump(messages: Context | Sequence[Message], *, system: System = None, model: str | None = None) -> dict[str, Any]:
-    """The `input` of a call, and its `instructions` if there are any.
+    """Return the `input` of a call, and its `instructions` if there are any.
 
     What this API can express nothing of is left out; a user's text begins with the speaker's name. Calls must be answered already, as in the messages of a
     `Context`. `system` is your own system prompt: it comes first in the instructions. `model` is the model that is
@@ -105,15 +105,15 @@ def dump(messages: Context | Sequence[Message], *, system: System = None, model:
     """
     known_to = of_model(messages_of(messages), model or model_of(messages))
     said = [SPELLING.message(message) for message in introduced(known_to)]
-    told = list(takewhile(_instructs, said))
-    items = [item for message in said[len(told) :] for each in dump_items(message) for item in _fitting(each)]
-    instructions = joined(system_text(system), (message.text for message in told))
+    named = list(takewhile(_instructs, said))
+    items = [item for message in said[len(named) :] for each in dump_items(message) for item in _fitting(each)]
+    instructions = joined(system_text(system), (message.text for message in named))
     body = {"input": _led(_once(_answered(items)))}
     return sendable({"instructions": instructions} | body if instructions else body)
 
 
 def dump_items(message: Message) -> list[Record]:
-    """The items of one message as they came."""
+    """Return the items of one message as they came."""
     if message.role == "assistant":
         return _produced(message.parts)
     items = [item for part in message.parts if _alone(part) and (item := _emit(part)) is not ABSENT]
@@ -142,7 +142,7 @@ def _load(values: Sequence[Any], where: str) -> list[Message]:
 
 
 def _side(record: Record, where: str) -> str:
-    """Who an item belongs to."""
+    """Return the role an item belongs to."""
     kind, role = record.get("type"), record.get("role")
     if kind is None and (record.get("object") == "response" or isinstance(record.get("output"), list)):
         return "response"
@@ -169,7 +169,7 @@ def _response(record: Record) -> Message:
 
 
 def _message(record: Record, role: str) -> Message:
-    """An item that is a message of its own."""
+    """Return an item that is a message of its own."""
     placed: Extra = WIRE.extra(role=role) if role == "system" else {}
     whole = Message(role, (WIRE.opaque(record, whole=True),), extra=placed)
     if role == "tool" and isinstance(record.get("type"), str) and record["type"] != "message":
@@ -188,7 +188,7 @@ def _message(record: Record, role: str) -> Message:
 
 
 def _pieces(record: Any) -> list[Part]:
-    """The parts of an item that a model produced."""
+    """Return the parts of an item that a model produced."""
     if not isinstance(record, dict):
         return [WIRE.opaque(record)]
     if record.get("type") not in (None, "message"):
@@ -217,7 +217,7 @@ def _noted(part: Part, key: str, note: Any) -> Part:
 
 
 def _produced(parts: Iterable[Part]) -> list[Record]:
-    """The items of an assistant's parts: those of one text item together, any other alone."""
+    """Return the items of an assistant's parts: those of one text item together, any other alone."""
     groups: list[list[Part]] = []
     for part in parts:
         if "$joined" in WIRE.notes(part) and groups:
@@ -253,7 +253,7 @@ def _tidy(record: Any) -> Any:
 
 
 def _fitting(item: Any) -> list[Record]:
-    """The item without what the API refuses: one, or none."""
+    """Return the item without what the API refuses: one, or none."""
     if not isinstance(item, dict):
         return []
     kind = item.get("type", "message")
@@ -300,7 +300,7 @@ def _allowed(block: Record, role: str) -> bool:
 
 
 def _once(items: list[Record]) -> list[Record]:
-    """The items, no id twice: what comes again is said anew."""
+    """Return the items without repeated ids: an item that comes again gets no id."""
     seen: set[str] = set()
     kept: list[Record] = []
     for item in items:
@@ -314,7 +314,7 @@ def _once(items: list[Record]) -> list[Record]:
 
 
 def _answered(items: list[Record]) -> list[Record]:
-    """The items, each output of the type of its call, whoever wrote it."""
+    """Return the items, each output of the type of its call, whichever API wrote it."""
     kinds = {item["call_id"]: item["type"] for item in items if _is_call(item)}
     return [
         item | {"type": f"{kinds[item['call_id']]}_output"}
@@ -333,7 +333,7 @@ def _anonymous(item: Record) -> Record:
 
 
 def _led(items: list[Record]) -> list[Record]:
-    """The items without the reasoning that led to none of them; what it did lead to is said without an id.
+    """Return the items without reasoning that led to none of them; what it did lead to is sent without an id.
 
     Reasoning with an id wants the item the model said next, with its id; and that one wants its reasoning.
     """
@@ -358,7 +358,7 @@ def _leads(reasoning: Record, item: Record) -> bool:
 
 
 def _is_produced(item: Record) -> bool:
-    """Whether a model made the item."""
+    """Tell whether a model made the item."""
     kind = item.get("type", "message")
     return item.get("role") == "assistant" if kind == "message" else not str(kind).endswith("_output")
 
@@ -445,7 +445,7 @@ def _text(text: str) -> Text:
 
 def _load_reasoning(item: Record) -> Reasoning:
     lists = [item[key] for key in ("summary", "content") if isinstance(item.get(key), list)]
-    texts = [part["text"] for told in lists for part in told if isinstance(part, dict) and known(part.get("text"))]
+    texts = [part["text"] for named in lists for part in named if isinstance(part, dict) and known(part.get("text"))]
     return Reasoning("\n\n".join(texts), text_or_none(item, "encrypted_content"), WIRE.extra())
 
 

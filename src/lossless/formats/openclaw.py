@@ -91,14 +91,14 @@ def load(value: list[Any] | tuple[Any, ...]) -> list[Message]: ...
 @overload
 def load(value: Mapping[str, Any] | SdkObject) -> Message: ...
 def load(value: Any) -> Message | list[Message]:
-    """A message of pi as a Message; a list of them as a list."""
+    """Return a message of pi as a Message; a list of them as a list."""
     if isinstance(value, (list, tuple)):
         return [_load(item, f"messages[{place}]") for place, item in enumerate(value)]
     return _load(value, "The message")
 
 
 def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
-    """The `messages` of a context of pi, its `systemPrompt` first."""
+    """Return the `messages` of a context of pi, its `systemPrompt` first."""
     written: list[Any] = asked(kwargs, "messages", list, tuple)
     messages = load(written)
     prompt = kwargs.get("systemPrompt")
@@ -106,7 +106,7 @@ def load_request(kwargs: Mapping[str, Any]) -> list[Message]:
 
 
 def dump(messages: Context | Sequence[Message], *, system: System = None, model: str | None = None) -> dict[str, Any]:
-    """The `messages` as pi writes them.
+    """Return the `messages` as pi writes them.
 
     System text of other formats becomes a user's, as pi has no such message, and a user's text begins with the speaker's name. A message of which pi can
     express nothing is left out. With `system`, your own system prompt, there is a `systemPrompt`: yours, then the system
@@ -123,7 +123,7 @@ def dump(messages: Context | Sequence[Message], *, system: System = None, model:
 
 
 def dump_message(message: Message) -> Record:
-    """One message as it came."""
+    """Return one message as it came."""
     if len(split(message)) > 1:
         raise InvalidInput("This message becomes several in pi's format.", hint="Use dump().")
     return _dump(message)
@@ -183,7 +183,7 @@ def _role(neutral: str) -> str:
 
 
 def _moment(timestamp: Any) -> datetime | None:
-    """The moment of a timestamp in milliseconds, if it is one."""
+    """Return the time of a timestamp in milliseconds, if it is one."""
     if type(timestamp) not in (int, float) or not 0 < timestamp < 253_402_300_800_000:
         return None
     return EPOCH + timedelta(milliseconds=timestamp)
@@ -197,7 +197,7 @@ def _timestamp(message: Message) -> Any:
 
 
 def _takes(message: Message, part: Part) -> bool:
-    """Whether pi expects such a part there: pictures are a user's or a tool's, thoughts and calls the model's."""
+    """Tell whether pi expects such a part there: pictures are a user's or a tool's, thoughts and calls the model's."""
     if isinstance(part, File):
         return message.role != "assistant" and part.data != ""
     if message.role == "assistant":

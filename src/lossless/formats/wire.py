@@ -1,4 +1,4 @@
-"""What the wire formats share: how the leftovers of a record are kept, and put back.
+"""Shared by the wire formats: keep the unmodelled rest of a record as notes, and put it back.
 
 A codec says how a value looks when there is nothing unusual about it: its bare form. What a record says
 beyond that form is noted in `extra[format]` and put back on the way out, so ordinary values need no note:
@@ -8,7 +8,7 @@ beyond that form is noted in `extra[format]` and put back on the way out, so ord
     `$in`        the notes of records inside this one
     `$shape`     how the content was written (`text`, `list`, `null`, `absent`, `odd`), where that is unusual
     `$role`, `$type`, `$field`, `$whole`, ...   what else a codec needs to write it the same way again
-    `$reply`     what an API told about its reply (model, usage, ...): kept, never sent back
+    `$reply`     metadata of a reply (model, usage, ...): kept, never sent back
 
 A record that even then would not come out as it went in is kept whole, as an `Opaque`.
 """
@@ -47,17 +47,17 @@ ENDINGS = {
 
 
 class SdkObject(Protocol):
-    """A value of a provider's SDK: whatever knows how to dump itself."""
+    """A value of a provider's SDK that can dump itself."""
 
     def model_dump(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 class Odd(Exception):
-    """A known key holds something the format does not put there: the record is kept whole instead."""
+    """A known key has an unexpected value: the record is kept whole instead."""
 
 
 class Content(Struct, frozen=True):
-    """How a format writes content where it has the choice: without parts, and with one plain text.
+    """The way a format writes content where it has the choice: without parts, and with one plain text.
 
     `empty="none"` means there is no ordinary way to write it; then `void` stands for it.
     """
@@ -68,7 +68,7 @@ class Content(Struct, frozen=True):
 
 
 class Wire(Struct, frozen=True):
-    """One format: the name its notes are kept under, and its keys in the order it writes them."""
+    """One format: the name of its notes, and its keys in the order it writes them."""
 
     name: str
     order: str
@@ -78,29 +78,29 @@ class Wire(Struct, frozen=True):
         return notes
 
     def native(self, value: Message | Part) -> bool:
-        """Whether the value was marked as one that came in through this format."""
+        """Tell whether the value was marked as one that came in through this format."""
         return self.name in value.extra
 
     def extra(self, **notes: Any) -> Extra:
-        """An extra that holds these notes (`type="x"` for `$type`), and says where the value is from."""
+        """Return an extra with these notes (`type="x"` for `$type`) and the name of the format."""
         return {self.name: {f"${key}": note for key, note in notes.items() if note is not None}}
 
     def opaque(self, data: Any, **notes: Any) -> Opaque:
-        """Something this format does not model, kept verbatim."""
+        """Keep something this format does not model, verbatim."""
         kind = data.get("type") if isinstance(data, dict) else None
         return Opaque(kind if isinstance(kind, str) else "unknown", data, self.extra(**notes))
 
     def arrange(self, record: Record) -> Record:
-        """The same record, its keys in the order of this format; unknown keys come last."""
+        """Return the same record, its keys in the order of this format; unknown keys come last."""
         rank = _ranks(self.order)
         return {key: record[key] for key in sorted(record, key=lambda key: rank.get(key, len(rank)))}
 
     def tidy(self, record: Record) -> Record:
-        """A record of an SDK as one writes it by hand: nothing the API would refuse, keys in order."""
+        """Return a record of an SDK without what the API would refuse, keys in order."""
         return self.arrange({key: value for key, value in record.items() if value is not None and key not in PARSED})
 
     def remember(self, record: Record, bare: Record) -> Extra:
-        """What `record` says beyond its bare form."""
+        """Return what `record` contains beyond its bare form."""
         notes = {_escaped(key): value for key, value in record.items() if key not in bare}
         inner = {key: self._inside(record.get(key), value) for key, value in bare.items()}
         if inner := {key: inside for key, inside in inner.items() if inside}:
@@ -110,7 +110,7 @@ class Wire(Struct, frozen=True):
         return notes
 
     def restore(self, bare: Record, notes: Extra) -> Record:
-        """The record those notes were made of. What the value itself says wins over an old note."""
+        """Return the record those notes were made of. The value itself wins over an old note."""
         others = {key: clone(notes[note]) for note in notes if (key := _unescaped(note)) is not None}
         merged = bare | {key: value for key, value in others.items() if key not in bare}
         for key, inside in notes.get("$in", {}).items():
@@ -123,7 +123,7 @@ class Wire(Struct, frozen=True):
         return listed | {key: value for key, value in merged.items() if key not in listed and value}
 
     def settle(self, value: Kept, record: Record, bare: Callable[[Kept], Record | None]) -> Kept | None:
-        """`value` with the notes it needs to become `record` again, or None if no note can do that."""
+        """Return `value` with the notes it needs to become `record` again, or None if no note can do that."""
         if (plain := bare(value)) is None:
             return None
         notes = self.notes(value) | self.remember(record, plain)
@@ -132,7 +132,7 @@ class Wire(Struct, frozen=True):
         return kept if again is not None and same(self.restore(again, notes), record) else None
 
     def part(self, block: Record, readers: Readers, bare: Callable[[Part], Record | None], **notes: Any) -> Part:
-        """The part a block stands for; an Opaque if its type is unknown or its values are unusual."""
+        """Return the part of a block; an Opaque if its type is unknown or its values are unusual."""
         kind = block.get("type", "")
         reader = readers.get(kind) if isinstance(kind, str) else None
         try:
@@ -142,7 +142,7 @@ class Wire(Struct, frozen=True):
         return part or self.opaque(block, **notes)
 
     def emit(self, part: Part, bare: Callable[[Part], Record | None]) -> Any:
-        """The wire form of a part, or ABSENT if this format cannot express it."""
+        """Return the wire form of a part, or ABSENT if this format cannot express it."""
         if isinstance(part, Opaque):
             return clone(part.data) if self.native(part) else ABSENT
         plain = bare(part)
@@ -151,7 +151,7 @@ class Wire(Struct, frozen=True):
     def unfold(
         self, content: Any, block: Callable[[Record], Part], text: Callable[[str], Part] = Text
     ) -> tuple[Part, ...]:
-        """The parts of a content that may be a text, a list of blocks, null, or not there."""
+        """Return the parts of a content that may be a text, a list of blocks, null, or missing."""
         if content is None or content is ABSENT:
             return ()
         if isinstance(content, str):
@@ -161,7 +161,7 @@ class Wire(Struct, frozen=True):
         return (self.opaque(content),)
 
     def fold(self, parts: Iterable[Part], emit: Callable[[Part], Any], how: Content, shape: str | None) -> Any:
-        """The content those parts are written as; `shape` is how it was once, where that was unusual."""
+        """Return the content those parts are written as; `shape` is how it was once, where that was unusual."""
         written = [(part, block) for part in parts if (block := emit(part)) is not ABSENT]
         sole = written[0][0] if len(written) == 1 else None
         match shape if self._fits(shape, sole, len(written)) else self._shape(sole, len(written), how):
@@ -179,7 +179,7 @@ class Wire(Struct, frozen=True):
                 return [block for _, block in written]
 
     def shape(self, content: Any, parts: Iterable[Part], emit: Callable[[Part], Any], how: Content) -> str | None:
-        """How `content` was written, if that is not how `fold` would write its parts."""
+        """Return how `content` was written, if `fold` would write its parts differently."""
         kept = [part for part in parts if emit(part) is not ABSENT]
         usual = self._shape(kept[0] if len(kept) == 1 else None, len(kept), how)
         return None if (found := _shape_of(content)) == usual else found
@@ -216,7 +216,7 @@ def _escaped(key: str) -> str:
 
 
 def _unescaped(note: str) -> str | None:
-    """The wire key a note stands for; None for a note of our own."""
+    """Return the wire key of a note; None for a note of our own."""
     if not note.startswith("$"):
         return note
     return note[1:] if note.startswith("$$") else None
@@ -229,17 +229,17 @@ def _shape_of(content: Any) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are written alike: 1 is not 1.0, and the order of keys counts."""
+    """Tell whether two JSON values are written alike: 1 is not 1.0, and the order of keys counts."""
     return json.dumps(one) == json.dumps(other)
 
 
 def clone(value: Any) -> Any:
-    """A copy that shares nothing with the original, so nobody can reach into a frozen value."""
+    """Return a copy that shares nothing with the original, so that nobody can change a frozen value."""
     return json.loads(json.dumps(value)) if isinstance(value, (dict, list)) else value
 
 
 def read(value: Any, where: str, tidy: Callable[[Record], Record]) -> Any:
-    """A copy of a JSON value of the caller, with the SDK objects in it as tidied records."""
+    """Return a copy of a caller's JSON value, SDK objects as tidied records."""
 
     def plain(thing: Any) -> Any:
         if callable(dump := getattr(thing, "model_dump", None)):
@@ -262,7 +262,7 @@ def read(value: Any, where: str, tidy: Callable[[Record], Record]) -> Any:
 
 
 def read_record(value: Any, where: str, tidy: Callable[[Record], Record]) -> Record:
-    """A record of the caller as a dict of ours."""
+    """Return a caller's record as a dict of ours."""
     record = read(value, where, tidy)
     if isinstance(record, dict):
         return record
@@ -277,7 +277,7 @@ def role_in(record: Record, where: str) -> str:
 
 
 def asked(kwargs: Any, key: str, *kinds: type) -> Any:
-    """What a request has under that key, of one of those types."""
+    """Return the value of a request under that key, if it has one of those types."""
     value = kwargs.get(key) if isinstance(kwargs, Mapping) else None
     if isinstance(value, kinds):
         return value
@@ -285,7 +285,7 @@ def asked(kwargs: Any, key: str, *kinds: type) -> Any:
 
 
 def messages_of(value: Any) -> Sequence[Message]:
-    """The messages to write, of a context or of a sequence."""
+    """Return the messages to write, of a context or of a sequence."""
     messages = value.messages if isinstance(value, Context) else value
     if isinstance(messages, (list, tuple)):
         messages = [each.message if isinstance(each, StoredMessage) else each for each in messages]
@@ -306,7 +306,7 @@ def text_or_none(record: Record, key: str) -> str | None:
 
 
 def known(value: Any) -> str | None:
-    """The value if it is a text."""
+    """Return the value if it is a text."""
     return value if isinstance(value, str) else None
 
 
@@ -318,12 +318,12 @@ def dict_in(record: Record, key: str) -> Record:
 
 
 def to_text(arguments: Any) -> str:
-    """Arguments as JSON text."""
+    """Return arguments as JSON text."""
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
 def to_object(arguments: str) -> Record:
-    """Arguments as the object a provider insists on.
+    """Return arguments as the object a provider insists on.
 
     No text is no arguments; a text that is not a JSON object is handed on whole, as `{"raw": text}`.
     """
@@ -337,7 +337,7 @@ def to_object(arguments: str) -> Record:
 
 
 def split(message: Message) -> list[Message]:
-    """The message as several, for formats where a tool's result is a message of its own.
+    """Split a message into several, for formats where a tool's result is a message of its own.
 
     Results come before what else a user said, and after what an assistant said.
     """
@@ -353,14 +353,14 @@ def split(message: Message) -> list[Message]:
 
 
 def result_parts(parts: Iterable[Part]) -> tuple[Text | File | Opaque, ...]:
-    """The parts as a tool's result can hold them."""
+    """Return the parts that a tool's result can contain."""
     if all(isinstance(part, (Text, File, Opaque)) for part in parts):
         return tuple(part for part in parts if isinstance(part, (Text, File, Opaque)))
     raise Odd("content")
 
 
 def media(file: File) -> str:
-    """What a file is: image, audio or document. One that only has an address is taken for an image."""
+    """Return the kind of a file: image, audio or document. One that only has an address is taken for an image."""
     if file.mime is not None:
         kind = file.mime.partition("/")[0]
         return kind if kind in ("image", "audio") else "document"
@@ -376,14 +376,14 @@ def to_data_url(mime: str | None, data: str) -> str:
 
 
 def from_data_url(url: str) -> tuple[str, str] | None:
-    """The mime type and base64 data of a `data:` URL, if it is a plain one."""
+    """Return the mime type and base64 data of a `data:` URL, if it is a plain one."""
     head, comma, data = url.partition(";base64,")
     mime = head.removeprefix("data:")
     return (mime, data) if comma and mime and mime != head and ";" not in mime else None
 
 
 def sound_of(record: Record) -> File:
-    """A sound as OpenAI writes it: base64 data and the name of its format."""
+    """Return a sound as OpenAI writes it: base64 data and the name of its format."""
     sound = dict_in(record, "input_audio")
     kind = text_in(sound, "format")
     return File(f"audio/{'mpeg' if kind == 'mp3' else kind}", None, text_in(sound, "data"))
@@ -396,7 +396,7 @@ def sound_record(mime: str, data: str) -> Record:
 
 
 def unmarked(block: Any) -> Any:
-    """Content without its cache markers, also inside tool results and documents."""
+    """Return content without its cache markers, also inside tool results and documents."""
     if isinstance(block, list):
         return [unmarked(item) for item in block]
     if not isinstance(block, dict):

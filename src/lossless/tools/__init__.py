@@ -1,4 +1,4 @@
-"""The lcm_* tools: what an agent calls to search, inspect and recall what was said.
+"""The lcm_* tools: an agent calls them to search, inspect and recall its history.
 
     from lossless.tools import tools
 
@@ -44,7 +44,7 @@ _MOST_FOUND = 50
 
 
 def tools(chat: Conversation | AsyncConversation, grant: str | None = None) -> Tools:
-    """The tools of a conversation. With a `grant` they are a delegate's: they read nothing outside of it, and are metered."""
+    """Return the tools of a conversation. With a `grant` they are a delegate's: bounded by it and metered."""
     return Tools(chat if isinstance(chat, Conversation) else chat._sync, grant)
 
 
@@ -58,12 +58,12 @@ class Tools:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tools that are offered: a delegate reads with lcm_expand, everybody else asks with lcm_expand_query."""
+        """Return the tools on offer: a delegate reads with lcm_expand, all others ask with lcm_expand_query."""
         other = "lcm_expand_query" if self._delegate else "lcm_expand"
         return tuple(name for name in TOOLS if name != other)
 
     def schemas(self, style: Style) -> list[dict[str, Any]]:
-        """The tools as a provider's API or an MCP client takes them."""
+        """Return the tools as a provider's API or an MCP client takes them."""
         if style not in ("openai", "anthropic", "mcp"):
             raise InvalidInput(f"{style!r} is not a style of schemas.", hint='Give "openai", "anthropic" or "mcp".')
         return [schema(style, name) for name in self.names]
@@ -113,12 +113,12 @@ class Tools:
         return scope
 
     def _ledger(self, asked: str) -> str:
-        """The beginning of what was asked for, as it stands in a ledger."""
+        """Return the beginning of a question, as a ledger keeps it."""
         redact = self._lcm._redact
         return (asked if redact is None else redact.text(asked))[:80]
 
     def _metered(self, verb: str, what: str, work: Callable[[int | None], ToolOutcome]) -> ToolOutcome:
-        """The outcome, in as many tokens as a grant has left, if there is one."""
+        """Return the outcome in at most the tokens that a grant has left, if there is one."""
         if self._delegate is None:
             return work(None)
 
@@ -152,10 +152,10 @@ class Tools:
         )
         hits = self._lcm._grep(scope, asked, arguments.cursor, GREP_SECONDS)
         where = self._where(arguments, scope)
-        room = outcomes.room(arguments, where, hits, most)
-        if 0 < room < len(hits):  # the cursor has to go on behind the last hit that is shown
-            hits = self._lcm._grep(scope, structs.replace(asked, limit=room), arguments.cursor, GREP_SECONDS)
-        return outcomes.found(arguments, where, hits[:room], hits)
+        count = outcomes.hits_that_fit(arguments, where, hits, most)
+        if 0 < count < len(hits):  # the cursor has to go on behind the last hit that is shown
+            hits = self._lcm._grep(scope, structs.replace(asked, limit=count), arguments.cursor, GREP_SECONDS)
+        return outcomes.found(arguments, where, hits[:count], hits)
 
     def _where(self, arguments: Grep, scope: tuple[int, ...]) -> str:
         if self._delegate:
@@ -265,7 +265,7 @@ class Tools:
         return outcomes.answered(inquiry.run())
 
     def _recursion(self, delegate: Delegate) -> ToolOutcome:
-        """Whoever reads for a question must not ask another."""
+        """Refuse a question from a reader who works on a question."""
         grant = delegate.grant()
         reason = "idempotent_reentry" if grant.request_id in self._blocked else "depth_cap"
         self._blocked.add(grant.request_id)

@@ -1,4 +1,4 @@
-"""What the tools take: typed once, and from that the schemas that providers and MCP clients want."""
+"""Arguments of the tools: typed once; schemas for providers and MCP clients are made from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AtLeast1 = {"minimum": 1}
 
 
 class Arguments(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What every tool takes."""
+    """The arguments that every tool takes."""
 
     conversation_id: _Id = None
     all_conversations: _All = False
@@ -122,7 +122,7 @@ TOOLS: dict[str, type[Arguments]] = {
 
 
 def schema(style: Style, name: str) -> dict[str, Any]:
-    """One tool, as an API takes it."""
+    """Return one tool as an API takes it."""
     parameters = _parameters(TOOLS[name])
     about = {"name": name, "description": parameters.pop("description")}
     parameters.pop("title", None)
@@ -137,7 +137,7 @@ def _parameters(kind: type[Arguments]) -> dict[str, Any]:
 
 
 def _simple(schema: Any) -> Any:
-    """A schema in which an argument that may be left out is not said to be null as well: models then leave it out."""
+    """Return a schema in which an optional argument is not nullable as well: models then leave it out."""
     if isinstance(schema, list):
         return [_simple(each) for each in schema]
     if not isinstance(schema, dict):
@@ -148,7 +148,7 @@ def _simple(schema: Any) -> Any:
 
 
 def converted(kind: type[Arguments], arguments: Mapping[str, Any] | str | None) -> Arguments:
-    """What an agent sent, as it is meant, or `InvalidInput` with what is wrong about it."""
+    """Convert an agent's arguments, or raise `InvalidInput` with what is wrong about them."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
@@ -170,7 +170,7 @@ def converted(kind: type[Arguments], arguments: Mapping[str, Any] | str | None) 
 
 
 def _tidy(name: str, value: Any) -> Any:
-    """An argument as it is meant: trimmed, whole, a list where one is wanted."""
+    """Return an argument trimmed, whole, and as a list where one is wanted."""
     if name == "allConversations":
         return value is True
     if name in ("summaryIds", "fileIds"):

@@ -1,4 +1,4 @@
-"""What the tools give back: text that a model reads, details that a program reads."""
+"""Results of the tools: text for the model, details for programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CUT = "(truncated, more available)"
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What a tool gives: `text` for the model, `details` for programs."""
+    """The result of a tool: `text` for the model, `details` for programs."""
 
     text: str
     details: dict[str, Any]
@@ -37,13 +37,13 @@ class ToolOutcome(Struct, frozen=True):
 
 
 def refusal(error: LosslessError) -> ToolOutcome:
-    """What went wrong, for an agent that can put it right."""
-    told = {"error": error.message, "hint": error.hint, "errorCode": error.code}
-    return in_json({key: value for key, value in told.items() if value})
+    """Return an error that tells the agent what to change."""
+    details = {"error": error.message, "hint": error.hint, "errorCode": error.code}
+    return in_json({key: value for key, value in details.items() if value})
 
 
 def in_json(details: dict[str, Any]) -> ToolOutcome:
-    """The details as the text as well."""
+    """Return the details as the text as well."""
     return ToolOutcome(json.dumps(details, indent=2, ensure_ascii=False), details)
 
 
@@ -51,8 +51,8 @@ def _when(at: datetime | None) -> str | None:
     return stamp(at) or None
 
 
-def room(arguments: Grep, where: str, hits: Hits, most: int | None) -> int:
-    """How many hits the text may hold (`most` tokens, if somebody counts)."""
+def hits_that_fit(arguments: Grep, where: str, hits: Hits, most: int | None) -> int:
+    """Return how many hits the text may contain (within `most` tokens, if given)."""
     lines = [*_grep_head(arguments, where, hits), "### Messages", "### Summaries", "### Files", _CUT]
     for count, hit in enumerate(hits):
         lines.append(_hit_line(hit))
@@ -63,7 +63,7 @@ def room(arguments: Grep, where: str, hits: Hits, most: int | None) -> int:
 
 
 def found(arguments: Grep, where: str, kept: Sequence[Hit], hits: Hits) -> ToolOutcome:
-    """What a search found, and as much of it as is shown."""
+    """Return what a search found, as much of it as is shown."""
     details: dict[str, Any] = {
         f"{kind}Count": sum(hit.kind == kind for hit in kept) for kind in ("message", "summary", "file")
     }
@@ -71,7 +71,7 @@ def found(arguments: Grep, where: str, kept: Sequence[Hit], hits: Hits) -> ToolO
     details |= {} if hits.total_is_exact else {"totalIsLowerBound": True}
     details |= {"nextCursor": hits.next_cursor} if hits.next_cursor else {}
     lines = [*_grep_head(arguments, where, hits), *_hit_lines(kept)]
-    return ToolOutcome("\n".join([*lines, *([_CUT] if len(kept) < len(hits) else []), *_told(hits)]), details)
+    return ToolOutcome("\n".join([*lines, *([_CUT] if len(kept) < len(hits) else []), *_notes(hits)]), details)
 
 
 def _grep_head(arguments: Grep, where: str, hits: Hits) -> list[str]:
@@ -89,7 +89,7 @@ def _grep_head(arguments: Grep, where: str, hits: Hits) -> list[str]:
 
 
 def _hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
-    """A line for each hit, under a heading for each kind."""
+    """Return a line for each hit, under a heading for each kind."""
     for kind, title in (("message", "Messages"), ("summary", "Summaries"), ("file", "Files")):
         lines = [_hit_line(hit) for hit in hits if hit.kind == kind]
         yield from (f"### {title}", *lines) if lines else ()
@@ -124,8 +124,8 @@ def _match(hit: Hit) -> dict[str, Any]:
     return {**found, "fileId": hit.id, "fileName": hit.name, "lineNumber": hit.line, "byteOffset": hit.offset}
 
 
-def _told(hits: Hits) -> Iterator[str]:
-    """What there is to say about a search beside its hits."""
+def _notes(hits: Hits) -> Iterator[str]:
+    """Return the notes about a search beside its hits."""
     if hits.next_cursor:
         yield f"More with cursor: {hits.next_cursor}"
     if not hits.complete:
@@ -137,7 +137,7 @@ def _told(hits: Hits) -> Iterator[str]:
 
 
 def cut(text: str, most: int) -> str:
-    """As much of a text as so many tokens hold, and a word that it was cut."""
+    """Return as much of a text as fits so many tokens, with a note that it was cut."""
     if estimate(text) <= most:
         return text
     marked = f"{truncate(text, most - 8)}\n[Truncated]"
@@ -145,7 +145,7 @@ def cut(text: str, most: int) -> str:
 
 
 def described(found: Description, budget_source: str) -> ToolOutcome:
-    """What something is, its own text marked and escaped."""
+    """Return a description of a summary, message or file, its own text marked and escaped."""
     return ToolOutcome(_description_text(found), _description(found, budget_source))
 
 
@@ -212,7 +212,7 @@ def _description(found: Description, budget_source: str) -> dict[str, Any]:
 
 
 def _page(page: TextPage | None) -> dict[str, Any]:
-    """Which part of a text is shown, and what to ask for next."""
+    """Return which part of a text is shown, and what to ask for next."""
     if page is None:
         return {}
     part = {"startByte": page.start, "endByte": page.end, "totalBytes": page.size, "totalLines": page.lines}
@@ -240,7 +240,7 @@ def _node(branch: Branch, cap: int) -> dict[str, Any]:
 
 
 def expanded(ids: Sequence[str], done: Expansion, policy: Route) -> ToolOutcome:
-    """What lay below summaries, word for word, marked and escaped."""
+    """Return the content below summaries, word for word, marked and escaped."""
     summaries = len({*ids, *(item.id for item in done.items if item.kind == "summary")})
     cited = list(dict.fromkeys([*ids, *(item.id for item in done.items)]))
     text = "\n".join(
@@ -284,7 +284,7 @@ def _policy(policy: Route) -> dict[str, Any]:
 
 
 def answered(found: Answer) -> ToolOutcome:
-    """An answer, or why there is none."""
+    """Return an answer, or why there is none."""
     return in_json(_answer(found))
 
 
