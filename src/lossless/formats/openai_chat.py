@@ -316,8 +316,8 @@ def _role(message: Message) -> str:
 
 
 def _fields(parts: Sequence[Part]) -> Record:
-    told = [part for part in parts if isinstance(part, (Text, Reasoning)) and "$field" in WIRE.notes(part)]
-    return {WIRE.notes(part)["$field"]: part.text for part in told}
+    found = [part for part in parts if isinstance(part, (Text, Reasoning)) and "$field" in WIRE.notes(part)]
+    return {WIRE.notes(part)["$field"]: part.text for part in found}
 
 
 def _in_content(part: Part, role: str) -> bool:
