@@ -13,8 +13,8 @@ import pytest
 from msgspec import structs
 
 from lossless import Answer, AsyncLossless, Conversation, Lossless, Message, Settings, SummaryRequest
-from lossless.engine.recall.answer import Asking, ask, deadlines
-from lossless.engine.recall.candidates import Candidate, buckets
+from lossless.engine.recall.answer import AskRequest, ask, deadlines
+from lossless.engine.recall.candidates import Candidate, make_buckets
 from lossless.engine.recall.citations import parse_reply
 from lossless.engine.recall.grants import Slots
 from lossless.engine.recall.reader import everything
@@ -291,7 +291,7 @@ def test_an_empty_reply_is_missing(opened: Callable[..., Lossless]) -> None:
     lcm = opened(Host("unused"))
     chat = filled(lcm)
     reader = lcm._reader(everything(lcm._store))
-    flow = ask(reader, Asking(QUESTION, "k"), with_model=True, slots=Slots(), now=lcm._clock)
+    flow = ask(reader, AskRequest(QUESTION, "k"), with_model=True, slots=Slots(), now=lcm._clock)
     assert isinstance(advance(flow), SummaryRequest)
     done = advance(flow, Reply(" ", "m"))
     assert isinstance(done, Answer)
@@ -416,13 +416,13 @@ def candidate(conversation: int, *, explicit: bool = False, kind: str = "summary
 
 def test_conversations_are_ranked_and_share_the_budget() -> None:
     few = [candidate(1), candidate(2, explicit=True), candidate(3), candidate(3), candidate(4, at="2026-02-01")]
-    chosen, rest = buckets([*few, candidate(5, kind="message")], 10)
+    chosen, rest = make_buckets([*few, candidate(5, kind="message")], 10)
     assert [(bucket.conversation, bucket.budget) for bucket in chosen] == [(2, 4), (3, 3), (4, 3)]
     assert [bucket.conversation for bucket in rest] == [5, 1]
 
 
 def test_there_are_never_more_shares_than_tokens() -> None:
-    chosen, rest = buckets([candidate(n) for n in (1, 2, 3)], 2)
+    chosen, rest = make_buckets([candidate(n) for n in (1, 2, 3)], 2)
     assert [bucket.budget for bucket in chosen] == [1, 1]
     assert len(rest) == 1
 

@@ -159,7 +159,7 @@ def test_a_model_sees_how_a_summary_was_made_and_what_is_suspected_in_it(databas
         assert tools(chat).call("lcm_describe", {"id": first.id}).details["suspected"] == "25% of its claims"
         found = lcm._store.summaries.named(first.id)
         assert found is not None
-        assert 'level="normal" suspected="25% of its claims"' in reader.shown(reader.of_summary(*found))
+        assert 'level="normal" suspected="25% of its claims"' in reader.render_excerpt(reader.of_summary(*found))
         # It is never called healthy.
         assert lcm.status().verdict == "warning"
         assert "1 summary contains claims not found in their sources." in [each.text for each in lcm.status().reasons]

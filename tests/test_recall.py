@@ -18,7 +18,7 @@ from msgspec import structs
 from lossless import AsyncLossless, Conversation, Lossless, Message, Summary, SummaryRequest, Text, ToolCall
 from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.summarize import Draft, as_row, of_summaries
-from lossless.engine.recall.describe import Wanted, in_memory, page
+from lossless.engine.recall.describe import PageRequest, in_memory, page
 from lossless.errors import InvalidInput, NotFound
 from lossless.ids import parse
 from lossless.model import Description, Excerpt
@@ -319,7 +319,7 @@ def _all_pages(read: Callable[..., Description], **how: Any) -> tuple[str, int]:
 @settings(max_examples=40)
 @given(text=long_texts(), size=st.integers(1, 300), tokens=st.none() | st.integers(1, 80))
 def test_the_pages_of_a_text_put_together_are_the_text(text: str, size: int, tokens: int | None) -> None:
-    body, read, wanted = in_memory(text), "", Wanted(most_bytes=size)
+    body, read, wanted = in_memory(text), "", PageRequest(most_bytes=size)
     while True:
         found = page(body, wanted, lambda part: tokens is None or estimate(part) <= tokens)
         before, read = read, read + found.text
@@ -330,7 +330,7 @@ def test_the_pages_of_a_text_put_together_are_the_text(text: str, size: int, tok
         if found.next_offset is None:
             break
         line = found.next_line
-        wanted = Wanted(line, most_bytes=size) if line else Wanted(None, None, found.next_offset, size)
+        wanted = PageRequest(line, most_bytes=size) if line else PageRequest(None, None, found.next_offset, size)
     assert read == text
 
 

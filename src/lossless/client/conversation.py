@@ -1061,7 +1061,7 @@ class Conversation:
         """
         from lossless.engine.recall import describe as describing
 
-        wanted = describing.Wanted(start_line, end_line, offset, most_tokens=max_tokens)
+        wanted = describing.PageRequest(start_line, end_line, offset, most_tokens=max_tokens)
         return describing.describe(self._reader(), id, wanted, cap=max_tokens)
 
     def expand(
@@ -1175,9 +1175,9 @@ class Conversation:
         results are left out, unless `include_recall` is set. After `seconds` it ends with `complete` False;
         `next_cursor` continues there.
         """
-        from lossless.engine.recall.search_request import check
+        from lossless.engine.recall.search_request import parse_request
 
-        asked = check(
+        asked = parse_request(
             pattern,
             zone=self._lcm.settings.zone,
             now=self._lcm._clock(),

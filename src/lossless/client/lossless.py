@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lossless.engine.inspect import lists
     from lossless.engine.recall import expand as expanding
     from lossless.engine.recall.reader import Reader
-    from lossless.engine.recall.search_request import Asked, Mode, Scope, Sort
+    from lossless.engine.recall.search_request import Mode, Scope, SearchRequest, Sort
     from lossless.engine.recall.semantic import Vectors
     from lossless.engine.shared.file_store import Files
     from lossless.engine.shared.runtime import Runtime
@@ -347,7 +347,7 @@ class Lossless:
         from lossless.engine.recall import describe as describing
         from lossless.engine.recall import reader as reading
 
-        wanted = describing.Wanted(start_line, end_line, offset, most_tokens=max_tokens)
+        wanted = describing.PageRequest(start_line, end_line, offset, most_tokens=max_tokens)
         return describing.describe(self._reader(reading.everything(self._store)), id, wanted, cap=max_tokens)
 
     def expand(
@@ -411,7 +411,7 @@ class Lossless:
         for name, value in (("max_tokens", max_tokens), ("token_cap", token_cap), ("timeout_ms", timeout_ms)):
             if value is not None and value < 1:
                 raise InvalidInput(f"{name}={value} is too little.", hint="Give 1 or more.")
-        asking = answering.Asking(
+        asking = answering.AskRequest(
             question,
             origin,
             tuple(ids or ()),
@@ -445,9 +445,9 @@ class Lossless:
     ) -> Hits:
         """As `Conversation.grep`, in all conversations of this owner."""
         from lossless.engine.recall import reader as reading
-        from lossless.engine.recall.search_request import check
+        from lossless.engine.recall.search_request import parse_request
 
-        asked = check(
+        asked = parse_request(
             pattern,
             zone=self.settings.zone,
             now=self._clock(),
@@ -463,7 +463,7 @@ class Lossless:
         )
         return self._grep(reading.everything(self._store), asked, cursor, seconds)
 
-    def _grep(self, scope: tuple[int, ...], asked: Asked, cursor: str | None, seconds: float) -> Hits:
+    def _grep(self, scope: tuple[int, ...], asked: SearchRequest, cursor: str | None, seconds: float) -> Hits:
         from lossless.engine.recall import grep as grepping
 
         return grepping.grep(

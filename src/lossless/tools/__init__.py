@@ -19,12 +19,12 @@ from msgspec import structs
 
 from lossless.client import Conversation
 from lossless.engine.recall import reader as reading
-from lossless.engine.recall.describe import Wanted, describe
+from lossless.engine.recall.describe import PageRequest, describe
 from lossless.engine.recall.expand import expand
 from lossless.engine.recall.grants import Charge, Delegate
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.routing import route
-from lossless.engine.recall.search_request import check
+from lossless.engine.recall.search_request import parse_request
 from lossless.engine.shared.defaults import GREP_SECONDS
 from lossless.errors import GrantRefused, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.model import Expansion
@@ -137,7 +137,7 @@ class Tools:
         return self._metered("lcm_grep", what, lambda most: self._found(arguments, scope, most))
 
     def _found(self, arguments: Grep, scope: tuple[int, ...], most: int | None) -> ToolOutcome:
-        asked = check(
+        asked = parse_request(
             arguments.pattern,
             zone=self._lcm.settings.zone,
             mode=arguments.mode,
@@ -153,7 +153,7 @@ class Tools:
         hits = self._lcm._grep(scope, asked, arguments.cursor, GREP_SECONDS)
         where = self._where(arguments, scope)
         count = outcomes.hits_that_fit(arguments, where, hits, most)
-        if 0 < count < len(hits):  # the cursor has to go on behind the last hit that is shown
+        if 0 < count < len(hits):  # the cursor must continue after the last hit shown
             hits = self._lcm._grep(scope, structs.replace(asked, limit=count), arguments.cursor, GREP_SECONDS)
         return outcomes.found(arguments, where, hits[:count], hits)
 
@@ -175,7 +175,7 @@ class Tools:
         cap, source = self._cap(arguments.token_cap)
 
         def described(most: int | None) -> ToolOutcome:
-            wanted = Wanted(
+            request = PageRequest(
                 arguments.start_line,
                 arguments.end_line,
                 arguments.offset,
@@ -184,7 +184,7 @@ class Tools:
                 most_characters=outcomes.MOST_CHARACTERS,
                 all_tokens=most,
             )
-            found = describe(reader, arguments.id, wanted, cap=cap, inline=arguments.expand_file)
+            found = describe(reader, arguments.id, request, cap=cap, inline=arguments.expand_file)
             return outcomes.described(found, source)
 
         return self._metered("lcm_describe", self._ledger(arguments.id), described)

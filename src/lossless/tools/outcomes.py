@@ -11,9 +11,9 @@ from xml.sax.saxutils import escape
 from msgspec import Struct
 
 from lossless.engine.recall.describe import MOST_HEAD
-from lossless.engine.recall.reader import shown, stamp
+from lossless.engine.recall.reader import render_excerpt, stamp
 from lossless.engine.recall.routing import Route
-from lossless.engine.recall.search_request import order
+from lossless.engine.recall.search_request import sort_order
 from lossless.errors import LosslessError
 from lossless.model import Answer, Branch, Description, Expansion, Hit, Hits, Share, TextPage
 from lossless.tokens import estimate, truncate
@@ -76,7 +76,7 @@ def found(arguments: Grep, where: str, kept: Sequence[Hit], hits: Hits) -> ToolO
 
 def _grep_head(arguments: Grep, where: str, hits: Hits) -> list[str]:
     times = [f"{name} {at}" for name, at in (("since", arguments.since), ("before", arguments.before)) if at]
-    sort = order(arguments.mode, arguments.sort)
+    sort = sort_order(arguments.mode, arguments.sort)
     return [
         "## LCM Grep Results",
         f"Pattern: {escape(arguments.pattern[:500])}",
@@ -246,7 +246,7 @@ def expanded(ids: Sequence[str], done: Expansion, policy: Route) -> ToolOutcome:
     text = "\n".join(
         [
             f"## Expansion Results ({summaries} summaries, {done.tokens} total tokens)",
-            *map(shown, done.items),
+            *map(render_excerpt, done.items),
             *(f"{each} is a leaf: includeMessages reads the messages below it." for each in done.closed),
             *(f"Skipped {each.id}: {each.tokens} tokens." for each in done.skipped),
             f"Cited IDs for follow-up: {', '.join(cited) or 'none'}",

@@ -33,7 +33,7 @@ _FEW = 2 * summary_lengths.LEAST_LEAF
 
 
 def unhurried(settings: Settings) -> Settings:
-    """The settings without what keeps a host's turn short."""
+    """Return the settings without what keeps a host's turn short."""
     return replace(settings, max_sweep_iterations=_LARGEST, summary_max_calls_per_window=_LARGEST)
 
 
@@ -46,7 +46,7 @@ def begin(
     now: Callable[[], float],
     tail: int,
 ) -> Work:
-    """A conversation to be compacted to its end, its newest `tail` messages apart."""
+    """Return a conversation to be compacted to its end, its newest `tail` messages apart."""
     work = Work(store, conversation, settings, limits(settings, tail), templates, now, float("inf"))
     work.look()
     return work
@@ -98,7 +98,7 @@ def next_run(
     single_root: bool,
     keep: Collection[int] = (),
 ) -> Run | None:
-    """The oldest run of messages behind the ordinal `after`; else of summaries, the shallowest; else what leads to one root."""
+    """Return the oldest run of messages behind the ordinal `after`; else of summaries, the shallowest; else what leads to one root."""
     return (
         _leaf_run(items, boundary, limits, after, 1 if single_root else min(limits.run_tokens // 2, _FEW), keep)
         or plan.condensed_run(items, boundary, limits, settings)
@@ -109,7 +109,7 @@ def next_run(
 def _leaf_run(
     items: Sequence[ItemRow], boundary: int, limits: Limits, after: int, least: int, keep: Collection[int]
 ) -> Run | None:
-    """A run of messages, with what would be left over behind it if that is little."""
+    """Return a run of messages, with what would be left over behind it if that is little."""
     while run := plan.leaf_run(items, boundary, limits.run_tokens, after, keep):
         behind = items[items.index(run.items[-1]) + 1 : boundary]
         rest = list(takewhile(lambda item: item.is_message and item.ordinal not in keep, behind[:_FEW]))
@@ -124,7 +124,7 @@ def _leaf_run(
 def foretell(
     items: Sequence[ItemRow], settings: Settings, *, templates: Templates, tail: int, single_root: bool = False
 ) -> Estimate:
-    """About what it would take, if every summary comes out as long as it is asked for."""
+    """Return about what it would take, if every summary comes out as long as it is asked for."""
     items, sizes = list(items), limits(settings, tail)
     boundary = plan.tail_start(items, tail, None)
     calls = asked = answered = 0
@@ -141,7 +141,7 @@ def foretell(
 
 
 def _frame(depth: int, settings: Settings, templates: Templates) -> int:
-    """What a request costs beyond the text that it is about."""
+    """Return what a request costs beyond the text that it is about."""
     told = prompts.request(
         "",
         depth=depth,

@@ -26,7 +26,7 @@ class Run(Struct, frozen=True, dict=True):
 
     @property
     def depth(self) -> int:
-        """The depth of the summary to be made: 0 from messages, one more than the deepest of its sources otherwise."""
+        """Return the depth of the summary to be made: 0 from messages, one more than the deepest of its sources otherwise."""
         return max(-1, *[item.depth for item in self.items]) + 1
 
     @cached_property
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
 
     @property
     def protected_tokens(self) -> int:
-        """The limit in tokens on what compaction leaves alone."""
+        """Return the limit in tokens on what compaction leaves alone."""
         return self.share if self.tail_tokens is None else min(self.tail_tokens, self.share)
 
 
@@ -108,7 +108,7 @@ def _condensed_target(settings: Settings, threshold: int) -> int:
 
 
 def matching_rule(settings: Settings, window: int, key: str, model: str | None) -> ThresholdRule | None:
-    """The most specific of the rules that match, the first of equals.
+    """Return the most specific of the rules that match, the first of equals.
 
     A rule without a model or session pattern is for all of them. The window is the model's own, whatever its budget.
     """
@@ -125,7 +125,7 @@ def _fits(rule: ThresholdRule, window: int, key: str, model: str | None) -> bool
 
 
 def _names(pattern: str, model: str) -> bool:
-    """Whether the pattern names the model, with its provider or without, in any case."""
+    """Return whether the pattern names the model, with its provider or without, in any case."""
     full = model.casefold()
     return any(patterns.matches(pattern.casefold(), name) for name in (full, full.partition("/")[2]) if name)
 
@@ -293,7 +293,7 @@ def stranded_run(items: Sequence[ItemRow], boundary: int, limit: int, keep: Coll
 
 
 def least_run(items: Sequence[ItemRow], boundary: int, limits: Limits, goal: int, *, eager: bool = False) -> int:
-    """The fewest tokens of messages that are worth a call for a leaf.
+    """Return the fewest tokens of messages that are worth a call for a leaf.
 
     When the tail alone is over the goal, no summary can bring the context below it: then more is waited for, lest every
     turn costs a call, unless somebody is `eager`.
@@ -312,7 +312,7 @@ def condensed_run(
     hard: bool = False,
     max_depth: int = -1,
 ) -> Run | None:
-    """The first run of summaries of one depth worth condensing, at the shallowest such depth.
+    """Return the first run of summaries of one depth worth condensing, at the shallowest such depth.
 
     `hard` lowers the number of summaries wanted; `max_depth` is the deepest summary that may be made (-1: any).
     """
@@ -329,7 +329,7 @@ def condensed_run(
 
 
 def root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings, keep: Collection[int] = ()) -> Run | None:
-    """What to condense next so that one summary is left of all: the fewest that make one, however short they are.
+    """Return what to condense next so that one summary is left of all: the fewest that make one, however short they are.
 
     Where no two of one depth stand side by side, those of different depths are condensed together. None if one is left,
     or a message stands among them that may still be summarised. On each side of one to `keep` there is a root.
@@ -405,7 +405,7 @@ def _fanout(depth: int, settings: Settings, hard: bool) -> int:
 
 
 def _runs(items: Sequence[ItemRow], depth: int, limit: int) -> list[list[ItemRow]]:
-    """The runs of summaries of one depth, each cut where it would exceed the limit."""
+    """Return the runs of summaries of one depth, each cut where it would exceed the limit."""
     runs: list[list[ItemRow]] = []
     run: list[ItemRow] = []
     total = 0
@@ -421,17 +421,17 @@ def _runs(items: Sequence[ItemRow], depth: int, limit: int) -> list[list[ItemRow
 
 
 def prefix_tokens(items: Sequence[ItemRow], boundary: int) -> int:
-    """The tokens of the summaries before the tail."""
+    """Return the tokens of the summaries before the tail."""
     return sum(item.tokens for item in items[:boundary] if not item.is_message)
 
 
 def raw_tokens(items: Sequence[ItemRow], boundary: int) -> int:
-    """The tokens of the messages before the tail, waiting to be summarised."""
+    """Return the tokens of the messages before the tail, waiting to be summarised."""
     return sum(item.tokens for item in items[:boundary] if item.is_message)
 
 
 def is_due(items: Sequence[ItemRow], limits: Limits, settings: Settings, observed: int = 0) -> bool:
-    """Whether a turn has made compaction worth while, by the trigger in force.
+    """Return whether a turn has made compaction worth while, by the trigger in force.
 
     `threshold`: the context, or the prompt a host observed, is over it. `leaf`: enough raw messages lie outside the tail, a
     chunk of them or, for a small window, a quarter of the threshold; few of them suffice once the threshold is passed.

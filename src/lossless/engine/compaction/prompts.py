@@ -93,7 +93,7 @@ def request(
     settings: Settings,
     templates: Templates | None = None,
 ) -> SummaryRequest:
-    """What to ask for a summary of `source`. From depth 2 up `previous` does not count.
+    """Return what to ask for a summary of `source`. From depth 2 up `previous` does not count.
 
     Whoever asks more than once passes `templates`, so that the directory of the settings is read once.
     """
@@ -120,12 +120,12 @@ def request(
 
 
 def template_name(depth: int, *, aggressive: bool = False) -> str:
-    """The template that asks for a summary of that depth."""
+    """Return the template that asks for a summary of that depth."""
     return _KINDS[min(max(depth, 0), 3)] + ("-aggressive" if aggressive else "")
 
 
 def known(name: str) -> str:
-    """The name of a template, however a person wrote it: in capitals, or as the name of its file."""
+    """Return the name of a template, however a person wrote it: in capitals, or as the name of its file."""
     plain = name.lower().removesuffix(".txt")
     if plain not in NAMES:
         raise NotFound("prompt", name, hint=f"There are: {', '.join(NAMES)}.")
@@ -142,7 +142,7 @@ def preview(
     depth: int | None = None,
     templates: Templates | None = None,
 ) -> SummaryRequest:
-    """What would be asked by that template: about `source`, or about a small history made up for the purpose."""
+    """Return what would be asked by that template: about `source`, or about a small history made up for the purpose."""
     name = known(name)
     kind, aggressive = name.removesuffix("-aggressive"), name.endswith("-aggressive")
     if depth is None:
@@ -166,7 +166,7 @@ def preview(
 
 
 def _contained(text: str) -> str:
-    """The text with no tag that could open or close a block of ours."""
+    """Return the text with no tag that could open or close a block of ours."""
     return _BORDER.sub("&lt;", text)
 
 
@@ -187,7 +187,7 @@ class Templates(Struct, frozen=True):
 
     @classmethod
     def load(cls, prompt_dir: str | Path | None) -> Templates:
-        """The built-in prompts, each replaced by the file of its name if there is one and it can serve."""
+        """Return the built-in prompts, each replaced by the file of its name if there is one and it can serve."""
         if prompt_dir is None:
             return cls(_builtin())
         root = Path(prompt_dir)
@@ -212,19 +212,19 @@ class Templates(Struct, frozen=True):
         return NAMES
 
     def source(self, name: str) -> str:
-        """The text of a template, as it was written."""
+        """Return the text of a template, as it was written."""
         return self.texts[known(name)]
 
     def is_override(self, name: str) -> bool:
         return known(name) in self.overrides
 
     def origin(self, name: str) -> str:
-        """Where the text of a template comes from: the path of its file, or `built-in`."""
+        """Return where the text of a template comes from: the path of its file, or `built-in`."""
         name = known(name)
         return str(_file(self.directory, name)) if self.directory and name in self.overrides else "built-in"
 
     def diff(self, name: str) -> str:
-        """What an override changes about the built-in text, as a unified diff."""
+        """Return what an override changes about the built-in text, as a unified diff."""
         from difflib import unified_diff
 
         name = known(name)
@@ -241,7 +241,7 @@ class Templates(Struct, frozen=True):
         return next(refusals, f"There is no file {path}.")
 
     def honours(self, name: str, values: Values) -> bool:
-        """Whether a request by that template, or the system prompt with it, says the operator's wishes, if there are any."""
+        """Return whether a request by that template, or the system prompt with it, says the operator's wishes, if there are any."""
         if not str(values["custom_instructions"]).strip() or name not in self.overrides:
             return True
         # Not the wishes themselves: history may well hold the same words.
@@ -250,7 +250,7 @@ class Templates(Struct, frozen=True):
         return _TRIAL_WISH in self.render(name, marked) or _TRIAL_WISH in self.render("system", own)
 
     def render(self, name: str, values: Values) -> str:
-        """The template with the values in it; the built-in one where an override turns out to fail on them."""
+        """Return the template with the values in it; the built-in one where an override turns out to fail on them."""
         if name in self.overrides:
             from jinja2 import TemplateError
 
@@ -274,7 +274,7 @@ def _file(directory: Path, name: str) -> Path:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines as Jinja sees them, to which neither their ends nor the end of the file make a difference."""
+    """Return the lines as Jinja sees them, to which neither their ends nor the end of the file make a difference."""
     lines = re.split(r"\r\n|\r|\n", text)
     return lines if lines[-1] else lines[:-1]
 
@@ -334,7 +334,7 @@ class Checked(Struct, frozen=True):
 
 
 def check(directory: Path) -> Checked:
-    """Everything that is wrong with the files of a directory, also what does not keep them from being used."""
+    """Return everything that is wrong with the files of a directory, also what does not keep them from being used."""
     try:
         names = sorted(os.listdir(directory))
     except OSError:
@@ -360,7 +360,7 @@ def _means_nothing(name: str) -> str:
 
 
 def _inspected(root: Path, name: str) -> tuple[str | None, list[Finding]]:
-    """The override of that name, if there is one that can be read, and what is wrong with it."""
+    """Return the override of that name, if there is one that can be read, and what is wrong with it."""
     path = _file(root, name)
     try:
         text = _read(root, path)
@@ -419,7 +419,7 @@ def _findings(path: Path, text: str) -> Iterator[Finding]:
 
 
 def _flaws(tree: nodes.Template, *, system: bool) -> Iterator[tuple[nodes.Node, str]]:
-    """What a template may not say, each with its node."""
+    """Yield what a template may not say, each with its node."""
     from jinja2 import nodes
 
     variables = [name for name in VARIABLES if not (system and name in _HISTORY)]
@@ -449,7 +449,7 @@ def _construct(node: nodes.Node) -> str:
 
 
 def _trials(name: str, text: str) -> Iterator[str]:
-    """What the template makes of the values that compaction may give it."""
+    """Yield what the template makes of the values that compaction may give it."""
     template = _compiled(text)
     depths = {"condensed-d1": (1,), "condensed-d2": (2,), "condensed-d3": (3, 9)}
     for depth in depths.get(name.removesuffix("-aggressive"), (0,)):
@@ -460,7 +460,7 @@ def _trials(name: str, text: str) -> Iterator[str]:
 
 
 def _shortcomings(path: Path, trials: list[str]) -> Iterator[Finding]:
-    """What a template fails to say."""
+    """Yield what a template fails to say."""
     if not all(map(str.strip, trials)):
         yield Finding(str(path), "is empty")
     elif path.stem != "system":
@@ -493,5 +493,5 @@ def _compiled(text: str) -> Template:
 
 
 def _as_jinja(text: str) -> str:
-    """The text with the placeholders of other implementations of LCM as variables."""
+    """Return the text with the placeholders of other implementations of LCM as variables."""
     return _PLACEHOLDER.sub(lambda found: _PLACEHOLDERS[found[1]], text)

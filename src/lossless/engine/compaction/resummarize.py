@@ -76,7 +76,7 @@ def _noted(store: Store, conversation_id: int, ids: set[int]) -> set[int]:
 
 
 def _next(store: Store, conversation_id: int, tried: set[int]) -> SummaryRow | None:
-    """The next summary to be made anew, each tried once a sweep."""
+    """Return the next summary to be made anew, each tried once a sweep."""
     rows = store.summaries.unsettled(conversation_id, tries=MOST_TRIES, limit=len(tried) + 1)
     return next((row for row in rows if row.id not in tried), None)
 

@@ -81,7 +81,7 @@ class Draft(Struct, frozen=True, dict=True):
 def of_messages(
     conversation_id: int, rows: Sequence[MessageRow], previous: Sequence[SummaryRow], settings: Settings
 ) -> Told:
-    """What a run of messages says."""
+    """Return what a run of messages says."""
     times = [row.created_at if row.at is None else row.at for row in rows]
     entries = [Entry(at, *spoken_by(row), said_in(row)) for at, row in zip(times, rows, strict=True)]
     text = summary_source.written(entries, settings.zone, settings.strip_injected_context_tags)
@@ -96,7 +96,7 @@ def of_messages(
 
 
 def of_summaries(rows: Sequence[SummaryRow], previous: Sequence[SummaryRow], settings: Settings) -> Told:
-    """What a run of summaries says."""
+    """Return what a run of summaries says."""
     starts = [row.earliest_at for row in rows if row.earliest_at is not None]
     ends = [row.latest_at for row in rows if row.latest_at is not None]
     known = [each for row in rows for each in jsontext.stored(row.file_ids)]
@@ -196,7 +196,7 @@ def _footed(told: Told, draft: Draft) -> Draft:
 
 
 def _most(told: Told) -> int:
-    """A summary has to be shorter than what it stands for, as it is written and as it counts in the context."""
+    """Return a summary has to be shorter than what it stands for, as it is written and as it counts in the context."""
     return min(told.size, told.tokens)
 
 
@@ -224,7 +224,7 @@ def _asked(
 
 
 def _support(text: str, told: Told) -> float:
-    """How far the sources bear a text out: not at all when it orders its reader about and they do not."""
+    """Return how far the sources bear a text out: not at all when it orders its reader about and they do not."""
     found = _checked(text, told)
     return found.score if found else 0.0
 
@@ -267,7 +267,7 @@ def without_model(told: Told, settings: Settings, templates: Templates) -> Draft
 
 
 def _capped(told: Told, draft: Draft, settings: Settings) -> Draft:
-    """The draft, cut where it exceeds what a summary of its depth may cost."""
+    """Return the draft, cut where it exceeds what a summary of its depth may cost."""
     most = summary_lengths.hard_cap(
         summary_lengths.configured(told.depth, settings), settings.summary_max_overage_factor
     )
@@ -278,7 +278,7 @@ def _capped(told: Told, draft: Draft, settings: Settings) -> Draft:
 
 
 def as_row(told: Told, draft: Draft, templates: Templates, now: float) -> NewSummary:
-    """The draft as a row of its own."""
+    """Return the draft as a row of its own."""
     text = jsontext.cleaned(draft.text)
     return NewSummary(
         f"sum_{os.urandom(8).hex()}",
@@ -299,7 +299,7 @@ def as_row(told: Told, draft: Draft, templates: Templates, now: float) -> NewSum
 
 
 def as_summary(row: SummaryRow) -> Summary:
-    """A summary's row as the value callers see."""
+    """Return a summary's row as the value callers see."""
     return Summary(
         row.public_id,
         row.depth,

@@ -17,19 +17,19 @@ LEAST_AGGRESSIVE_CONDENSED = 256
 
 
 def target(depth: int, source_tokens: int, settings: Settings, *, aggressive: bool = False) -> int:
-    """The length to ask for in a summary of that depth."""
+    """Return the length to ask for in a summary of that depth."""
     if depth > 0:
         return condensed_target(settings.condensed_target_tokens, aggressive=aggressive)
     return leaf_target(source_tokens, settings.leaf_target_tokens, aggressive=aggressive)
 
 
 def configured(depth: int, settings: Settings) -> int:
-    """The target that was set for summaries of that depth."""
+    """Return the target that was set for summaries of that depth."""
     return settings.condensed_target_tokens if depth > 0 else settings.leaf_target_tokens
 
 
 def leaf_target(source_tokens: int, wanted: int, *, aggressive: bool = False) -> int:
-    """About a third of a short source, a fifth when aggressive; at most the wanted length, or 55 % of it."""
+    """Return about a third of a short source, a fifth when aggressive; at most the wanted length, or 55 % of it."""
     # In whole numbers: 0.55 * 2400 is a little more than 1320 for a float.
     if aggressive:
         most = max(LEAST_AGGRESSIVE_LEAF, wanted * 55 // 100)
@@ -38,22 +38,22 @@ def leaf_target(source_tokens: int, wanted: int, *, aggressive: bool = False) ->
 
 
 def condensed_target(wanted: int, *, aggressive: bool = False) -> int:
-    """The wanted length, or 55 % of it, but never so short that several summaries could not be told in it."""
+    """Return the wanted length, or 55 % of it, but never so short that several summaries could not be told in it."""
     if aggressive:
         return max(LEAST_AGGRESSIVE_CONDENSED, max(LEAST_CONDENSED, wanted) * 55 // 100)
     return max(LEAST_CONDENSED, wanted)
 
 
 def completion_limit(target_tokens: int) -> int:
-    """The most a model may write: half as much again as it is asked for, so that a little more is not cut off."""
+    """Return the most a model may write: half as much again as it is asked for, so that a little more is not cut off."""
     return (3 * target_tokens + 1) // 2
 
 
 def hard_cap(wanted: int, factor: float) -> int:
-    """The length beyond which a summary is cut."""
+    """Return the length beyond which a summary is cut."""
     return ceil(round(wanted * factor, 6))  # 1000 * 1.1 is 1100.0000000000002, and one token too many
 
 
 def warn_above(wanted: int) -> int:
-    """The length beyond which a summary is kept but reported as too long."""
+    """Return the length beyond which a summary is kept but reported as too long."""
     return (3 * wanted + 1) // 2

@@ -76,7 +76,7 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 def leaf_source(messages: Sequence[StoredMessage], zone: tzinfo, tags: Sequence[str]) -> str:
-    """The messages as one text; see `written`."""
+    """Return the messages as one text; see `written`."""
     return written([_entry(each) for each in messages], zone, tags)
 
 
@@ -87,7 +87,7 @@ def _entry(stored: StoredMessage) -> Entry:
 
 
 def written(entries: Sequence[Entry], zone: tzinfo, tags: Sequence[str]) -> str:
-    """The entries as one text. Empty when none of them has anything to say.
+    """Return the entries as one text. Empty when none of them has anything to say.
 
     Blocks in the `tags`, which other plugins inject into what a user or a host says, are left out.
     """
@@ -98,26 +98,26 @@ def written(entries: Sequence[Entry], zone: tzinfo, tags: Sequence[str]) -> str:
 
 
 def condensed_source(summaries: Sequence[Summary], zone: tzinfo) -> str:
-    """The summaries as one text, each under the time it covers, without thinking that leaked into old ones."""
+    """Return the summaries as one text, each under the time it covers, without thinking that leaked into old ones."""
     spans = (time_range(each.earliest_at, each.latest_at, zone) or "time unknown" for each in summaries)
     texts = (_safe(without_reasoning(each.text)) for each in summaries)
     return "\n\n".join(f"[{span}]\n{text}" for span, text in zip(spans, texts, strict=True) if text)
 
 
 def file_ids(texts: Iterable[str]) -> tuple[str, ...]:
-    """The ids of the files these texts mention, each once, in the order of their first mention."""
+    """Return the ids of the files these texts mention, each once, in the order of their first mention."""
     return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
 
 
 def may_think(text: str) -> bool:
-    """Whether any tag of thinking could be in a text: asked first, since most hold none."""
+    """Return whether any tag of thinking could be in a text: asked first, since most hold none."""
     low = text.encode("utf-8", "surrogatepass").lower()  # quicker than to lower a text in other scripts
     spoken_of = b"think" in low or b"reasoning" in low or _KELVIN in text
     return spoken_of and _THOUGHT_SIGN.search(text) is not None
 
 
 def without_reasoning(text: str) -> str:
-    """A model's text less the thinking it left there in tags.
+    """Return a model's text less the thinking it left there in tags.
 
     A block counts when it starts its line and ends one, or leads the text; one that never closes goes to the end.
     A tag in the middle of a sentence is something the sentence talks about, and stays.
@@ -145,7 +145,7 @@ def _ends_line(text: str, at: int) -> bool:
 
 
 def _is_tight(text: str, opened: re.Match[str]) -> bool:
-    """Whether thinking follows the tag at once. A space is what a sentence puts there."""
+    """Return whether thinking follows the tag at once. A space is what a sentence puts there."""
     return text[opened.end() : opened.end() + 1] != " "
 
 
@@ -156,7 +156,7 @@ def _header(entry: Entry, zone: tzinfo) -> str:
 
 @lru_cache(maxsize=1_024)
 def _throughout(minute: int, zone: tzinfo) -> str:
-    """The clock during a minute: kept, because many messages share theirs. Empty where a zone's own begins within it."""
+    """Return the clock during a minute: kept, because many messages share theirs. Empty where a zone's own begins within it."""
     since = minute * _ONE_MINUTE
     offset, name = offset_at(_EPOCH + since, zone)
     if offset.seconds % 60 or offset.microseconds:
@@ -171,7 +171,7 @@ def _speaker(role: str, name: str | None) -> str:
 
 @lru_cache(maxsize=1_024)
 def _label(name: str | None) -> str:
-    """A name somebody gave, fit to stand in a line of ours."""
+    """Return a name somebody gave, fit to stand in a line of ours."""
     return "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]()|<>").strip()
 
 
@@ -187,7 +187,7 @@ def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> s
 
 
 def _safe_all(texts: Sequence[str]) -> list[str]:
-    """The texts as `_safe` makes them. They are looked at together first: mostly none of them holds anything to replace."""
+    """Return the texts as `_safe` makes them. They are looked at together first: mostly none of them holds anything to replace."""
     together = "\n".join(texts)
     if _holds_data(together) or "MEDIA:/" in together or _may_be_encoded(together) or _STAMP.search(together):
         return list(map(_safe, texts))
@@ -195,7 +195,7 @@ def _safe_all(texts: Sequence[str]) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    """The text without encoded bytes, and without lines that pass for a header of ours."""
+    """Return the text without encoded bytes, and without lines that pass for a header of ours."""
     # Each is looked for by a cheaper sign of it first: most texts hold none of them.
     if _holds_data(text):
         text = _DATA_URL.sub(ENCODED, text)
@@ -208,7 +208,7 @@ def _safe(text: str) -> str:
 
 
 def _holds_data(text: str) -> bool:
-    """Whether a data URL is in the text, whatever its case."""
+    """Return whether a data URL is in the text, whatever its case."""
     for end in ("a:", "A:"):
         at = text.find(end, 3)
         while at >= 0:
@@ -219,7 +219,7 @@ def _holds_data(text: str) -> bool:
 
 
 def _may_be_encoded(text: str) -> bool:
-    """Whether any word may be as long as encoded bytes: such a one fills the second half of a stretch without a space."""
+    """Return whether any word may be as long as encoded bytes: such a one fills the second half of a stretch without a space."""
     at, last, rfind = 0, len(text) - 2 * _RUN, text.rfind
     while at <= last:
         space = rfind(" ", at, at + 2 * _RUN)
@@ -230,7 +230,7 @@ def _may_be_encoded(text: str) -> bool:
 
 
 def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:
-    """What a part says, and what is sent beside it."""
+    """Return what a part says, and what is sent beside it."""
     if isinstance(part, Reasoning):
         return ""
     text = _words(part.text, role, bare) if isinstance(part, Text) else _own_text(part, tools)
@@ -256,7 +256,7 @@ def _with_beside(text: str, extra: Extra) -> str:
 
 
 def _beside(extra: Extra) -> list[str]:
-    """What a format sends beside a text: documents, citations, a legacy call."""
+    """Return what a format sends beside a text: documents, citations, a legacy call."""
     return [_note_text(note) for note in sent.notes(extra)]
 
 
@@ -270,7 +270,7 @@ def _note_text(note: sent.Note) -> str:
 
 
 def _words(text: str, role: str, bare: Canonicalize) -> str:
-    """What a speaker said, less what was put into it for another reader."""
+    """Return what a speaker said, less what was put into it for another reader."""
     if role == "assistant":
         start = text.lstrip()
         return without_reasoning(text) if start.startswith(("<", "[")) and _THOUGHT_TAG.match(start) else text
@@ -281,7 +281,7 @@ def _words(text: str, role: str, bare: Canonicalize) -> str:
 
 
 def _answer(text: str) -> str:
-    """What a tool answered, out of its envelope."""
+    """Return what a tool answered, out of its envelope."""
     return "\n".join(_said_in_text(text, _ENVELOPE_DEPTH))
 
 
@@ -305,7 +305,7 @@ def _result_text(part: Text | File | Opaque) -> str:
 
 
 def _told(value: Any, depth: int) -> list[str]:
-    """The words of an envelope; of any other value its JSON, less thinking and media."""
+    """Return the words of an envelope; of any other value its JSON, less thinking and media."""
     said = _said(value, depth)
     if said or _is_thought(value):
         return said or []
@@ -314,7 +314,7 @@ def _told(value: Any, depth: int) -> list[str]:
 
 
 def _said(value: Any, depth: int) -> list[str] | None:
-    """The words in an envelope, or None where the value is data whose very shape tells something."""
+    """Return the words in an envelope, or None where the value is data whose very shape tells something."""
     match value:
         case None:
             return []
@@ -360,7 +360,7 @@ def _said_in_record(record: dict[str, Any], depth: int) -> list[str] | None:
 
 
 def _is_frame(record: dict[str, Any], key: str) -> bool:
-    """Whether a key only says how to read the rest: a known `type`, or what MCP writes a second time."""
+    """Return whether a key only says how to read the rest: a known `type`, or what MCP writes a second time."""
     if key in _FRAME:
         return not (key == "annotations" and isinstance(record[key], list) and record[key])  # OpenAI's are citations
     return (key == "type" and record[key] in _SPOKEN) or (key == "structuredContent" and bool(record.get("content")))
@@ -371,7 +371,7 @@ def _labelled(key: str, texts: list[str], several: bool) -> Iterator[str]:
 
 
 def _pruned(value: Any, depth: int) -> Any:
-    """A JSON value less the thinking and the media in it."""
+    """Return a JSON value less the thinking and the media in it."""
     if not depth:
         return None
     match value:

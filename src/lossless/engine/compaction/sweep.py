@@ -104,7 +104,7 @@ class Work(Struct):
         self.passes, self.stop = 0, ""
 
     def may_go_on(self) -> bool:
-        """Whether there is still time and a pass left; names the stop if not."""
+        """Return whether there is still time and a pass left; names the stop if not."""
         if self.passes >= self.settings.max_sweep_iterations:
             self.stop = "passes"
         elif self.now() >= self.deadline:
@@ -148,7 +148,7 @@ class Work(Struct):
         self.alone = self.without_model != "unavailable" or self.misses >= _MOST_MISSES
 
     def may_wait(self, error: SummarizerError) -> bool:
-        """Whether to wait for a model that asks for a pause: while everything still fits, nothing is hidden by it."""
+        """Return whether to wait for a model that asks for a pause: while everything still fits, nothing is hidden by it."""
         pause = isinstance(error, SummarizerUnavailable) and error.retry_after
         return bool(pause and self.patient and self.tokens + self.overhead <= self.limits.budget)
 
@@ -275,7 +275,7 @@ def _to_the_end(work: Work, stop_at: int | None, *, eager: bool) -> Generator[Su
 
 
 def _incremental(work: Work) -> Generator[SummaryRequest, Reply, None]:
-    """One leaf after a turn, then condensation as deep as the settings allow."""
+    """Return one leaf after a turn, then condensation as deep as the settings allow."""
     least = plan.least_run(work.items, work.boundary, work.limits, work.limits.threshold, eager=True)
     after, deepest = -1, work.settings.incremental_max_depth
     while work.may_go_on() and (run := _leaf_run(work, least, after)):
@@ -320,7 +320,7 @@ def _sweep(work: Work, stop_at: int | None, *, eager: bool = False) -> Generator
 
 
 def _leaf_run(work: Work, least: int, after: int) -> Run | None:
-    """The oldest raw run worth a call, closed under pairing. Too little at the tail waits for more."""
+    """Return the oldest raw run worth a call, closed under pairing. Too little at the tail waits for more."""
     while run := plan.leaf_run(work.items, work.boundary, work.limits.run_tokens, after, work.keep):
         if run.tokens < least and (behind := plan.following(work.items, work.boundary, run, 0, work.keep)):
             # Left alone before a large message, it would hold up the sweep and keep the summaries around it apart.
@@ -367,7 +367,7 @@ def _is_pressed(work: Work, stop_at: int | None) -> bool:
 
 
 def _is_crowded(work: Work) -> bool:
-    """Whether what is shown of the context would not fit beside what the host keeps for itself.
+    """Return whether what is shown of the context would not fit beside what the host keeps for itself.
 
     In a window of a few hundred tokens the frames of summaries alone do not fit, and to condense them helps nobody.
     """
@@ -379,7 +379,7 @@ def _condensable(work: Work, *, hard: bool, max_depth: int) -> Run | None:
 
 
 def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bool]:
-    """One summary for one run. False if none was written: nothing to say in it or to gain by it, or not now."""
+    """Return one summary for one run. False if none was written: nothing to say in it or to gain by it, or not now."""
     if run is None:
         return False
     work.passes += 1
@@ -435,14 +435,14 @@ def _told(work: Work, run: Run) -> Told:
 
 
 def _summaries(work: Work, items: Sequence[ItemRow]) -> list[SummaryRow]:
-    """The summaries among the items, in their order."""
+    """Return the summaries among the items, in their order."""
     ids = [item.summary_id for item in items if item.summary_id is not None]
     found = {row.id: row for row in work.store.summaries.read(work.conversation.id, ids)} if ids else {}
     return [found[identity] for identity in ids]
 
 
 def _previous(work: Work, run: Run, depth: int | None) -> list[SummaryRow]:
-    """The two newest summaries before a run (of one depth, or any), for a summary that goes on where they end."""
+    """Return the two newest summaries before a run (of one depth, or any), for a summary that goes on where they end."""
     first = run.items[0].ordinal
     before = takewhile(lambda item: item.ordinal < first, work.items)
     last = [item for item in before if not item.is_message and depth in (None, item.depth)][-2:]

@@ -89,14 +89,14 @@ class _View(Struct):
 
     @property
     def first_fresh(self) -> int:
-        """Where the fresh tail starts among what is kept."""
+        """Return where the fresh tail starts among what is kept."""
         return self.fresh - sum(at < self.fresh for at in self.gone)
 
     def is_raw(self, at: int) -> bool:
         return self.entries[at].summary is None
 
     def tail_tokens(self) -> int:
-        """The tokens of the fresh tail, the newest words of the user included."""
+        """Return the tokens of the fresh tail, the newest words of the user included."""
         tail = {at for each in self.rounds if each[-1] >= self.fresh for at in each} | self.whole
         return sum(self.entries[at].tokens for at in tail if at not in self.gone and self.is_raw(at))
 
@@ -175,7 +175,7 @@ def shown_as(entry: Entry, message: Message, plain: Message | None = None) -> En
 
 
 def is_from_user(entry: Entry) -> bool:
-    """Whether an entry holds words of the user's own."""
+    """Return whether an entry holds words of the user's own."""
     message = entry.message
     return (
         message.role == "user"
@@ -185,7 +185,7 @@ def is_from_user(entry: Entry) -> bool:
 
 
 def _fitted(view: _View, room: int) -> tuple[tuple[Message, ...], int]:
-    """The messages to be sent, within the room if anything can be shortened, and what they cost."""
+    """Return the messages to be sent, within the room if anything can be shortened, and what they cost."""
     goal = room
     while True:
         if view.tokens > goal:
@@ -242,7 +242,7 @@ def _shrink(view: _View, room: int) -> None:
 
 
 def _is_heavy(view: _View, caps: Caps) -> bool:
-    """Whether a request would have more bytes or more pictures than its provider takes."""
+    """Return whether a request would have more bytes or more pictures than its provider takes."""
     kept = view.kept
     if sum([entry.pictures for entry in kept]) > caps.pictures:
         return True
@@ -274,7 +274,7 @@ def _unload(view: _View, caps: Caps) -> None:
 
 
 def _less_one_picture(message: Message) -> Message:
-    """The message with a reference in the place of its first picture."""
+    """Return the message with a reference in the place of its first picture."""
     parts = list(message.parts)
     for at, part in enumerate(parts):
         if isinstance(part, File):
@@ -318,7 +318,7 @@ def _has_result(message: Message) -> bool:
 
 
 def _rounds(messages: Sequence[Message]) -> list[list[int]]:
-    """The indices of each call with all of its results, and of every other message, in the order of the newest of each."""
+    """Return the indices of each call with all of its results, and of every other message, in the order of the newest of each."""
     calls: dict[str, list[int]] = {}
     for at, message in enumerate(messages):
         for call_id in _asked(message):
@@ -347,7 +347,7 @@ def _join(home: list[int], one: int, other: int) -> None:
 
 
 def _whole(view: _View) -> frozenset[int]:
-    """What must stay as it is: the newest words of the user and the newest tool round after them."""
+    """Return what must stay as it is: the newest words of the user and the newest tool round after them."""
     user, messages = view.user, [entry.message for entry in view.entries]
     if user is None:
         return frozenset(view.rounds[-1] if view.rounds else ())
@@ -361,13 +361,13 @@ def _is_tool_round(indices: Sequence[int], messages: Sequence[Message]) -> bool:
 
 
 def _asked(message: Message) -> list[str]:
-    """The ids of the calls that a message makes."""
+    """Return the ids of the calls that a message makes."""
     ids = map(asked_by, message.parts) if message.role == "assistant" else ()
     return [each for each in ids if each is not None and worded(each)]
 
 
 def _orphans(view: _View, messages: Sequence[Message]) -> dict[int, Message]:
-    """The entries whose results pairing left out because their call is not shown, with these results as text."""
+    """Return the entries whose results pairing left out because their call is not shown, with these results as text."""
     said = set(map(id, messages))
     changed = [at for at, each in enumerate(view.entries) if at not in view.gone and id(each.message) not in said]
     if not any(_has_result(view.entries[at].message) for at in changed):
@@ -386,7 +386,7 @@ def _orphans(view: _View, messages: Sequence[Message]) -> dict[int, Message]:
 
 
 def _unsaid(kept: Sequence[Entry], messages: Sequence[Message]) -> Iterator[LeftOut]:
-    """What pairing left out as a whole: results whose call is not there, and messages that say nothing."""
+    """Yield what pairing left out as a whole: results whose call is not there, and messages that say nothing."""
     said = set(map(id, messages))
     changed = [entry for entry in kept if id(entry.message) not in said]
     if not changed:
@@ -421,7 +421,7 @@ def _without_thinking(entry: Entry) -> Entry:
 
 
 def _cost(kept: Sequence[Entry], messages: Sequence[Message]) -> int:
-    """What the messages cost: known for those that are as they were stored, counted for those that pairing changed."""
+    """Return what the messages cost: known for those that are as they were stored, counted for those that pairing changed."""
     known = {id(entry.message): entry.tokens for entry in kept}
     return sum(_costs(messages, known))
 

@@ -60,7 +60,7 @@ class Showing(Struct, frozen=True):
 
 
 def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int]) -> tuple[Context, NewManifest]:
-    """What a model is shown, and the note of it."""
+    """Return what a model is shown, and the note of it."""
     found = load.read(store, row, how.limits, how.zone)
     head = [*_guidance(how.guidance), *load.pin_entries(store, row.key)]
     unsaved = [] if how.live is None else _unsaved(store, row, how.live, how.canonicalize, how.session)
@@ -100,7 +100,7 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
 def _with_prompt(
     prompt: Entry | None, head: Sequence[Entry], body: Sequence[Entry], found: load.Read, how: Showing
 ) -> Assembly:
-    """What is shown, the newest system message always with it.
+    """Return what is shown, the newest system message always with it.
 
     In the fresh tail it stays in its place, so that what comes before it stays the same; and behind older instructions, since
     the last one counts. Otherwise, and where it would leave for lack of room, it comes first.
@@ -128,14 +128,14 @@ def _same(entry: Entry, other: Entry) -> bool:
 
 
 def _unread(prompt: Entry | None, found: load.Read) -> int:
-    """The tokens of the system message, if it is older than what was read."""
+    """Return the tokens of the system message, if it is older than what was read."""
     if prompt is None or any(_same(entry, prompt) for entry in found.entries):
         return 0
     return min(prompt.tokens, found.older)
 
 
 def _running(entries: list[Entry], how: Showing) -> list[Entry]:
-    """The entries, those of the running turn with what left them: a model that is asked about a picture has to see it.
+    """Return the entries, those of the running turn with what left them: a model that is asked about a picture has to see it.
 
     The newest come first when there is not room for all: see `restorable`.
     """
@@ -190,7 +190,7 @@ def restorable(
 
 
 def _dressed(entries: list[Entry], how: Showing) -> list[Entry]:
-    """The entries, those of the running turn as the host holds them: it may have added something for this request."""
+    """Return the entries, those of the running turn as the host holds them: it may have added something for this request."""
     held = lives.current_turn(how.live or ())
     newest = next((at for at in range(len(entries) - 1, -1, -1) if _opens_turn(entries[at])), len(entries))
     room = how.room - sum(entry.tokens for entry in entries[newest:])
@@ -272,7 +272,7 @@ def _unsaved(
 def _must_be_live(
     row: ConversationRow, entries: Sequence[Entry], unsaved: Sequence[Message], live: Sequence[Message]
 ) -> str:
-    """Why the stored view cannot serve, if so."""
+    """Return why the stored view cannot serve, if so."""
     brings_prompt = any(message.role in INSTRUCTIONS for message in live)
     if not entries or (brings_prompt and all(_instructs(entry) for entry in entries)):
         return "nothing is stored"

@@ -36,7 +36,7 @@ _LEFT = {
 
 
 def explain(store: Store, conversation: ConversationRow, seq: int, context: Context) -> Explanation | None:
-    """What has become of a message, given the context that a model would be shown now."""
+    """Return what has become of a message, given the context that a model would be shown now."""
     rows = store.messages.at(conversation.id, [seq])
     if not rows:
         return None
@@ -69,7 +69,7 @@ def explain(store: Store, conversation: ConversationRow, seq: int, context: Cont
 
 
 def among(found: Explanation, count: int, more: bool = False) -> Explanation:
-    """The same, if others say so too told to be the newest of them."""
+    """Return the same, if others say so too told to be the newest of them."""
     if count < 2:
         return found
     of = f"more than {count:,}" if more else f"{count:,}"
@@ -83,7 +83,7 @@ def _raw(name: str, shown: bool, reason: str) -> Explanation:
 
 
 def _cause(store: Store, conversation: ConversationRow, seq: int, chain: list[Summary]) -> str:
-    """Why a message, or the topmost summary that tells it, was detached; empty if it was not."""
+    """Return why a message, or the topmost summary that tells it, was detached; empty if it was not."""
     found = store.summaries.named(chain[-1].id) if chain else None
     top = found[1].id if found else None
     for item, cause, _ in store.context.detached(conversation.id):
@@ -93,7 +93,7 @@ def _cause(store: Store, conversation: ConversationRow, seq: int, chain: list[Su
 
 
 def _chain(store: Store, conversation: ConversationRow, seq: int) -> list[Summary]:
-    """The leaf that tells a message, and what was made from it, up to the summary that nothing was made from."""
+    """Return the leaf that tells a message, and what was made from it, up to the summary that nothing was made from."""
     chain: list[Summary] = []
     gone = _dissolved(store, conversation.id)
     name = store.summaries.leaves_over(conversation.id, [seq]).get(seq)
@@ -109,7 +109,7 @@ def _chain(store: Store, conversation: ConversationRow, seq: int) -> list[Summar
 
 
 def _dissolved(store: Store, conversation_id: int) -> set[str]:
-    """The summaries that gave way to their sources: nothing is told by them any more."""
+    """Return the summaries that gave way to their sources: nothing is told by them any more."""
     left = store.context.detached(conversation_id)
     ids = [item.summary_id for item, cause, _ in left if cause == "dissolved" and item.summary_id is not None]
     return {row.public_id for row in store.summaries.read(conversation_id, ids)} if ids else set()

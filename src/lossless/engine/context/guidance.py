@@ -52,5 +52,5 @@ if you know the conversation, give its conversationId.
 
 
 def guidance(kind: Literal["short", "full"]) -> str:
-    """The text for a system prompt: `short` to be there always, `full` where there is room."""
+    """Return the text for a system prompt: `short` to be there always, `full` where there is room."""
     return SHORT if kind == "short" else FULL

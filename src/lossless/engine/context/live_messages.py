@@ -24,7 +24,7 @@ def unsaved(
     digest: Callable[[Message], bytes],
     event_key: Callable[[Message], str | None],
 ) -> list[Message]:
-    """Those of the live messages that are not stored: by their event ids, or by their place where they have none.
+    """Return those of the live messages that are not stored: by their event ids, or by their place where they have none.
 
     Instructions are the host's to send, and what we made ourselves is nobody's message.
     """
@@ -77,7 +77,7 @@ def as_entries(messages: Sequence[Message]) -> list[Entry]:
 def bounded(
     live: Sequence[Message], budget: int, why: str, *, prompt_follows: bool = False, caps: Caps = NO_CAPS
 ) -> Context:
-    """The host's own messages within the budget: its instructions, then the newest rounds.
+    """Return the host's own messages within the budget: its instructions, then the newest rounds.
 
     A reply at the end would be taken for the beginning of the next one, and is left out, unless the host's prompt
     still follows.

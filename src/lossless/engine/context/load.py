@@ -65,7 +65,7 @@ def read(store: Store, conversation: ConversationRow, limits: Limits, zone: tzin
 
 
 def _earlier(items: Sequence[ItemRow], first: int, budget: int) -> list[ItemRow]:
-    """Of the items before `first`: the newest words of the user, and the newest summaries that fit into the budget."""
+    """Return of the items before `first`: the newest words of the user, and the newest summaries that fit into the budget."""
     user = next((at for at in range(len(items) - 1, -1, -1) if items[at].is_user), len(items))
     found: list[ItemRow] = []
     for at in range(first - 1, -1, -1):
@@ -78,7 +78,7 @@ def _earlier(items: Sequence[ItemRow], first: int, budget: int) -> list[ItemRow]
 
 
 def _is_enough(items: Sequence[ItemRow], limits: Limits) -> bool:
-    """Whether the fresh tail is among them, and as much before it as the budget could hold."""
+    """Return whether the fresh tail is among them, and as much before it as the budget could hold."""
     raw = sum(item.is_message for item in items)
     return (
         raw > limits.tail_count
@@ -88,7 +88,7 @@ def _is_enough(items: Sequence[ItemRow], limits: Limits) -> bool:
 
 
 def _affordable(items: Sequence[ItemRow], budget: int) -> int:
-    """Where the newest items start that fit into the budget; the one that does not is the last to be looked at."""
+    """Return where the newest items start that fit into the budget; the one that does not is the last to be looked at."""
     total = 0
     for at in range(len(items) - 1, -1, -1):
         total += items[at].tokens
@@ -100,7 +100,7 @@ def _affordable(items: Sequence[ItemRow], budget: int) -> int:
 def entries(
     store: Store, conversation_id: int, items: Sequence[ItemRow], zone: tzinfo, *, first: int | None = None
 ) -> list[Entry]:
-    """The items as messages, each with its cost. From the ordinal `first` on they are all of the view."""
+    """Return the items as messages, each with its cost. From the ordinal `first` on they are all of the view."""
     if not items:
         return []
     first = items[0].ordinal if first is None else first
@@ -129,7 +129,7 @@ _known: WeakKeyDictionary[Store, dict[int, tuple[str, ...]]] = WeakKeyDictionary
 
 
 def _sources(store: Store, conversation_id: int, ids: Sequence[int]) -> Mapping[int, tuple[str, ...]]:
-    """What each of these summaries was made from. Remembered: a summary keeps its sources, whatever becomes of its text."""
+    """Return what each of these summaries was made from. Remembered: a summary keeps its sources, whatever becomes of its text."""
     known = _known.setdefault(store, {})
     new = [identity for identity in ids if identity not in known]
     if new:
@@ -185,7 +185,7 @@ def manifest(
     extra: str = "",
     uncovered: int = 0,
 ) -> NewManifest:
-    """What an assembly showed, in at most two kilobytes."""
+    """Return what an assembly showed, in at most two kilobytes."""
     names = [_name(entry) for entry in kept if entry.item is not None]
     shown = zlib.compress(json.encode(_ranges(names)), 6)
     if len(shown) > _MOST_BYTES:
@@ -195,7 +195,7 @@ def manifest(
 
 
 def _name(entry: Entry) -> int | tuple[int, int]:
-    """A message's seq, or a summary's id and revision."""
+    """Return a message's seq, or a summary's id and revision."""
     if entry.summary is not None:
         return entry.summary
     assert isinstance(entry.item, StoredMessage)

@@ -139,7 +139,7 @@ def _steps(found: re.Match[str]) -> tuple[str | int, ...]:
 
 
 def _request_of(error: object) -> Mapping[str, Any] | None:
-    """The request that an SDK's exception carries."""
+    """Return the request that an SDK's exception carries."""
     sent = getattr(error, "request", None) if isinstance(error, BaseException) else None
     # A streamed body is gone; one that is no JSON tells nothing.
     with suppress(RuntimeError, ValueError):
@@ -149,7 +149,7 @@ def _request_of(error: object) -> Mapping[str, Any] | None:
 
 
 def _wire(error: object, body: Any, text: str, path: Sequence[object], request: Mapping[str, Any] | None) -> str:
-    """The format a request was written in, as far as the error tells."""
+    """Return the format a request was written in, as far as the error tells."""
     if path[:1] == ("input",) or (request is not None and "input" in request) or re.search(r"\b(?:rs|fc)_\w", text):
         return "openai_responses"
     if type(error).__module__.partition(".")[0] == "openai" or re.search(r"messages\.?\[", text):
@@ -186,7 +186,7 @@ def _leave(owners: Sequence[Sent], kind: Kind, *, located: bool = True) -> Found
 
 
 def _named(complaint: Complaint, sent: Sequence[Sent]) -> Found | None:
-    """What the error names by an id: calls and results, or an item of reasoning and what it is tied to."""
+    """Return what the error names by an id: calls and results, or an item of reasoning and what it is tied to."""
     words = set(_NAME.findall(complaint.text))
     calls = [(each, call_id) for each in sent for call_id in _calls_in(each) if words & {call_id, *_spelled(call_id)}]
     if calls:
@@ -213,7 +213,7 @@ def _item_id(part: Part) -> str | None:
 
 
 def _placed(complaint: Complaint, request: Mapping[str, Any], sent: Sequence[Sent], *, exact: bool) -> Found | None:
-    """What stands where the error points to."""
+    """Return what stands where the error points to."""
     elements = list(_elements(request, complaint.path))
     if not elements:
         return None
@@ -230,7 +230,7 @@ def _placed(complaint: Complaint, request: Mapping[str, Any], sent: Sequence[Sen
 
 
 def _in_record(complaint: Complaint, record: Mapping[str, Any], sent: Sequence[Sent]) -> Found | None:
-    """What of a whole message is meant: the parts that the error speaks of, or all of it."""
+    """Return what of a whole message is meant: the parts that the error speaks of, or all of it."""
     blocks = [block for block in _blocks(record) if _kind_of(block) == complaint.kind]
     if complaint.kind == "call":
         ids = {block[key] for block in [record, *blocks] for key in _IDS if isinstance(block.get(key), str)}
@@ -248,7 +248,7 @@ def _with_calls(ids: set[Any], sent: Sequence[Sent]) -> Found | None:
 
 
 def _elements(request: Mapping[str, Any], path: Sequence[str | int]) -> Iterator[Mapping[str, Any]]:
-    """The entries of lists that a path leads through; names of variants, which the request does not have, are passed over."""
+    """Yield the entries of lists that a path leads through; names of variants, which the request does not have, are passed over."""
     value: Any = request
     for step in path:
         if isinstance(step, int) and isinstance(value, list) and step < len(value):
@@ -272,7 +272,7 @@ def _kind_of(element: Mapping[str, Any]) -> Kind | None:
 
 
 def _owners(block: Mapping[str, Any], sent: Sequence[Sent]) -> list[Sent]:
-    """The messages that hold what a block holds; of those that say the same words, the newest."""
+    """Return the messages that hold what a block holds; of those that say the same words, the newest."""
     marks = [mark.partition(";base64,")[2] or mark for mark in _strings(block)]
     longest = max(marks, key=len, default="")
     found = [
@@ -342,7 +342,7 @@ def _holds(message: Message, kind: str) -> bool:
 
 
 def _noted(part: Any, kind: str) -> Any:
-    """The part, or a note in its place if it is of the kind."""
+    """Return the part, or a note in its place if it is of the kind."""
     if isinstance(part, ToolResult):
         inner = tuple(_noted(each, kind) for each in part.parts)
         changed = any(new is not old for new, old in zip(inner, part.parts, strict=True))

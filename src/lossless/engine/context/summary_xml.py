@@ -34,7 +34,7 @@ _REFERENCE = re.compile(
 
 @lru_cache(512)
 def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) -> tuple[Message, int]:
-    """The message that stands for a summary, and its cost. Its text is data from the past, and says so.
+    """Return the message that stands for a summary, and its cost. Its text is data from the past, and says so.
 
     Remembered, since a view shows the same summaries turn after turn.
     """
@@ -68,7 +68,7 @@ def _tag_beside(text: str) -> str:
 
 
 def as_reference(message: Message, message_id: int, tokens: int) -> Message:
-    """A message of tool results with a line in the place of each: what was there, and how to see it."""
+    """Return a message of tool results with a line in the place of each: what was there, and how to see it."""
     line = _LEFT_OUT.format(tokens=tokens, id=message_id)
     parts = tuple(
         ToolResult(part.call_id, (Text(line),), part.name, part.is_error) if isinstance(part, ToolResult) else part
@@ -78,7 +78,7 @@ def as_reference(message: Message, message_id: int, tokens: int) -> Message:
 
 
 def without_picture(part: File) -> Text:
-    """A line in the place of a picture that a request has no room for."""
+    """Return a line in the place of a picture that a request has no room for."""
     name, kind = part.name or "", part.mime or "file"
     if part.data is None:
         return Text(f"[lossless] Left out for lack of room: {kind} {name} {part.url or ''}".rstrip())
@@ -91,7 +91,7 @@ def without_picture(part: File) -> Text:
 
 
 def as_quoted(message: Message, calls: Collection[str], message_id: int | None) -> Message:
-    """A message with the results of calls that are not among `calls` as text: a provider takes no result without its call."""
+    """Return a message with the results of calls that are not among `calls` as text: a provider takes no result without its call."""
     words, rest = list[str](), list[Part]()
     for part in message.parts:
         if not isinstance(part, ToolResult) or part.call_id in calls:
@@ -108,12 +108,12 @@ def as_quoted(message: Message, calls: Collection[str], message_id: int | None) 
 
 
 def said(part: ToolResult) -> str:
-    """The words of a result."""
+    """Return the words of a result."""
     return "\n".join(each.text for each in part.parts if isinstance(each, Text))
 
 
 def stands_for(message: object) -> str | None:
-    """The id of what a message stands for, if it is one that we made; "" for a result that never came.
+    """Return the id of what a message stands for, if it is one that we made; "" for a result that never came.
 
     Somebody else may write the same: whoever acts on it looks whether there is such a thing.
     """
@@ -129,7 +129,7 @@ def stands_for(message: object) -> str | None:
 
 
 def may_stand(messages: Sequence[object]) -> bool:
-    """Whether any message could be one that we made. Quick, since it is asked of every delivery."""
+    """Return whether any message could be one that we made. Quick, since it is asked of every delivery."""
     for message in messages:
         if isinstance(message, Message):
             part = _only(message.parts)
@@ -146,7 +146,7 @@ def _only(parts: object) -> object:
 
 
 def _said_by_us(message: Message) -> str | None:
-    """The one text of a message that begins like one of ours."""
+    """Return the one text of a message that begins like one of ours."""
     part = _only(message.parts)
     if isinstance(part, ToolResult):
         part, opening = _only(part.parts), "[lossless] "
@@ -159,7 +159,7 @@ def _said_by_us(message: Message) -> str | None:
 
 
 def _stamp(at: datetime, zone: tzinfo) -> str:
-    """A time with its offset, as every `since` and `before` reads it."""
+    """Return a time with its offset, as every `since` and `before` reads it."""
     try:
         at = at.astimezone(zone)
     except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left

@@ -27,7 +27,7 @@ _FAILED = frozenset({"aborted", "error", "failed", "cancelled"})
 
 
 def paired(messages: Sequence[Message], *, fresh: int = 0) -> tuple[Message, ...]:
-    """The messages as they can be sent; those that are in order already are the same objects.
+    """Return the messages as they can be sent; those that are in order already are the same objects.
 
     `fresh` is where the fresh tail starts. A call whose result is not among the messages is removed before it,
     and gets an error in place of its result (`MISSING`) within it. A result is moved to its call from wherever
@@ -52,7 +52,7 @@ def _put_in_order(messages: Sequence[Message], fresh: int) -> tuple[Message, ...
 
 
 def _as_they_are(messages: Sequence[Message]) -> tuple[Message, ...] | None:
-    """The messages, if all of them are of the ordinary kind and in order; None if anything needs a closer look.
+    """Return the messages, if all of them are of the ordinary kind and in order; None if anything needs a closer look.
 
     Most views are like that, and this is asked in every turn. Results whose call was left out are left out with it.
     """
@@ -88,7 +88,7 @@ def _as_they_are(messages: Sequence[Message]) -> tuple[Message, ...] | None:
 
 
 def _asks_plainly(parts: Sequence[Part], waiting: list[str]) -> bool:
-    """Whether an assistant's parts are words and calls, with thoughts only before them; notes the calls."""
+    """Return whether an assistant's parts are words and calls, with thoughts only before them; notes the calls."""
     spoke = False
     for part in parts:
         if isinstance(part, ToolCall) and worded(part.call_id) and part.call_id not in waiting:
@@ -131,7 +131,7 @@ _Calls: TypeAlias = dict[int, _Call]
 
 
 def _identified(message: Message) -> Message:
-    """The message with the results that name no call as plain text."""
+    """Return the message with the results that name no call as plain text."""
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     if all(worded(result.call_id) for result in results) and (results or message.role != "tool"):
         return message
@@ -147,7 +147,7 @@ def _readable(part: Part) -> Sequence[Part]:
 
 
 def _claimed(messages: Sequence[Message]) -> list[_Call]:
-    """The calls that count, in order."""
+    """Return the calls that count, in order."""
     calls: list[_Call] = []
     earlier: dict[str, list[_Call]] = {}
     turn = 0
@@ -193,7 +193,7 @@ def _answer(calls: Sequence[_Call], messages: Sequence[Message]) -> None:
 
 
 def _last_turn(calls: Sequence[_Call], end: int | None = None) -> list[_Call]:
-    """Of the calls before `end`, those of the newest turn."""
+    """Return of the calls before `end`, those of the newest turn."""
     start = end = len(calls) if end is None else end
     while start and calls[start - 1].turn == calls[end - 1].turn:
         start -= 1
@@ -229,7 +229,7 @@ def _is_ours(call: _Call) -> bool:
 
 
 def _complete(calls: Sequence[_Call], messages: Sequence[Message]) -> list[_Call]:
-    """The calls without those we do not model where another of the same message is gone: they go only together."""
+    """Return the calls without those we do not model where another of the same message is gone: they go only together."""
     left = Counter(call.at for call in calls)
     whole = {at for at in left if left[at] == _asks(messages[at])}
     return [call for call in calls if _is_ours(call) or call.at in whole]
@@ -255,7 +255,7 @@ def _id_in(part: Part) -> str | None:
 
 
 def _arranged(messages: Sequence[Message], calls: Sequence[_Call]) -> Iterator[Message]:
-    """Each message, and after one that calls, its results."""
+    """Yield each message, and after one that calls, its results."""
     made: dict[int, _Calls] = {}
     for call in calls:
         made.setdefault(call.at, {})[call.place] = call
@@ -274,7 +274,7 @@ def _arranged(messages: Sequence[Message], calls: Sequence[_Call]) -> Iterator[M
 
 
 def _answered_until(messages: Sequence[Message], at: int, calls: Sequence[_Call]) -> int:
-    """The end of the messages that directly follow `at` and are its results, as they should be; 0 if they are not."""
+    """Return the end of the messages that directly follow `at` and are its results, as they should be; 0 if they are not."""
     wanted = [(call.found.at, call.found.place) for call in calls if call.found and not call.renamed]
     if not wanted or len(wanted) < len(calls):
         return 0
@@ -288,7 +288,7 @@ def _answered_until(messages: Sequence[Message], at: int, calls: Sequence[_Call]
 
 
 def _leads(message: Message, last: bool) -> bool:
-    """Whether a message's results come before all else it says; only the last one may say more."""
+    """Return whether a message's results come before all else it says; only the last one may say more."""
     count = sum(isinstance(part, ToolResult) for part in message.parts)
     others = message.parts[count:]
     if message.role not in ("user", "tool") or any(isinstance(part, (ToolResult, ToolCall)) for part in others):
@@ -297,7 +297,7 @@ def _leads(message: Message, last: bool) -> bool:
 
 
 def _body(message: Message, calls: _Calls) -> Message:
-    """The message without its results and without the calls that do not count."""
+    """Return the message without its results and without the calls that do not count."""
     parts = [
         (place, part)
         for place, part in enumerate(message.parts)
@@ -318,7 +318,7 @@ def _shown(part: Part, call: _Call | None) -> Part:
 
 
 def _thought_first(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """A thought kept behind the only call it led to goes before it."""
+    """Return a thought kept behind the only call it led to goes before it."""
     places = [place for place, part in enumerate(parts) if isinstance(part, ToolCall)]
     if len(places) != 1:
         return parts
@@ -329,7 +329,7 @@ def _thought_first(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _result_of(call: _Call, messages: Sequence[Message]) -> Message:
-    """A message of nothing but the result of that call."""
+    """Return a message of nothing but the result of that call."""
     if call.found is None:
         name = call.part.name if isinstance(call.part, ToolCall) else None
         return Message("tool", (ToolResult(call.shown_as, (Text(MISSING),), name, True),), messages[call.at].at)
@@ -341,7 +341,7 @@ def _result_of(call: _Call, messages: Sequence[Message]) -> Message:
 
 
 def _spoken(messages: Sequence[Message]) -> list[Message]:
-    """The messages that say something; a thought is kept only for the words of the same model that follow it."""
+    """Return the messages that say something; a thought is kept only for the words of the same model that follow it."""
     kept: list[Message] = []
     for message in reversed(messages):
         followed = bool(kept) and kept[-1].role == "assistant"

@@ -1,1 +1,1 @@
-"""Find old words again: grep, describe, expand, ask; grants decide who may read what."""
+"""Find old words again: grep, describe, expand and ask; grants limit what a delegate may read."""

@@ -1,8 +1,8 @@
-"""`ask`: one question, answered from what was really said.
+"""`ask`: answer one question from the stored history.
 
 A generator, like compaction: it finds candidates, reads as much of them as the budget allows, *yields* a request to a
 model, and checks every id and quote of the reply against what it had read. Without a model the excerpts themselves are
-the result. It never makes up an answer: what goes wrong is told with a code.
+the result. It never makes up an answer: a failure is reported with a code.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import NoReturn, TypeAlias
 from msgspec import Struct, field, structs
 
 from lossless.engine.recall import grants
-from lossless.engine.recall.answer_prompt import request
-from lossless.engine.recall.candidates import Bucket, buckets, find, readings, take
-from lossless.engine.recall.citations import Said, check, parse_reply
+from lossless.engine.recall.answer_prompt import build_request
+from lossless.engine.recall.candidates import Bucket, find_candidates, make_buckets, readings, take
+from lossless.engine.recall.citations import ModelReply, check_citations, parse_reply
 from lossless.engine.recall.expand import expand
 from lossless.engine.recall.grants import Charge, Delegate, Slots
 from lossless.engine.recall.reader import Reader, of_summary
-from lossless.engine.recall.search_request import Watch
+from lossless.engine.recall.search_request import Deadline
 from lossless.engine.shared.model_flow import ModelFlow
 from lossless.errors import (
     GrantRefused,
@@ -43,20 +43,20 @@ NOTHING = "Nothing in this history matches the question."
 _PREFIX = "DELEGATED_EXPANSION_"
 _MOST_MORE = 8
 _FILE_SECONDS = 5.0
-"""How long files are searched for the words of a question."""
+"""The time limit for searching files for the words of a question."""
 _FIRST_READING = 2 / 3
-"""How much of the budget is read before the model is asked; the rest is for what it asks for."""
+"""The share of the budget that is read before the model is called; the rest is for what it requests."""
 
 
-class Asking(Struct, frozen=True):
-    """A question, where to look for its answer, and what it may cost."""
+class AskRequest(Struct, frozen=True):
+    """A question, the place to search for its answer, and its limits."""
 
     question: str
     origin: str
     ids: tuple[str | int, ...] = ()
     query: str | None = None
     max_tokens: int | None = None
-    """How long the answer may be, or all the evidence together."""
+    """The limit of the answer, or of all evidence together."""
     budget: int = 4_000
     everywhere: bool = False
     timeout_ms: int | None = None
@@ -66,19 +66,19 @@ class Asking(Struct, frozen=True):
         return ANSWER_TOKENS if self.max_tokens is None else self.max_tokens
 
 
-class Failed(Exception):
-    """A question that one bucket could not answer; never leaves this module."""
+class BucketFailed(Exception):
+    """A question that one bucket could not answer; caught in this module."""
 
     def __init__(self, code: str, phase: str, message: str) -> None:
         super().__init__(message)
         self.code, self.phase = code, phase
 
 
-class Work(Struct):
-    """One question being answered."""
+class AnswerState(Struct):
+    """The state of one question while it is answered."""
 
     reader: Reader
-    asking: Asking
+    ask_request: AskRequest
     now: Callable[[], float]
     work_until: float
     until: float
@@ -89,8 +89,8 @@ class Work(Struct):
     model: str = ""
 
 
-class Bounded(Struct):
-    """What one bucket's answer is made of: the reads so far, under a grant."""
+class BucketReads(Struct):
+    """The excerpts of one bucket read so far, under a grant."""
 
     delegate: Delegate
     bucket: Bucket
@@ -103,45 +103,47 @@ class Bounded(Struct):
 
 
 def deadlines(start: float, delegation_ms: int, timeout_ms: int | None) -> tuple[float, float]:
-    """Until when work may go on, and until when everything has to be over, cleaning up included."""
+    """Return the time at which work ends, and the time at which everything ends, cleanup included."""
     allowed = min(MOST_MS, delegation_ms + HEADROOM_MS if timeout_ms is None else timeout_ms)
     working = allowed - min(HEADROOM_MS, allowed // 2)
     return start + min(delegation_ms, working) / 1000, start + allowed / 1000
 
 
-def ask(reader: Reader, asking: Asking, *, with_model: bool, slots: Slots, now: Callable[[], float]) -> Flow:
-    """Answer a question. An id that cannot be read raises `NotFound`; every other trouble is told in the answer."""
-    if not asking.question.strip():
-        raise InvalidInput("The question is empty.", hint="Say what you want to know.")
-    query = asking.query if asking.query is not None else "" if asking.ids else asking.question
-    work_until, until = deadlines(now(), reader.settings.delegation_timeout_ms, asking.timeout_ms)
-    candidates = find(reader, asking.ids, query, Watch(now, now() + min(_FILE_SECONDS, (work_until - now()) / 4)))
+def ask(reader: Reader, ask_request: AskRequest, *, with_model: bool, slots: Slots, now: Callable[[], float]) -> Flow:
+    """Answer a question. Raise `NotFound` for an unknown id; report every other problem in the answer."""
+    if not ask_request.question.strip():
+        raise InvalidInput("The question is empty.", hint="Pass a question.")
+    query = ask_request.query if ask_request.query is not None else "" if ask_request.ids else ask_request.question
+    work_until, until = deadlines(now(), reader.settings.delegation_timeout_ms, ask_request.timeout_ms)
+    candidates = find_candidates(
+        reader, ask_request.ids, query, Deadline(now, now() + min(_FILE_SECONDS, (work_until - now()) / 4))
+    )
     if not candidates:
-        return _nothing(asking, with_model)
+        return _nothing(ask_request, with_model)
     chosen, left_out = (
-        buckets(candidates, asking.budget)
-        if asking.everywhere
-        else ([Bucket(reader.scope[0], tuple(candidates), asking.budget)], [])
+        make_buckets(candidates, ask_request.budget)
+        if ask_request.everywhere
+        else ([Bucket(reader.scope[0], tuple(candidates), ask_request.budget)], [])
     )
     if not with_model:
-        return _excerpts(reader, asking, chosen, bool(left_out))
-    with slots.hold(asking.origin) as free:
+        return _excerpts(reader, ask_request, chosen, bool(left_out))
+    with slots.hold(ask_request.origin) as free:
         if not free:
             return _busy()
-        work = Work(reader, asking, now, work_until, until)
+        state = AnswerState(reader, ask_request, now, work_until, until)
         for bucket in chosen:
-            written = yield from _share(work, bucket)
+            written = yield from _share(state, bucket)
             if written == "extractive":
-                # The chain of models ended in the one that is none.
-                return _excerpts(reader, asking, chosen, bool(left_out))
+                # The last summariser of the chain, which calls no model, answered.
+                return _excerpts(reader, ask_request, chosen, bool(left_out))
         for bucket in left_out:
-            why = "bucket limit" if bucket.budget or len(chosen) < asking.budget else "token budget exhausted"
-            work.breakdown.append(Share(bucket.conversation, "skipped", summary_ids=bucket.summary_ids, error=why))
-        return _merged(work, _excerpts(reader, asking, chosen, True))
+            why = "bucket limit" if bucket.budget or len(chosen) < ask_request.budget else "token budget exhausted"
+            state.breakdown.append(Share(bucket.conversation, "skipped", summary_ids=bucket.summary_ids, error=why))
+        return _merge(state, _excerpts(reader, ask_request, chosen, True))
 
 
-def _nothing(asking: Asking, with_model: bool) -> Answer:
-    if asking.everywhere:
+def _nothing(ask_request: AskRequest, with_model: bool) -> Answer:
+    if ask_request.everywhere:
         return Answer("", truncated=True, error="Nothing in any conversation matches the question.")
     return Answer(NOTHING if with_model else "")
 
@@ -155,12 +157,12 @@ def _busy() -> Answer:
     )
 
 
-def _excerpts(reader: Reader, asking: Asking, chosen: Sequence[Bucket], partial: bool) -> Answer:
-    """No model: the best passages, word for word."""
+def _excerpts(reader: Reader, ask_request: AskRequest, chosen: Sequence[Bucket], partial: bool) -> Answer:
+    """Return an answer without a model: the best passages, word for word."""
     found: list[Excerpt] = []
     for bucket in chosen:
-        budget = min(bucket.budget, asking.max_tokens or bucket.budget)
-        taken, more = take(readings(reader, bucket, asking.question), budget, asking.question, part=4)
+        budget = min(bucket.budget, ask_request.max_tokens or bucket.budget)
+        taken, more = take(readings(reader, bucket, ask_request.question), budget, ask_request.question, part=4)
         found += taken
         partial = partial or more
     opened = {each.id if each.kind == "summary" else each.above for each in found} - {None}
@@ -175,20 +177,20 @@ def _excerpts(reader: Reader, asking: Asking, chosen: Sequence[Bucket], partial:
     )
 
 
-def _share(work: Work, bucket: Bucket) -> Generator[SummaryRequest, Reply, str]:
-    """What one bucket has to say, added to the work; who wrote it."""
-    started = work.now()
+def _share(state: AnswerState, bucket: Bucket) -> Generator[SummaryRequest, Reply, str]:
+    """Add the answer of one bucket to the state; return the name of the model that wrote it."""
+    started = state.now()
     try:
-        _in_time(work, "spawn")
-        with _granted(work, bucket) as bounded:
-            said, model = yield from _answered(work, bounded)
+        _check_time(state, "spawn")
+        with _issue_grant(state, bucket) as reads:
+            model_reply, model = yield from _ask_model(state, reads)
             if model == "extractive":
                 return model
-            _accept(work, bounded, said)
-            work.model = model
-    except Failed as failure:
-        elapsed = int((work.now() - started) * 1000)
-        work.breakdown.append(
+            _accept(state, reads, model_reply)
+            state.model = model
+    except BucketFailed as failure:
+        elapsed = int((state.now() - started) * 1000)
+        state.breakdown.append(
             Share(
                 bucket.conversation,
                 "failed",
@@ -200,69 +202,73 @@ def _share(work: Work, bucket: Bucket) -> Generator[SummaryRequest, Reply, str]:
                 error=str(failure),
             )
         )
-    return work.model
+    return state.model
 
 
 @contextmanager
-def _granted(work: Work, bucket: Bucket) -> Iterator[Bounded]:
-    """A grant for this bucket, revoked whatever happens."""
-    store, asking = work.reader.store, work.asking
-    seconds = max(1.0, work.until - work.now())
-    scope = (bucket.conversation,) if asking.everywhere else work.reader.scope
-    given = grants.issue(store, scope, max_tokens=bucket.budget, now=work.now(), origin=asking.origin, seconds=seconds)
-    delegate = Delegate(store, given.id, work.now)
+def _issue_grant(state: AnswerState, bucket: Bucket) -> Iterator[BucketReads]:
+    """Issue a grant for a bucket, and revoke it at the end."""
+    store, ask_request = state.reader.store, state.ask_request
+    seconds = max(1.0, state.until - state.now())
+    scope = (bucket.conversation,) if ask_request.everywhere else state.reader.scope
+    given = grants.issue(
+        store, scope, max_tokens=bucket.budget, now=state.now(), origin=ask_request.origin, seconds=seconds
+    )
+    delegate = Delegate(store, given.id, state.now)
     try:
-        yield Bounded(delegate, bucket)
+        yield BucketReads(delegate, bucket)
     finally:
         delegate.revoke()
 
 
-def _answered(work: Work, bounded: Bounded) -> Generator[SummaryRequest, Reply, tuple[Said, str]]:
-    """Read, ask, and read what the model asks for, a few times at most."""
-    asking = work.asking
-    found = readings(_confined(work, bounded), bounded.bucket, asking.question)
-    _read(work, bounded, found, int(bounded.bucket.budget * _FIRST_READING))
+def _ask_model(state: AnswerState, reads: BucketReads) -> Generator[SummaryRequest, Reply, tuple[ModelReply, str]]:
+    """Read, call the model, and read what it requests, up to `MOST_ROUNDS` times."""
+    ask_request = state.ask_request
+    found = readings(_limit_reader(state, reads), reads.bucket, ask_request.question)
+    _read(state, reads, found, int(reads.bucket.budget * _FIRST_READING))
     for rounds_left in reversed(range(MOST_ROUNDS)):
-        room = bounded.delegate.remaining() if rounds_left else 0
-        reply = yield from _asked(work, request(asking.question, bounded.read, asking.answer_tokens, room))
+        tokens_left = reads.delegate.remaining() if rounds_left else 0
+        reply = yield from _call_model(
+            state, build_request(ask_request.question, reads.read, ask_request.answer_tokens, tokens_left)
+        )
         if reply.model == "extractive":
-            return Said(), reply.model
-        said = _parsed(reply)
-        if said.more and room and _read_more(work, bounded, said.more):
+            return ModelReply(), reply.model
+        model_reply = _parse(reply)
+        if model_reply.more and tokens_left and _read_more(state, reads, model_reply.more):
             continue
-        if said.answer.strip():
-            return said, reply.model
+        if model_reply.answer.strip():
+            return model_reply, reply.model
         break
     _fail("REPLY_INVALID", "parse_reply", "The model gave no answer.")
 
 
-def _confined(work: Work, bounded: Bounded) -> Reader:
-    """The reader of a bucket: what was asked about, as far as the grant allows it."""
-    asked = (bounded.bucket.conversation,) if work.asking.everywhere else work.reader.scope
-    allowed = set(bounded.delegate.scope())
-    return structs.replace(work.reader, scope=tuple(each for each in asked if each in allowed))
+def _limit_reader(state: AnswerState, reads: BucketReads) -> Reader:
+    """Return a reader of the bucket's conversations, limited to those that the grant allows."""
+    asked = (reads.bucket.conversation,) if state.ask_request.everywhere else state.reader.scope
+    allowed = set(reads.delegate.scope())
+    return structs.replace(state.reader, scope=tuple(each for each in asked if each in allowed))
 
 
-def _read(work: Work, bounded: Bounded, found: Iterator[Excerpt], most: int) -> bool:
-    """Read under the grant; whether anything new came of it."""
-    known = {each.id for each in bounded.read}
+def _read(state: AnswerState, reads: BucketReads, found: Iterator[Excerpt], most: int) -> bool:
+    """Read excerpts under the grant; return True if any of them is new."""
+    known = {each.id for each in reads.read}
 
     def reading(budget: int) -> tuple[list[Excerpt], list[Charge]]:
         new = (each for each in found if each.id not in known)
-        taken, _ = take(new, budget, work.asking.question, part=3)
+        taken, _ = take(new, budget, state.ask_request.question, part=3)
         return taken, [Charge(each.id, each.tokens) for each in taken]
 
     try:
-        taken = bounded.delegate.read("expand", most, reading)
+        taken = reads.delegate.read("expand", most, reading)
     except GrantRefused:
         return False
-    bounded.read += taken
+    reads.read += taken
     return bool(taken)
 
 
-def _read_more(work: Work, bounded: Bounded, ids: Sequence[str]) -> bool:
-    """What the model asks for, as far as the grant allows it; other ids do not exist for it."""
-    reader = _confined(work, bounded)
+def _read_more(state: AnswerState, reads: BucketReads, ids: Sequence[str]) -> bool:
+    """Read the ids that the model requested; skip those outside the grant."""
+    reader = _limit_reader(state, reads)
 
     def found() -> Iterator[Excerpt]:
         for each in ids[:_MOST_MORE]:
@@ -270,76 +276,76 @@ def _read_more(work: Work, bounded: Bounded, ids: Sequence[str]) -> bool:
                 named = reader.named(each, "summary", "message")
                 if named.kind == "summary":
                     yield of_summary(*reader.summary(named))
-                yield from expand(reader, each, max_tokens=bounded.bucket.budget, strategy="fit").items
+                yield from expand(reader, each, max_tokens=reads.bucket.budget, strategy="fit").items
             except (InvalidInput, NotFound):
                 continue
 
-    return _read(work, bounded, found(), bounded.bucket.budget)
+    return _read(state, reads, found(), reads.bucket.budget)
 
 
-def _asked(work: Work, question: SummaryRequest) -> Generator[SummaryRequest, Reply, Reply]:
-    _in_time(work, "wait")
-    started = work.now()
-    question = structs.replace(question, timeout=max(1.0, work.work_until - started))
+def _call_model(state: AnswerState, question: SummaryRequest) -> Generator[SummaryRequest, Reply, Reply]:
+    _check_time(state, "wait")
+    started = state.now()
+    question = structs.replace(question, timeout=max(1.0, state.work_until - started))
     try:
         reply = yield question
     except (SummarizerAuth, SummarizerBlocked) as error:
         _fail("SPAWN_FAILED", "spawn", error.message)
     except SummarizerError as error:
-        settings = work.reader.settings
+        settings = state.reader.settings
         longest = question.within(min(settings.summary_timeout_ms, settings.delegation_timeout_ms) / 1000)
-        late = work.now() >= work.work_until or work.now() - started >= longest
+        late = state.now() >= state.work_until or state.now() - started >= longest
         _fail("TIMEOUT" if late else "WAIT_FAILED", "wait", error.message)
     if not reply.text.strip():
         _fail("REPLY_MISSING", "read_reply", "The model sent an empty reply.")
     return reply
 
 
-def _parsed(reply: Reply) -> Said:
+def _parse(reply: Reply) -> ModelReply:
     try:
         return parse_reply(reply.text)
     except ValueError as error:
         _fail("REPLY_INVALID", "parse_reply", str(error))
 
 
-def _in_time(work: Work, phase: str) -> None:
-    if work.now() >= work.work_until:
+def _check_time(state: AnswerState, phase: str) -> None:
+    if state.now() >= state.work_until:
         _fail("TIMEOUT", phase, "There is no time left for this question.")
 
 
 def _fail(code: str, phase: str, message: str) -> NoReturn:
-    raise Failed(code, phase, message)
+    raise BucketFailed(code, phase, message)
 
 
-def _accept(work: Work, bounded: Bounded, said: Said) -> None:
-    """The answer of a bucket, its citations checked. One that cites nothing but inventions is none."""
-    checked = check(said, bounded.read)
+def _accept(state: AnswerState, reads: BucketReads, model_reply: ModelReply) -> None:
+    """Check the citations of an answer and add it to the state. Fail if every citation is invented."""
+    checked = check_citations(model_reply, reads.read)
     if checked.dropped and not checked.cited_ids:
         _fail("REPLY_INVALID", "parse_reply", f"The answer cites only what was not read: {', '.join(checked.dropped)}.")
-    answer = truncate(said.answer.strip(), work.asking.answer_tokens)
-    work.answers.append((bounded.bucket.conversation, answer))
-    work.evidence += checked.evidence
-    work.dropped += checked.dropped
-    work.breakdown.append(
+    answer = truncate(model_reply.answer.strip(), state.ask_request.answer_tokens)
+    state.answers.append((reads.bucket.conversation, answer))
+    state.evidence += checked.evidence
+    state.dropped += checked.dropped
+    state.breakdown.append(
         Share(
-            bounded.bucket.conversation,
+            reads.bucket.conversation,
             "success",
-            len(bounded.opened),
+            len(reads.opened),
             checked.cited_ids,
-            sum(each.tokens for each in bounded.delegate.ledger()),
-            said.truncated or estimate(said.answer.strip()) > work.asking.answer_tokens,
+            sum(each.tokens for each in reads.delegate.ledger()),
+            model_reply.truncated or estimate(model_reply.answer.strip()) > state.ask_request.answer_tokens,
         )
     )
 
 
-def _merged(work: Work, otherwise: Answer) -> Answer:
-    """The answers as one; where there is none, what went wrong, and the evidence that was found all the same."""
-    good = [share for share in work.breakdown if share.status == "success"]
-    rest = [share for share in work.breakdown if share.status != "success"]
+def _merge(state: AnswerState, fallback: Answer) -> Answer:
+    """Merge the answers of all buckets; without any, return the first error and the evidence."""
+    good = [share for share in state.breakdown if share.status == "success"]
+    rest = [share for share in state.breakdown if share.status != "success"]
     if not good:
         first = rest[0]
         return structs.replace(
-            otherwise,
+            fallback,
             cited_ids=(),
             truncated=True,
             breakdown=tuple(rest),
@@ -347,24 +353,24 @@ def _merged(work: Work, otherwise: Answer) -> Answer:
             error_code=first.error_code,
         )
     return Answer(
-        work.answers[0][1] if len(work.breakdown) == 1 else _joined(work.answers, rest),
-        tuple(work.evidence),
+        state.answers[0][1] if len(state.breakdown) == 1 else _join(state.answers, rest),
+        tuple(state.evidence),
         tuple(dict.fromkeys(each for share in good for each in share.cited_ids)),
-        tuple(dict.fromkeys(work.dropped)),
+        tuple(dict.fromkeys(state.dropped)),
         tuple(sorted({share.conversation for share in good})),
         sum(share.expanded for share in good),
         sum(share.source_tokens for share in good),
         bool(rest) or any(share.truncated for share in good),
-        tuple(work.breakdown),
-        work.model,
+        tuple(state.breakdown),
+        state.model,
     )
 
 
-def _joined(answers: Sequence[tuple[int, str]], rest: Sequence[Share]) -> str:
-    """Answers from several conversations, each under its own, and what is missing."""
+def _join(answers: Sequence[tuple[int, str]], rest: Sequence[Share]) -> str:
+    """Join the answers of several conversations, and name those without one."""
     parts = [f"Answers from {len(answers)} of {len(answers) + len(rest)} conversations:"]
     parts += [f"Conversation {conversation}:\n{answer}" for conversation, answer in answers]
     if rest:
-        told = "; ".join(f"{share.conversation} ({share.status}: {share.error})" for share in rest)
-        parts.append(f"Not covered: {told}.")
+        missing = "; ".join(f"{share.conversation} ({share.status}: {share.error})" for share in rest)
+        parts.append(f"Not covered: {missing}.")
     return "\n\n".join(parts)

@@ -1,15 +1,15 @@
-"""How a model is asked a question about old history: excerpts in, JSON out."""
+"""The prompt for a question about old history: excerpts in, JSON out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from lossless.engine.recall.reader import shown
+from lossless.engine.recall.reader import render_excerpt
 from lossless.model import Excerpt, SummaryRequest
 
 _FRAME_TOKENS = 600
-"""What the JSON around an answer may cost, quotes included."""
+"""The tokens allowed for the JSON around an answer, quotes included."""
 
 _SYSTEM = """\
 You answer one question from excerpts of an older conversation.
@@ -44,20 +44,20 @@ Ids and quotes are compared with the excerpts, and what does not stand there is 
 leave out a part of the answer."""
 
 _MAY_ASK = """\
-About {room} more tokens can be read. If the answer is not here but clearly below one of these summaries, leave "answer" empty and put \
+About {tokens_left} more tokens can be read. If the answer is not here but clearly below one of these summaries, leave "answer" empty and put \
 up to 8 of these ids into "more": you will be shown what lies below them, and asked again. Ids: {ids}"""
 _LAST = 'Nothing more can be read: answer from these excerpts, and leave "more" empty.'
 
 
-def request(question: str, read: Sequence[Excerpt], answer_tokens: int, room: int) -> SummaryRequest:
-    """The request for an answer. With `room` for more, the model may name what it wants to read first."""
-    excerpts = "\n".join(map(shown, read)) or "(none)"
+def build_request(question: str, read: Sequence[Excerpt], answer_tokens: int, tokens_left: int) -> SummaryRequest:
+    """Build the request for an answer. With `tokens_left`, the model may name ids to read first."""
+    excerpts = "\n".join(map(render_excerpt, read)) or "(none)"
     ids = dict.fromkeys(each.id if each.kind == "summary" else each.above for each in read)
     known = " ".join(each for each in ids if each)
     prompt = _PROMPT.format(
         question=escape(question.strip()),
         excerpts=excerpts,
-        more=_MAY_ASK.format(room=room, ids=known) if room and known else _LAST,
+        more=_MAY_ASK.format(tokens_left=tokens_left, ids=known) if tokens_left and known else _LAST,
         tokens=answer_tokens,
     )
     return SummaryRequest(_SYSTEM, prompt, excerpts, 0, answer_tokens, answer_tokens + _FRAME_TOKENS)

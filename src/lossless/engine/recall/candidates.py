@@ -1,4 +1,4 @@
-"""Where the answer to a question may lie: what is named, what a search finds, and which of it to read first."""
+"""Candidates for the answer to a question: named ids, search hits, and the order to read them in."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import chain
 from msgspec import Struct
 
 from lossless.engine.recall.expand import Walk, way_down
-from lossless.engine.recall.match_files import passages
+from lossless.engine.recall.match_files import find_passages
 from lossless.engine.recall.reader import Reader, cut, of_message, of_summary
-from lossless.engine.recall.search_request import Watch
+from lossless.engine.recall.search_request import Deadline
 from lossless.model import Excerpt
 from lossless.search.query.question import analyse
 from lossless.store.base import MessageRow
@@ -22,18 +22,18 @@ MOST_BUCKETS = 3
 _MOST_HITS, _MOST_SUMMARIES = 60, 20
 _BEST_MESSAGES = 5
 _DEEPEST = 10
-_LEAST_ROOM = 40
+_LEAST_SPACE = 40
 _MOST_MISSES = 25
 _MOST_PLACES = 500
 
 
 class Candidate(Struct, frozen=True):
-    """A summary or a message that may hold the answer."""
+    """A summary or message that may contain the answer."""
 
     excerpt: Excerpt
     explicit: bool = False
     row_id: int = 0
-    """Of a summary."""
+    """The row id of a summary; 0 for a message."""
 
     @property
     def summary_id(self) -> str | None:
@@ -41,7 +41,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Bucket(Struct, frozen=True):
-    """What is asked together: the candidates of one conversation, or of one family of them."""
+    """The candidates of one conversation, or of one family of them, that share one request."""
 
     conversation: int
     candidates: tuple[Candidate, ...]
@@ -52,19 +52,19 @@ class Bucket(Struct, frozen=True):
         return tuple(dict.fromkeys(each.summary_id for each in self.candidates if each.summary_id))
 
 
-def find(reader: Reader, ids: Sequence[str | int], query: str, watch: Watch) -> list[Candidate]:
-    """Everything that may hold the answer, the likeliest first; what is named comes before what is found.
+def find_candidates(reader: Reader, ids: Sequence[str | int], query: str, deadline: Deadline) -> list[Candidate]:
+    """Find everything that may contain the answer: named ids first, then hits, the best first.
 
-    Messages, files and summaries are searched; files only until the watch is over.
+    Messages, files and summaries are searched; files only until the deadline.
 
     An id that cannot be read raises `NotFound`.
     """
     found = [_named(reader, each) for each in ids]
     if query.strip() and reader.scope:
         messages = _messages(reader, query)
-        # Files hold their words far from each other, so they are no match for the best messages, but for most.
+        # Words of a file may be far apart: files rank after the best messages, and before the rest.
         found += messages[:_BEST_MESSAGES]
-        found += [Candidate(each) for each in passages(reader, query, watch)]
+        found += [Candidate(each) for each in find_passages(reader, query, deadline)]
         found += messages[_BEST_MESSAGES:]
         found += _summaries(reader, query)
     merged: dict[str, Candidate] = {}
@@ -79,7 +79,7 @@ def _named(reader: Reader, id: str | int) -> Candidate:
         conversation, row = reader.summary(named)
         return Candidate(of_summary(conversation, row), explicit=True, row_id=row.id)
     conversation, message = reader.message(named)
-    return Candidate(_leafed(reader, conversation, [message])[0], explicit=True)
+    return Candidate(_with_leaves(reader, conversation, [message])[0], explicit=True)
 
 
 def _messages(reader: Reader, query: str) -> list[Candidate]:
@@ -88,19 +88,19 @@ def _messages(reader: Reader, query: str) -> list[Candidate]:
 
 
 def _excerpts(reader: Reader, places: Sequence[tuple[int, int]]) -> list[Excerpt]:
-    """Messages at their places, in that order."""
+    """Return the messages at these places, in their order."""
     wanted: defaultdict[int, list[int]] = defaultdict(list)
     for conversation, seq in places:
         wanted[conversation].append(seq)
     found = {
         (conversation, excerpt.seq): excerpt
         for conversation, seqs in wanted.items()
-        for excerpt in _leafed(reader, conversation, reader.store.messages.at(conversation, seqs))
+        for excerpt in _with_leaves(reader, conversation, reader.store.messages.at(conversation, seqs))
     }
     return [found[place] for place in places if place in found]
 
 
-def _leafed(reader: Reader, conversation: int, rows: Sequence[MessageRow]) -> list[Excerpt]:
+def _with_leaves(reader: Reader, conversation: int, rows: Sequence[MessageRow]) -> list[Excerpt]:
     leaves = reader.store.summaries.leaves_over(conversation, [row.seq for row in rows])
     return [of_message(conversation, row, above=leaves.get(row.seq)) for row in rows]
 
@@ -114,8 +114,8 @@ def _summaries(reader: Reader, query: str) -> list[Candidate]:
     ]
 
 
-def buckets(candidates: Sequence[Candidate], budget: int) -> tuple[list[Bucket], list[Bucket]]:
-    """The conversations to ask, the best first, each with its share of the budget; and those that are left out."""
+def make_buckets(candidates: Sequence[Candidate], budget: int) -> tuple[list[Bucket], list[Bucket]]:
+    """Group candidates by conversation; return those to read, each with its budget, and the others."""
     grouped: defaultdict[int, list[Candidate]] = defaultdict(list)
     for each in candidates:
         grouped[each.excerpt.conversation].append(each)
@@ -136,7 +136,7 @@ def _rank(conversation: int, found: Sequence[Candidate]) -> tuple[int, int, int,
 
 
 def readings(reader: Reader, bucket: Bucket, question: str) -> Iterator[Excerpt]:
-    """What to read, the likeliest first, each once: as much of it as somebody takes."""
+    """Yield the excerpts to read, the most promising first, each once."""
     named = [each for each in bucket.candidates if each.explicit and each.excerpt.kind == "summary"]
     yield from _once(
         chain(
@@ -161,7 +161,7 @@ def _below(reader: Reader, candidate: Candidate) -> Iterator[Excerpt]:
 
 
 def _hits_below(reader: Reader, candidate: Candidate, question: str) -> list[Excerpt]:
-    """What a search finds among the messages that a summary stands for."""
+    """Search the messages below a summary."""
     conversation = candidate.excerpt.conversation
     links = reader.store.summaries.links_below(conversation, candidate.row_id)
     ids = {candidate.row_id, *(source for _, source in links)}
@@ -172,30 +172,30 @@ def _hits_below(reader: Reader, candidate: Candidate, question: str) -> list[Exc
 
 
 def take(excerpts: Iterable[Excerpt], budget: int, question: str, *, part: int) -> tuple[list[Excerpt], bool]:
-    """As many excerpts as fit, long ones cut to the passage that matters (a `part` of the budget); and if any did not."""
+    """Return the excerpts that fit into the budget, and True if any did not fit."""
     taken: list[Excerpt] = []
     left, misses = budget, 0
     for excerpt in excerpts:
-        room = min(left, max(_LEAST_ROOM, budget // part))
-        if excerpt.tokens > room:
-            excerpt = passage(excerpt, question, room)
+        space = min(left, max(_LEAST_SPACE, budget // part))
+        if excerpt.tokens > space:
+            excerpt = passage(excerpt, question, space)
         if excerpt.tokens <= left and excerpt.text.strip():
             taken.append(excerpt)
             left -= excerpt.tokens
         else:
             misses += 1
-        if left < _LEAST_ROOM or misses > _MOST_MISSES:
+        if left < _LEAST_SPACE or misses > _MOST_MISSES:
             return taken, True
     return taken, misses > 0
 
 
-def passage(excerpt: Excerpt, question: str, room: int) -> Excerpt:
-    """The part of an excerpt that holds most of the question's words, in so many tokens."""
+def passage(excerpt: Excerpt, question: str, space: int) -> Excerpt:
+    """Cut an excerpt to the passage with most words of the question."""
     text, frame = excerpt.text, estimate(excerpt.text)
-    room = max(1, room - (excerpt.tokens - frame) - 1)
-    size = max(1, len(text) * room // max(1, frame))
+    space = max(1, space - (excerpt.tokens - frame) - 1)
+    size = max(1, len(text) * space // max(1, frame))
     start = _best_start(text, question, size)
-    part = truncate(text[start : start + size], room)
+    part = truncate(text[start : start + size], space)
     end = max(part.rfind(" "), part.rfind("\n"))
     if 2 * end > len(part) and start + len(part) < len(text):
         part = part[:end]
@@ -203,7 +203,7 @@ def passage(excerpt: Excerpt, question: str, room: int) -> Excerpt:
 
 
 def _best_start(text: str, question: str, size: int) -> int:
-    """Where to begin, so that the most different words of the question follow."""
+    """Return the offset after which the most different words of the question follow."""
     lower = text.lower()
     if len(lower) != len(text):  # a few letters change their length with their case
         lower = text
@@ -214,7 +214,7 @@ def _best_start(text: str, question: str, size: int) -> int:
         within = {word for place, word in places[nth : nth + _MOST_PLACES] if place < at + size * 3 // 4}
         if len(within) > most:
             best, most = at, len(within)
-    # A little before it, from the beginning of a line or a sentence.
+    # Start a little earlier, at the beginning of a line or a sentence.
     earliest = max(0, best - size // 4)
     begins = [lower.rfind(mark, earliest, best) + len(mark) for mark in ("\n", ". ") if mark in lower[earliest:best]]
     return max(begins, default=earliest if best else 0)
@@ -224,5 +224,5 @@ def _places(text: str, word: str) -> Iterator[int]:
     at = text.find(word)
     while at >= 0:
         yield at
-        # In a long text not every place is worth telling apart.
+        # In a long text, skip some of the places.
         at = text.find(word, at + max(1, len(text) // _MOST_PLACES))

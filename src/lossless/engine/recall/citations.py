@@ -1,4 +1,4 @@
-"""Pure: what a model replied to a question, and how much of it stands up against what it was shown."""
+"""Pure: parse a model's reply to a question, and check its citations against the excerpts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Quote(Struct, frozen=True):
     quote: str
 
 
-class Said(Struct, frozen=True, rename="camel"):
-    """A model's reply. `more` are the ids it would like to read before it answers."""
+class ModelReply(Struct, frozen=True, rename="camel"):
+    """A model's reply. `more` lists the ids that it requests before it answers."""
 
     answer: str = ""
     cited_ids: tuple[str, ...] = ()
@@ -32,39 +32,39 @@ class Said(Struct, frozen=True, rename="camel"):
     truncated: bool = False
 
 
-class Checked(Struct, frozen=True):
-    """What is left of the citations, and what was dropped."""
+class CheckedCitations(Struct, frozen=True):
+    """The citations that were confirmed, and those that were dropped."""
 
     cited_ids: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     dropped: tuple[str, ...]
 
 
-def parse_reply(text: str) -> Said:
-    """The reply in a text: a fenced JSON block, or the whole text. Raises `ValueError` with the beginning of anything else."""
+def parse_reply(text: str) -> ModelReply:
+    """Parse a reply: a fenced JSON block, or the whole text. Raise `ValueError` otherwise."""
     fenced = _FENCED.search(text)
     for candidate in ([fenced["json"]] if fenced else []) + [text.strip()]:
         try:
-            return msgspec.json.decode(candidate, type=Said)
+            return msgspec.json.decode(candidate, type=ModelReply)
         except (msgspec.DecodeError, UnicodeEncodeError):
             continue
     raise ValueError(f"The model's reply is not the JSON it was asked for: {' '.join(text.split())[:_QUOTED]!r}")
 
 
-def check(said: Said, read: Sequence[Excerpt]) -> Checked:
-    """Keep the ids that were read and the quotes that stand there."""
+def check_citations(reply: ModelReply, read: Sequence[Excerpt]) -> CheckedCitations:
+    """Keep the ids that were read and the quotes that their texts contain."""
     texts = {excerpt.id: excerpt for excerpt in read}
     known = {*texts, *(excerpt.above for excerpt in read if excerpt.above)}
     evidence, dropped = [], []
-    for quote in said.quotes:
+    for quote in reply.quotes:
         if found := _evidence(quote, texts):
             evidence.append(found)
         else:
             dropped.append(f"{quote.id}: {quote.quote[:80]}")
-    cited = [_id(each) for each in said.cited_ids]
+    cited = [_id(each) for each in reply.cited_ids]
     dropped += [each for each in cited if each not in known]
     kept = [each for each in [*cited, *(each.id for each in evidence)] if each in known]
-    return Checked(tuple(dict.fromkeys(kept)), tuple(evidence), tuple(dict.fromkeys(dropped)))
+    return CheckedCitations(tuple(dict.fromkeys(kept)), tuple(evidence), tuple(dict.fromkeys(dropped)))
 
 
 def _id(named: str) -> str:
@@ -75,12 +75,12 @@ def _id(named: str) -> str:
 
 
 def _evidence(quote: Quote, texts: Mapping[str, Excerpt]) -> Evidence | None:
-    """The quote as it stands in what was read, if it does. The model saw the text escaped, and may have kept that."""
+    """Return the quote as the excerpt contains it, or None. The model may have quoted the escaped text."""
     excerpt = texts.get(_id(quote.id))
     if excerpt is None or not quote.quote.strip():
         return None
-    for said in (quote.quote, html.unescape(quote.quote)):
-        words = r"\s+".join(map(re.escape, said.split()))
+    for reply in (quote.quote, html.unescape(quote.quote)):
+        words = r"\s+".join(map(re.escape, reply.split()))
         if found := re.search(words, excerpt.text):
             return Evidence(excerpt.id, found[0], excerpt.at, excerpt.seq, excerpt.conversation)
     return None

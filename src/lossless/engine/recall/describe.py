@@ -1,4 +1,4 @@
-"""`describe`: what a summary, a message or a file is, and what it would cost to climb down from it."""
+"""`describe`: show a summary, message or file, and the cost of reading what is below it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from lossless.store.rows import message_of, moment
 from lossless.tokens import estimate
 
 INLINE_BYTES = 32_768
-"""How much of a file is shown at once."""
+"""The bytes of a file that are shown at once."""
 MOST_HEAD = 24_000
-"""How many characters of a head are shown to a model."""
+"""The characters of a header that are shown to a model."""
 _MOST_BRANCHES = 200
 _BLOCK = 1 << 20
 _CHARACTER = 4
 """The bytes of the longest character."""
 _FRAME, _FRAME_TOKENS = 400, 120
-"""What stands around head and content: tags, and the line about what is shown."""
+"""The characters and tokens around header and content: tags, and the line about the page."""
 
 
-class Wanted(Struct, frozen=True):
-    """Which part of a text is wanted, and how much of it at once.
+class PageRequest(Struct, frozen=True):
+    """A part of a text, and the limits of one page of it.
 
     Lines are counted from 1, `last` included; `offset` in bytes from 0, as a search counts them in files.
     """
@@ -42,15 +42,15 @@ class Wanted(Struct, frozen=True):
     last: int | None = None
     offset: int | None = None
     most_bytes: int | None = None
-    """At most so many of a file, and of any other text where it is set."""
+    """The limit of a page in bytes; for files there is a default."""
     most_tokens: int | None = None
     most_characters: int | None = None
-    """Of head and content together, the content with its markup escaped."""
+    """The limit of header and content together, the content escaped."""
     all_tokens: int | None = None
-    """Of head and content together, likewise."""
+    """The limit of header and content together in tokens, the content escaped."""
 
     def check(self) -> None:
-        """Raise if there is no such part of any text."""
+        """Raise `InvalidInput` if no text can have such a part."""
         if self.first is not None and self.first < 1:
             raise InvalidInput(f"There is no line {self.first}.", hint="Lines are counted from 1.")
         if self.last is not None and self.last < (self.first or 1):
@@ -64,20 +64,20 @@ class Wanted(Struct, frozen=True):
 
 
 class Body(Struct, frozen=True):
-    """A text, wherever it is kept: its size in bytes, its lines, and a way to read some of it."""
+    """A text in memory or in a file: its size in bytes, and a function that reads some of it."""
 
     size: int
     read: Callable[[int, int], bytes]
 
     def count(self, start: int, end: int) -> int:
-        """Return how many lines end between two bytes."""
+        """Count the lines that end between two offsets."""
         return sum(self.read(at, min(at + _BLOCK, end)).count(b"\n") for at in range(start, end, _BLOCK))
 
     def lines(self) -> int:
         return self.count(0, self.size) + (self.size > 0 and self.read(self.size - 1, self.size) != b"\n")
 
     def after(self, count: int) -> int:
-        """Return where so many lines have ended; the end if there are fewer."""
+        """Return the offset after so many lines; the end if there are fewer."""
         left = count
         for at in range(0, self.size if left else 0, _BLOCK):
             block = self.read(at, min(at + _BLOCK, self.size))
@@ -91,16 +91,16 @@ class Body(Struct, frozen=True):
         return self.size if left else 0
 
 
-def page(body: Body, wanted: Wanted, room: Callable[[str], bool]) -> TextPage:
-    """Return as much of the wanted part of a text as there is `room` for: whole lines if that is half of it, whole characters.
+def page(body: Body, request: PageRequest, fits: Callable[[str], bool]) -> TextPage:
+    """Return one page of a text, as much as `fits` accepts: whole lines if they fill half of it.
 
     At least one character is shown, so that every page makes progress.
     """
-    end = body.size if wanted.last is None else body.after(wanted.last)
-    start = body.after((wanted.first or 1) - 1) if wanted.offset is None else _boundary(body, wanted.offset)
-    most = max(start, end) - start if wanted.most_bytes is None else min(wanted.most_bytes, max(start, end) - start)
+    end = body.size if request.last is None else body.after(request.last)
+    start = body.after((request.first or 1) - 1) if request.offset is None else _boundary(body, request.offset)
+    most = max(start, end) - start if request.most_bytes is None else min(request.most_bytes, max(start, end) - start)
     data = body.read(start, min(start + most + _CHARACTER, max(start, end)))
-    kept = data[: _fitting(data, most, room)]
+    kept = data[: _fitting(data, most, fits)]
     if len(kept) < len(data):
         whole = kept.rfind(b"\n") + 1
         kept = kept[:whole] if 2 * whole >= len(kept) else kept
@@ -120,14 +120,14 @@ def page(body: Body, wanted: Wanted, room: Callable[[str], bool]) -> TextPage:
 
 
 def _boundary(body: Body, offset: int) -> int:
-    """Return where the character at an offset begins."""
+    """Return the offset at which the character at an offset starts."""
     start = min(offset, body.size)
     before = min(start, _CHARACTER - 1)
     return start - _inside(body.read(start - before, min(start + 1, body.size)), before)
 
 
 def _inside(data: bytes, at: int) -> int:
-    """Return how many bytes before `at` the character began that goes on there; 0 between characters."""
+    """Return the number of bytes from the start of the character at `at`; 0 between characters."""
     if at >= len(data) or not _continues(data[at]):
         return 0
     for back in range(1, min(at, _CHARACTER - 1) + 1):
@@ -141,19 +141,19 @@ def _continues(byte: int) -> bool:
     return 0x80 <= byte < 0xC0
 
 
-def _fitting(data: bytes, most: int, room: Callable[[str], bool]) -> int:
-    """Return how many bytes from the start fit, ending between characters; one character at least."""
-    fits, exceeds = 0, min(most, len(data)) + 1
-    if room(text(data[: exceeds - 1])):
-        fits = exceeds - 1
-    while exceeds - fits > 1:
-        middle = (fits + exceeds) // 2
-        fits, exceeds = (middle, exceeds) if room(text(data[:middle])) else (fits, middle)
-    return fits - _inside(data, fits) or next((n for n in range(1, len(data)) if not _inside(data, n)), len(data))
+def _fitting(data: bytes, most: int, fits: Callable[[str], bool]) -> int:
+    """Return the number of bytes that fit, ending between characters; at least one character."""
+    low, high = 0, min(most, len(data)) + 1
+    if fits(text(data[: high - 1])):
+        low = high - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(text(data[:middle])) else (low, middle)
+    return low - _inside(data, low) or next((n for n in range(1, len(data)) if not _inside(data, n)), len(data))
 
 
 def text(data: bytes) -> str:
-    """Return stored bytes as text; a lone surrogate stays one, and what is no UTF-8 is replaced."""
+    """Decode stored bytes. Keep lone surrogates; replace what is not UTF-8."""
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -161,44 +161,44 @@ def text(data: bytes) -> str:
 
 
 def describe(
-    reader: Reader, id: str | int, wanted: Wanted | None = None, *, cap: int | None = None, inline: bool = True
+    reader: Reader, id: str | int, request: PageRequest | None = None, *, cap: int | None = None, inline: bool = True
 ) -> Description:
-    """Tell everything about one id. `cap` is what a reading may cost, by which branches are said to fit."""
-    wanted = wanted or Wanted()
-    wanted.check()
+    """Describe one id. Branches are marked as within or over `cap` tokens."""
+    request = request or PageRequest()
+    request.check()
     named = reader.named(id)
     if named.kind == "summary":
-        return _summary(reader, named, wanted, reader.settings.max_expand_tokens if cap is None else cap)
+        return _summary(reader, named, request, reader.settings.max_expand_tokens if cap is None else cap)
     if named.kind == "message":
-        return _message(reader, named, wanted)
-    return _file(reader, named, wanted, inline=inline)
+        return _message(reader, named, request)
+    return _file(reader, named, request, inline=inline)
 
 
-def _shown(head: list[str], body: Body, wanted: Wanted, before: str = "") -> tuple[str, TextPage, bool]:
-    """The head with a line about what is shown, the page of the text, and whether what was asked for goes on."""
+def _with_page(head: list[str], body: Body, request: PageRequest, before: str = "") -> tuple[str, TextPage, bool]:
+    """Return the header with a line about the page, the page, and True if more of the part follows."""
     used = "\n".join(head)
-    used = used[:MOST_HEAD] if wanted.most_characters is not None else used
-    cost = estimate(used) + estimate(before) + _FRAME_TOKENS if wanted.all_tokens is not None else 0
+    used = used[:MOST_HEAD] if request.most_characters is not None else used
+    cost = estimate(used) + estimate(before) + _FRAME_TOKENS if request.all_tokens is not None else 0
 
-    def room(part: str) -> bool:
+    def fits(part: str) -> bool:
         marked = escape(part)
         return (
-            (wanted.most_tokens is None or estimate(marked) <= wanted.most_tokens)
-            and (wanted.all_tokens is None or cost + estimate(marked) <= wanted.all_tokens)
+            (request.most_tokens is None or estimate(marked) <= request.most_tokens)
+            and (request.all_tokens is None or cost + estimate(marked) <= request.all_tokens)
             and (
-                wanted.most_characters is None
-                or len(used) + len(escape(before)) + len(marked) + _FRAME <= wanted.most_characters
+                request.most_characters is None
+                or len(used) + len(escape(before)) + len(marked) + _FRAME <= request.most_characters
             )
         )
 
-    found = page(body, wanted, room)
-    goal = body.size if wanted.last is None else body.after(wanted.last)
-    truncated = found.end < goal or (wanted.last or 0) > found.lines
+    found = page(body, request, fits)
+    goal = body.size if request.last is None else body.after(request.last)
+    truncated = found.end < goal or (request.last or 0) > found.lines
     return "\n".join([*head, f"shown {_extent(found)}", "content"]), found, truncated
 
 
 def _extent(found: TextPage) -> str:
-    """What a page shows of its text, and how to get the next one."""
+    """Return the line that says which part is shown, and how to get the next."""
     if not found.size:
         return "in full: it is empty"
     if (found.start, found.end) == (0, found.size):
@@ -217,12 +217,12 @@ def _many(count: int, word: str) -> str:
 
 
 def in_memory(words: str) -> Body:
-    """Return a text that is at hand as a body."""
+    """Return a text as a `Body`."""
     data = words.encode("utf-8", "surrogatepass")
     return Body(len(data), lambda start, end: data[start:end])
 
 
-def _summary(reader: Reader, named: Reference, wanted: Wanted, cap: int) -> Description:
+def _summary(reader: Reader, named: Reference, request: PageRequest, cap: int) -> Description:
     conversation, row = reader.summary(named)
     seqs, _ = reader.store.summaries.sources(conversation, row.id)
     branches = _branches(reader, conversation, row.id)
@@ -242,12 +242,12 @@ def _summary(reader: Reader, named: Reference, wanted: Wanted, cap: int) -> Desc
     head += ["manifest", *(_line(branch, cap) for branch in branches[:_MOST_BRANCHES])]
     more = max(0, len(branches) - _MOST_BRANCHES)
     head += [f"({more:,} more)"] if more else []
-    told, found, truncated = _shown(head, in_memory(row.text), wanted)
+    header, found, truncated = _with_page(head, in_memory(row.text), request)
     return Description(
         row.public_id,
         "summary",
         conversation,
-        told,
+        header,
         found.text,
         moment(row.created_at),
         summary=as_summary(row),
@@ -264,7 +264,7 @@ def _summary(reader: Reader, named: Reference, wanted: Wanted, cap: int) -> Desc
 
 
 def _branches(reader: Reader, conversation: int, root: int) -> list[Branch]:
-    """The summary and all below it, by distance and place, each once: its sources, not its consumers."""
+    """Return a summary and all summaries below it, by distance and place, each once."""
     links: defaultdict[int, list[int]] = defaultdict(list)
     for consumer, source in reader.store.summaries.links_below(conversation, root):
         links[consumer].append(source)
@@ -273,7 +273,7 @@ def _branches(reader: Reader, conversation: int, root: int) -> list[Branch]:
     while waiting:
         at, above, steps, path = waiting.popleft()
         below = [each for each in links[at] if each in rows]
-        listed.append(_branch(rows[at], above, steps, path, below, _reached(at, links, rows)))
+        listed.append(_branch(rows[at], above, steps, path, below, _cost_below(at, links, rows)))
         for place, each in enumerate(below):
             if each not in seen:
                 seen.add(each)
@@ -281,8 +281,8 @@ def _branches(reader: Reader, conversation: int, root: int) -> list[Branch]:
     return listed
 
 
-def _reached(root: int, links: dict[int, list[int]], rows: dict[int, BranchRow]) -> int:
-    """What the summaries below one cost together, each counted once."""
+def _cost_below(root: int, links: dict[int, list[int]], rows: dict[int, BranchRow]) -> int:
+    """Return the tokens of all summaries below one, each counted once."""
     waiting, seen = list(links.get(root, ())), {root}
     while waiting:
         at = waiting.pop()
@@ -331,7 +331,7 @@ def _span(conversation: int, seqs: list[int]) -> str:
     return f"{first}..{last} ({len(seqs):,})" if len(seqs) > 1 else first
 
 
-def _message(reader: Reader, named: Reference, wanted: Wanted) -> Description:
+def _message(reader: Reader, named: Reference, request: PageRequest) -> Description:
     conversation, row = reader.message(named)
     message = message_of(row)
     stored = StoredMessage(
@@ -343,12 +343,12 @@ def _message(reader: Reader, named: Reference, wanted: Wanted) -> Description:
     head = [f"LCM_MESSAGE {named.id}", facts]
     head += [f"consumers {leaf}"] if leaf else []
     head += [f"files {' '.join(files)}"] if files else []
-    told, found, truncated = _shown(head, in_memory(words(message)), wanted)
+    header, found, truncated = _with_page(head, in_memory(words(message)), request)
     return Description(
         named.id,
         "message",
         conversation,
-        told,
+        header,
         found.text,
         stored.created_at,
         message=stored,
@@ -360,7 +360,7 @@ def _message(reader: Reader, named: Reference, wanted: Wanted) -> Description:
     )
 
 
-def _file(reader: Reader, named: Reference, wanted: Wanted, *, inline: bool) -> Description:
+def _file(reader: Reader, named: Reference, request: PageRequest, *, inline: bool) -> Description:
     conversation, row = reader.file(named)
     known = StoredFile(
         row.id, row.name, row.mime, row.bytes, row.lines, row.sha256, row.summary, moment(row.created_at)
@@ -372,22 +372,22 @@ def _file(reader: Reader, named: Reference, wanted: Wanted, *, inline: bool) -> 
     ]
     content, found, truncated = f"Exploration summary:\n{row.summary or 'none'}", None, False
     if not inline:
-        told = "\n".join([*head, "shown nothing: it was not asked for", "content"])
+        header = "\n".join([*head, "shown nothing: it was not asked for", "content"])
     elif row.lines is None and not is_text_type(row.mime):
-        told = "\n".join([*head, "shown nothing: it is not text", "content"])
+        header = "\n".join([*head, "shown nothing: it is not text", "content"])
     else:
-        wanted = wanted if wanted.most_bytes is not None else structs.replace(wanted, most_bytes=INLINE_BYTES)
+        request = request if request.most_bytes is not None else structs.replace(request, most_bytes=INLINE_BYTES)
         body = Body(row.bytes, lambda start, end: reader.files.read(row.sha256, start, end))
         try:
-            told, found, truncated = _shown(head, body, wanted, f"{content}\n\nContent:\n")
+            header, found, truncated = _with_page(head, body, request, f"{content}\n\nContent:\n")
             content += f"\n\nContent:\n{found.text}" if found.text else ""
         except FileUnavailable as error:
-            told, truncated = "\n".join([*head, f"shown nothing: {error}", "content"]), True
+            header, truncated = "\n".join([*head, f"shown nothing: {error}", "content"]), True
     return Description(
         row.id,
         "file",
         conversation,
-        told,
+        header,
         content,
         known.created_at,
         file=known,
@@ -398,7 +398,7 @@ def _file(reader: Reader, named: Reference, wanted: Wanted, *, inline: bool) -> 
 
 
 def _plain(name: str | None) -> str:
-    """A name that a host or a file gave, fit to stand in a line of ours."""
+    """Return a name from a host or file without characters that have a meaning in our lines."""
     clean = "".join(_printable(name or ""))
     return clean or "unknown"
 

@@ -1,4 +1,4 @@
-"""`expand`: from a summary down to its sources, from a message to all of its words, within a budget."""
+"""`expand`: read the sources of a summary, or a whole message, within a budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from lossless.engine.recall.reader import Reader, cut, of_message, of_summary, shown
+from lossless.engine.recall.reader import Reader, cut, of_message, of_summary, render_excerpt
 from lossless.errors import InvalidInput
 from lossless.model import Excerpt, Expansion, Skipped
 from lossless.store.base import SummaryRow
@@ -19,14 +19,14 @@ _CURSOR = re.compile(r"(?P<id>(?:sum_|msg#)[a-z0-9_-]+)@(?P<start>\d{1,12})", re
 
 
 class Walk(Struct):
-    """One way down: what was met, so that nothing is met twice, and which leaves stayed closed."""
+    """The state of one walk down: what was visited, and the leaves that stayed closed."""
 
     reader: Reader
     messages: bool
     seen: set[str] = field(default_factory=set)
     closed: list[str] = field(default_factory=list)
     ignored: set[str] = field(default_factory=set)
-    """What did not fit: nothing below it is visited either."""
+    """The ids that did not fit: nothing below them is visited."""
 
 
 def expand(
@@ -39,9 +39,9 @@ def expand(
     strategy: Strategy = "order",
     cursor: str | None = None,
 ) -> Expansion:
-    """The sources of summaries, `depth` steps down, and messages in full, as much of them as `max_tokens` allows.
+    """Expand summaries to their sources, `depth` levels down, and messages in full, within `max_tokens`.
 
-    In "order" it ends at the first text that does not fit, and `next` goes on there; a text that would fill a page on
+    In "order" it ends at the first text that does not fit, and `next` continues there; a text that would fill a page on
     its own is cut into pages. With "fit" what does not fit is left out and listed with its cost.
     """
     cap = reader.settings.max_expand_tokens if max_tokens is None else max_tokens
@@ -49,20 +49,20 @@ def expand(
         raise InvalidInput(f"max_tokens={max_tokens}, depth={depth}: give 1 or more.")
     if strategy not in ("order", "fit"):
         raise InvalidInput(f'"{strategy}" is not a strategy.', hint='Give "order" or "fit".')
-    wanted = [ids] if isinstance(ids, str | int) else list(ids)
+    given = [ids] if isinstance(ids, str | int) else list(ids)
     walk = Walk(reader, include_messages)
-    found = _from(way_down(walk, wanted, depth), cursor)
+    found = _from(way_down(walk, given, depth), cursor)
     if strategy == "fit":
         return _fitting(found, walk, cap)
-    # One message is what was asked for, and not a way down: it is given whole unless somebody sets a limit.
-    whole = max_tokens is None and all(reader.named(each).kind == "message" for each in wanted)
+    # A single message is returned whole unless the caller sets a limit.
+    whole = max_tokens is None and all(reader.named(each).kind == "message" for each in given)
     return _in_order(found, walk, None if whole else cap)
 
 
 def way_down(walk: Walk, ids: Sequence[str | int], depth: int) -> Iterator[Excerpt]:
-    """What lies below the ids, in order, read only as far as somebody takes it."""
+    """Yield what is below the ids, in order; read lazily."""
     reader = walk.reader
-    # Every id is looked up first: a wrong one among several must not be found out half way.
+    # Check every id first: a wrong one must not be reported half way.
     for named in [reader.named(each, "summary", "message") for each in ids]:
         if named.kind == "summary":
             conversation, row = reader.summary(named)
@@ -74,7 +74,7 @@ def way_down(walk: Walk, ids: Sequence[str | int], depth: int) -> Iterator[Excer
 
 
 def _sources(walk: Walk, conversation: int, row: SummaryRow, depth: int) -> Iterator[Excerpt]:
-    """What a summary was made from; each followed by its own sources, as deep as asked for."""
+    """Yield the sources of a summary, each followed by its own sources down to `depth`."""
     store = walk.reader.store
     seqs, ids = store.summaries.sources(conversation, row.id)
     if seqs and not walk.messages:
@@ -95,7 +95,7 @@ def _sources(walk: Walk, conversation: int, row: SummaryRow, depth: int) -> Iter
 
 
 def _from(found: Iterator[Excerpt], cursor: str | None) -> Iterator[Excerpt]:
-    """The way down from where a cursor points."""
+    """Yield the excerpts from the position of a cursor on."""
     if cursor is None:
         yield from found
         return
@@ -122,20 +122,20 @@ def _in_order(found: Iterator[Excerpt], walk: Walk, cap: int | None) -> Expansio
             page = _page(excerpt, cap)
             items, total, start = [page], page.tokens, start + len(page.text)
             if len(page.text) == len(excerpt.text):
-                continue  # its frame alone costs more, and there is nothing left of it
+                continue  # its tags alone exceed the limit, and nothing of its text is left
         return Expansion(tuple(items), total, True, f"{excerpt.id}@{start}", closed=tuple(walk.closed))
     return Expansion(tuple(items), total, closed=tuple(walk.closed))
 
 
 def _page(excerpt: Excerpt, cap: int) -> Excerpt:
-    """As much of one excerpt as fits; a word at least, so that every page gets on."""
-    frame = estimate(shown(cut(excerpt, excerpt.start, "")))
-    room = max(1, cap - frame - 1)
-    page = cut(excerpt, excerpt.start, truncate(excerpt.text, room) or excerpt.text[:1])
-    while page.tokens > cap and room > 1:
-        # What is escaped costs more than it did before.
-        room = room * cap // (page.tokens + 1) if page.tokens < 2 * cap else room // 2
-        page = cut(excerpt, excerpt.start, truncate(excerpt.text, max(1, room)) or excerpt.text[:1])
+    """Return the part of an excerpt that fits; at least one word."""
+    frame = estimate(render_excerpt(cut(excerpt, excerpt.start, "")))
+    budget = max(1, cap - frame - 1)
+    page = cut(excerpt, excerpt.start, truncate(excerpt.text, budget) or excerpt.text[:1])
+    while page.tokens > cap and budget > 1:
+        # Escaping makes a text longer.
+        budget = budget * cap // (page.tokens + 1) if page.tokens < 2 * cap else budget // 2
+        page = cut(excerpt, excerpt.start, truncate(excerpt.text, max(1, budget)) or excerpt.text[:1])
     return page
 
 

@@ -1,8 +1,7 @@
-"""Leave to read: some conversations, so many tokens, for a while, and a ledger of what was read.
+"""Grants: permission to read some conversations, with a token budget, an expiry time and a ledger.
 
-Whoever reads for somebody else, a sub-agent or a model that answers a question, does it under a grant. It is a row, so it
-holds across processes; tokens are taken from it in one statement before anything is read, and what was not needed is
-given back.
+A sub-agent, or a model that answers a question, reads under a grant. A grant is a row, so it is valid in all processes.
+Tokens are reserved in one statement before anything is read, and unused ones are returned.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ T = TypeVar("T")
 
 
 class Charge(Struct, frozen=True):
-    """One thing that was read, and what it cost."""
+    """One text that was read, and its tokens."""
 
     what: str
     tokens: int
@@ -46,7 +45,7 @@ def issue(
     max_depth: int = MAX_DEPTH,
     request_id: str | None = None,
 ) -> GrantRow:
-    """A new grant. Old ones are cleared away on the occasion."""
+    """Issue a grant, and delete old ones."""
     micros = int(now * 1_000_000)
     row = GrantRow(
         f"grant_{str(uuid.uuid4())[:12]}",
@@ -67,29 +66,29 @@ def issue(
 
 
 class Delegate:
-    """Whoever reads under a grant: never outside of it, and metered by what was really returned."""
+    """A reader under a grant: limited to its conversations, and charged for what is returned."""
 
     def __init__(self, store: Store, grant_id: str, now: Callable[[], float]) -> None:
         self.id = grant_id
         self._store, self._now = store, now
 
     def grant(self) -> GrantRow:
-        """The grant, if it still holds."""
+        """Return the grant; raise `GrantRefused` if it is not valid any more."""
         row = self._store.grants.get(self.id)
         if row is None:
-            raise _refused("no such grant")
+            raise _refusal("no such grant")
         if row.revoked_at is not None:
-            raise _refused("it was revoked")
+            raise _refusal("it was revoked")
         if row.expires_at <= self._micros():
-            raise _refused("it has expired")
+            raise _refusal("it has expired")
         if not row.conversation_ids:
-            raise GrantRefused("The grant allows no conversation.", hint="Ask whoever gave it for another.")
+            raise GrantRefused("The grant allows no conversation.", hint="Ask for a new grant.")
         return row
 
     def scope(self, conversation: int | None = None) -> tuple[int, ...]:
-        """Return the conversations it may read now, or the one of them that is named.
+        """Return the conversations that it may read now, or the one of them that is named.
 
-        What its conversations and their families became since it was given counts: a reset, a new sub-agent.
+        Conversations that joined their families later are included, e.g. after a reset or for a new sub-agent.
         """
         allowed = granted(self._store, self.grant().conversation_ids)
         if conversation is None:
@@ -106,7 +105,7 @@ class Delegate:
         return max(0, row.max_tokens - row.used_tokens)
 
     def read(self, verb: str, most: int | None, work: Callable[[int], tuple[T, Sequence[Charge]]]) -> T:
-        """Read at most `most` tokens: `work` is told how many it may return, and says what it did."""
+        """Read at most `most` tokens: `work` gets its limit, and returns the result with its charges."""
         held = self._reserve(most)
         used: Sequence[Charge] = ()
         try:
@@ -120,17 +119,17 @@ class Delegate:
     def _reserve(self, most: int | None) -> int:
         for _ in range(_MOST_TRIES):
             left = self.remaining()
-            wanted = left if most is None else min(max(1, most), left)
-            if wanted < 1:
+            tokens = left if most is None else min(max(1, most), left)
+            if tokens < 1:
                 break
-            if self._store.grants.reserve(self.id, wanted, self._micros()):
-                return wanted
+            if self._store.grants.reserve(self.id, tokens, self._micros()):
+                return tokens
         raise GrantRefused(
             "The token budget of this grant is exhausted.", hint="Answer from what was read, or ask for a new grant."
         )
 
     def ledger(self) -> list[ReadRow]:
-        """What was read so far."""
+        """Return everything that was read so far."""
         return self._store.grants.reads(self.id)
 
     def revoke(self) -> bool:
@@ -140,9 +139,9 @@ class Delegate:
         return int(self._now() * 1_000_000)
 
 
-def _refused(why: str) -> GrantRefused:
+def _refusal(reason: str) -> GrantRefused:
     return GrantRefused(
-        f"Expansion authorization failed: {why}.", hint="Go on with what was read, or ask for a new grant."
+        f"Expansion authorization failed: {reason}.", hint="Continue with what was read, or ask for a new grant."
     )
 
 
@@ -155,7 +154,7 @@ class Slots:
 
     @contextmanager
     def hold(self, origin: str) -> Iterator[bool]:
-        """Whether the origin's turn could be had; given back at the end."""
+        """Reserve the slot of an origin; yield False if it is in use."""
         with self._lock:
             free = origin not in self._taken
             self._taken.add(origin)

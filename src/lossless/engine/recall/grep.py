@@ -1,7 +1,7 @@
-"""`grep`: find exact words, or what answers a question, in all that was ever said.
+"""`grep`: find patterns, or texts that answer a question, in the whole history.
 
-Texts are looked at from the newest on, a few at a time: what was found when the time is up is the newest there is, and a
-cursor goes on behind it. A database skips the texts that a pattern cannot match.
+Texts are searched from the newest on, in batches. When the time limit is reached, the newest matches are returned, and a
+cursor continues after them. The database skips texts that a pattern cannot match.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from itertools import groupby
 
 from msgspec.structs import astuple, replace
 
-from lossless.engine.recall.match_files import in_files
-from lossless.engine.recall.match_text import answering, count, matching
+from lossless.engine.recall.match_files import search_files
+from lossless.engine.recall.match_text import count_matches, match_pattern, match_words
 from lossless.engine.recall.reader import Reader
-from lossless.engine.recall.search_request import Asked, Finder, Page, Watch
+from lossless.engine.recall.search_request import Deadline, Finder, Page, SearchRequest
 from lossless.engine.shared import cursor as cursors
 from lossless.engine.shared.cursor import Position
 from lossless.engine.shared.defaults import GREP_SECONDS
@@ -27,49 +27,49 @@ from lossless.store.base import TextKind
 
 def grep(
     reader: Reader,
-    asked: Asked,
+    request: SearchRequest,
     *,
     now: Callable[[], float],
     on_event: Hook,
     cursor: str | None = None,
     seconds: float = GREP_SECONDS,
 ) -> Hits:
-    """What a reader finds, up to `limit` hits in the order that was asked for.
+    """Search the conversations of a reader; return up to `limit` hits in the requested order.
 
-    Ordered by relevance, messages come before summaries: their scores say nothing about each other. Where there is not room
-    for all of them, each kind gets half.
+    Ordered by relevance, messages come before summaries: their scores cannot be compared. If not all of them
+    fit, each kind gets half.
     """
-    finder = Finder.of(asked.pattern, ignore_case=asked.ignore_case) if asked.mode == "regex" else None
-    question = _question(reader, asked)
-    started, seen = dict[str, Position | None].fromkeys(asked.kinds), 0
+    finder = Finder.of(request.pattern, ignore_case=request.ignore_case) if request.mode == "regex" else None
+    question = _question(reader, request)
+    starts, seen = dict[str, Position | None].fromkeys(request.kinds), 0
     if cursor is not None:
         positions, seen = cursors.decode(cursor, question)
-        started = {**positions}
+        starts = {**positions}
     keys = {row.id: row.key for row in reader.store.conversations.of_owner()}
-    watch = Watch(now, now() + seconds)
+    deadline = Deadline(now, now() + seconds)
 
     def page(kind: str, start: Position | None) -> Page:
         if kind == "file":
-            return in_files(reader, finder, asked, keys, start, watch, on_event)
+            return search_files(reader, finder, request, keys, start, deadline, on_event)
         which: TextKind = "message" if kind == "message" else "summary"
         if finder is not None:
-            return matching(reader, which, finder, asked, keys, start, watch)
-        return answering(reader, which, asked, keys, start, int(now() * 1_000_000))
+            return match_pattern(reader, which, finder, request, keys, start, deadline)
+        return match_words(reader, which, request, keys, start, int(now() * 1_000_000))
 
-    pages = {kind: page(kind, start) for kind, start in started.items()}
-    for kind, most in _shares(asked, pages).items():
-        pages[kind].cut(most, started[kind])
+    pages = {kind: page(kind, start) for kind, start in starts.items()}
+    for kind, most in _shares(request, pages).items():
+        pages[kind].cut(most, starts[kind])
     hits = [hit for found in pages.values() for hit in found.hits]
-    if asked.sort == "recency" and len(pages) > 1:
+    if request.sort == "recency" and len(pages) > 1:
         hits.sort(key=lambda hit: hit.at, reverse=True)
-    going_on = {kind: found.position for kind, found in pages.items() if found.position is not None}
-    total, is_exact = _total(reader, asked, pages, seen)
-    hint = asked.hint
-    if finder is not None and not asked.ignore_case and total == 0 and is_exact:
-        hint = _case_hint(reader, asked, now=now, seconds=watch.until - now())
+    next_positions = {kind: found.position for kind, found in pages.items() if found.position is not None}
+    total, is_exact = _total(reader, request, pages, seen)
+    hint = request.hint
+    if finder is not None and not request.ignore_case and total == 0 and is_exact:
+        hint = _case_hint(reader, request, now=now, seconds=deadline.until - now())
     return Hits(
         _with_leaves(reader, hits),
-        next_cursor=cursors.encode(going_on, question, seen + len(hits)),
+        next_cursor=cursors.encode(next_positions, question, seen + len(hits)),
         complete=all(found.complete for found in pages.values()),
         scanned=sum(found.scanned for found in pages.values()),
         unavailable=tuple(id for found in pages.values() for id in found.unavailable),
@@ -79,45 +79,52 @@ def grep(
     )
 
 
-def _case_hint(reader: Reader, asked: Asked, *, now: Callable[[], float], seconds: float) -> str:
+def _case_hint(reader: Reader, request: SearchRequest, *, now: Callable[[], float], seconds: float) -> str:
     """Return a hint if a pattern that matched nothing matches when case is ignored."""
-    if asked.pattern.lower() == asked.pattern.upper():
+    if request.pattern.lower() == request.pattern.upper():
         return ""
-    found = grep(reader, replace(asked, ignore_case=True), now=now, on_event=lambda event: None, seconds=seconds)
+    found = grep(reader, replace(request, ignore_case=True), now=now, on_event=lambda event: None, seconds=seconds)
     if not found.total:
         return ""
     count = f"{'' if found.total_is_exact else 'at least '}{found.total:,} {'match' if found.total == 1 else 'matches'}"
     return f"Only the case differs: {count} with ignore_case (-i)."
 
 
-def _shares(asked: Asked, pages: Mapping[str, Page]) -> dict[str, int]:
-    """How many hits of each kind are shown, `limit` of them in all."""
-    if asked.sort == "recency":
+def _shares(request: SearchRequest, pages: Mapping[str, Page]) -> dict[str, int]:
+    """Return the number of hits to show of each kind, `limit` in total."""
+    if request.sort == "recency":
         newest = sorted(
             ((hit.at, kind) for kind, page in pages.items() for hit in page.hits),
             key=lambda each: each[0],
             reverse=True,
         )
-        return {**dict.fromkeys(pages, 0), **Counter(kind for _, kind in newest[: asked.limit])}
+        return {**dict.fromkeys(pages, 0), **Counter(kind for _, kind in newest[: request.limit])}
     found = {kind: len(page.hits) for kind, page in pages.items()}
     messages, summaries = found.get("message", 0), found.get("summary", 0)
-    kept = min(summaries, max(asked.limit // 2, asked.limit - messages))
-    return {**found, **({"message": min(messages, asked.limit - kept), "summary": kept} if len(found) == 2 else {})}
+    summaries_shown = min(summaries, max(request.limit // 2, request.limit - messages))
+    return {
+        **found,
+        **(
+            {"message": min(messages, request.limit - summaries_shown), "summary": summaries_shown}
+            if len(found) == 2
+            else {}
+        ),
+    }
 
 
-def _total(reader: Reader, asked: Asked, pages: Mapping[str, Page], seen: int) -> tuple[int, bool]:
-    """How many matches there are in all, and whether that is exact and not the least there are."""
-    if asked.mode == "regex" or asked.scope == "files":
+def _total(reader: Reader, request: SearchRequest, pages: Mapping[str, Page], seen: int) -> tuple[int, bool]:
+    """Return the number of matches, and True if it is exact rather than a lower bound."""
+    if request.mode == "regex" or request.scope == "files":
         is_exact = all(page.complete and page.is_counted for page in pages.values())
         return seen + sum(page.total for page in pages.values()), is_exact
-    held = sum(count(reader, asked, kind) for kind in asked.kinds)
+    held = sum(count_matches(reader, request, kind) for kind in request.kinds)
     found = seen + sum(page.total for page in pages.values())
-    return max(held, found), asked.mode == "full_text" and not analyse(asked.pattern).reach
+    return max(held, found), request.mode == "full_text" and not analyse(request.pattern).reach
 
 
-def _question(reader: Reader, asked: Asked) -> list[object]:
-    """What a cursor is bound to: everything but the limit, and the oldest conversation, which a family keeps."""
-    return [reader.store.owner, min(reader.scope, default=0), *astuple(asked.filters)]
+def _question(reader: Reader, request: SearchRequest) -> list[object]:
+    """Return the values that a cursor is bound to: all but the limit, and the oldest conversation."""
+    return [reader.store.owner, min(reader.scope, default=0), *astuple(request.filters)]
 
 
 def _with_leaves(reader: Reader, hits: Sequence[Hit]) -> list[Hit]:

@@ -1,7 +1,6 @@
-"""Reading old history: who may see what, and how it is shown.
+"""Read old history: the conversations in scope, and the texts as a model sees them.
 
-A `Reader` sees some conversations of one owner. Whatever lies outside of them does not exist for it: the answer is the
-same as for an id that nobody ever had.
+A `Reader` sees some conversations of one owner. An id outside of them gets the same error as an unknown id.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _ELSEWHERE = "It may belong to another conversation: allConversations looks in a
 
 
 class Reader(Struct, frozen=True):
-    """What somebody may read: `scope` holds the ids of conversations."""
+    """Access to the conversations in `scope`, all of one owner."""
 
     store: Store
     files: Files
@@ -52,21 +51,21 @@ class Reader(Struct, frozen=True):
     scope: tuple[int, ...]
 
     def named(self, id: str | int, *kinds: Literal["summary", "message", "file"]) -> Reference:
-        """What an id names, if it is of one of these kinds."""
+        """Parse an id; raise `InvalidInput` if it is not of one of these kinds."""
         found = parse(id)
         if kinds and found.kind not in kinds:
             raise InvalidInput(f"{found.id} is a {found.kind}.", hint=f"Give the id of a {' or a '.join(kinds)}.")
         return found
 
     def summary(self, reference: Reference) -> tuple[int, SummaryRow]:
-        """A summary and its conversation."""
+        """Return a summary and its conversation."""
         found = self.store.summaries.named(reference.id)
         if found is None or found[0] not in self.scope:
             raise self._absent(reference)
         return found
 
     def message(self, reference: Reference) -> tuple[int, MessageRow]:
-        """A message and its conversation."""
+        """Return a message and its conversation."""
         conversation, seq = divmod(reference.number, SPAN)
         rows = self.store.messages.at(conversation, [seq]) if conversation in self.scope else []
         if not rows:
@@ -78,18 +77,18 @@ class Reader(Struct, frozen=True):
         return NotFound(reference.kind, reference.id, hint=_ELSEWHERE if elsewhere else "")
 
     def file(self, reference: Reference) -> tuple[int, FileRow]:
-        """A file and the first conversation in scope that has it."""
+        """Return a file and the first conversation in scope that has it."""
         for conversation in self.scope:
             if row := self.store.files.get(conversation, reference.id):
                 return conversation, row
         raise self._absent(reference)
 
     def exact(self, conversation: int, row: MessageRow) -> Message:
-        """A message as it came in. What cannot be read any more stays a reference."""
+        """Return a message as it was received. Contents that cannot be read stay references."""
         return self.restored(conversation, row)[0]
 
     def restored(self, conversation: int, row: MessageRow) -> tuple[Message, tuple[str, ...]]:
-        """A message as it came in; or as it is stored, and the ids of the files that are lost."""
+        """Return a message as it was received; if files are missing, as stored, with their ids."""
         from lossless.engine.ingest import large_content
 
         message, lost = message_of(row), list[str]()
@@ -107,9 +106,9 @@ class Reader(Struct, frozen=True):
 
 
 def family(store: Store, key: str, session: str | None = None) -> tuple[int, ...]:
-    """The conversations a key stands for: those that were ever under it, and those of their sub-agents.
+    """Return the conversations of a key, archived ones and sub-agents included.
 
-    One run of a scheduled job is on its own: that of the session, or the newest.
+    Each run of a scheduled job stands alone: that of the session, or the newest.
     """
     rows = store.conversations.family(key)
     if not is_scheduled(key):
@@ -119,7 +118,7 @@ def family(store: Store, key: str, session: str | None = None) -> tuple[int, ...
 
 
 def granted(store: Store, ids: Sequence[int]) -> tuple[int, ...]:
-    """Return the conversations that a grant for these covers now: each with all that belong to its key, or to its run."""
+    """Return the conversations that a grant for these covers now, with their families."""
     covered = set(ids)
     for row in filter(None, map(store.conversations.get, ids)):
         rows = store.conversations.family(row.key)
@@ -131,28 +130,28 @@ def granted(store: Store, ids: Sequence[int]) -> tuple[int, ...]:
 
 
 def _descendants(id: int, rows: Sequence[ConversationRow]) -> list[int]:
-    """A conversation and those of its sub-agents, however deep."""
+    """Return a conversation and those of its sub-agents at any depth."""
     ids = [id]
-    for parent in ids:  # it grows meanwhile
+    for parent in ids:  # the list grows during the loop
         ids += [row.id for row in rows if row.parent == parent and row.id not in ids]
     return ids
 
 
 def everything(store: Store) -> tuple[int, ...]:
-    """All conversations of the owner."""
+    """Return all conversations of the owner."""
     return tuple(row.id for row in store.conversations.of_owner())
 
 
 def only(store: Store, conversation: int) -> tuple[int, ...]:
-    """One conversation of the owner."""
+    """Return one conversation as a scope; raise `NotFound` if the owner has no such conversation."""
     if conversation not in everything(store):
         raise NotFound("conversation", conversation, hint="lcm_grep names the conversation of every hit.")
     return (conversation,)
 
 
 def of_message(conversation: int, row: MessageRow, message: Message | None = None, above: str | None = None) -> Excerpt:
-    """A message as an excerpt."""
-    return priced(
+    """Return a message as an excerpt."""
+    return with_tokens(
         Excerpt(
             message_id(conversation * SPAN + row.seq),
             "message",
@@ -168,9 +167,9 @@ def of_message(conversation: int, row: MessageRow, message: Message | None = Non
 
 
 def of_summary(conversation: int, row: SummaryRow, above: str | None = None) -> Excerpt:
-    """A summary as an excerpt."""
+    """Return a summary as an excerpt."""
     at = row.created_at if row.latest_at is None else row.latest_at
-    return priced(
+    return with_tokens(
         Excerpt(
             row.public_id,
             "summary",
@@ -187,17 +186,17 @@ def of_summary(conversation: int, row: SummaryRow, above: str | None = None) -> 
 
 
 def cut(excerpt: Excerpt, start: int, text: str) -> Excerpt:
-    """Some of an excerpt: `text`, which stands `start` characters into it."""
-    return priced(structs.replace(excerpt, text=text, start=start))
+    """Return a part of an excerpt: `text`, which begins `start` characters into it."""
+    return with_tokens(structs.replace(excerpt, text=text, start=start))
 
 
-def priced(excerpt: Excerpt) -> Excerpt:
-    """The excerpt with what it costs a model to read."""
-    return structs.replace(excerpt, tokens=estimate(shown(excerpt)))
+def with_tokens(excerpt: Excerpt) -> Excerpt:
+    """Return the excerpt with what it costs a model to read."""
+    return structs.replace(excerpt, tokens=estimate(render_excerpt(excerpt)))
 
 
-def shown(excerpt: Excerpt) -> str:
-    """An excerpt as a model reads it: data from the past, marked so, that cannot close its own tag."""
+def render_excerpt(excerpt: Excerpt) -> str:
+    """Return an excerpt as a model reads it: data from the past, marked so, that cannot close its own tag."""
     facts = {
         "id": excerpt.id,
         "role": excerpt.role,
@@ -212,13 +211,13 @@ def shown(excerpt: Excerpt) -> str:
 
 
 def words(message: Message) -> str:
-    """Everything a message says to others: text, calls, results, and what is sent beside them. A model's thinking is not history."""
-    said = [words for part in message.parts if (words := _words(part))]
-    return "\n".join([*said, *_beside(message.extra)] if message.extra else said)
+    """Return the text of a message: texts, calls, results and fields sent with them, without reasoning."""
+    text = [words for part in message.parts if (words := _words(part))]
+    return "\n".join([*text, *_beside(message.extra)] if message.extra else text)
 
 
 def _beside(extra: Extra) -> Iterator[str]:
-    """What a format sends beside a text, less thinking, sealed text and encoded bytes."""
+    """Yield the fields sent beside a text, without reasoning, encrypted text and encoded bytes."""
     for note in sent.notes(extra):
         found = list(sent.strings(note.value, key=note.key))
         if any(sent.words(found)):
@@ -228,21 +227,21 @@ def _beside(extra: Extra) -> Iterator[str]:
 
 
 def _words(part: Part) -> str:
-    said = _said(part)
+    text = _part_text(part)
     if not part.extra or isinstance(part, Reasoning):
-        return said
-    return "\n".join([*([said] if said else []), *_beside(part.extra)])
+        return text
+    return "\n".join([*([text] if text else []), *_beside(part.extra)])
 
 
-def _said(part: Part) -> str:
+def _part_text(part: Part) -> str:
     match part:
         case Text(text):
             return text
         case ToolCall(call_id, name, arguments):
             return f"[call {call_id} of {name}] {arguments}"
         case ToolResult(call_id, inner, name, is_error):
-            said = "\n".join(filter(None, map(_words, inner)))
-            return f"[{'error' if is_error else 'result'} of {name or 'the call'} {call_id}] {said}"
+            text = "\n".join(filter(None, map(_words, inner)))
+            return f"[{'error' if is_error else 'result'} of {name or 'the call'} {call_id}] {text}"
         case File(mime, name, data, url):
             where = url if url and not url.startswith("data:") else f"{len(data or '') * 3 // 4:,} bytes"
             return f"[file {name or 'without a name'}, {mime or 'of unknown type'}, {where}]"
@@ -253,5 +252,5 @@ def _said(part: Part) -> str:
 
 
 def stamp(at: datetime | None) -> str:
-    """A moment as programs and models read it; empty if there is none."""
+    """Format a time in ISO 8601; empty for None."""
     return "" if at is None else at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Pure: whether a question is answered from what is at hand, from a shallow reading, or handed to an expander."""
+"""Pure: decide whether a question is answered directly, from a shallow reading, or delegated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b", re.ASCII)
 
 
 class Route(Struct, frozen=True):
-    """What to do with a question, and every reason for it."""
+    """The decision for a question, and the reasons for it."""
 
     action: Action
     depth: int
@@ -45,13 +45,13 @@ class Route(Struct, frozen=True):
     ratio: float
     level: Level
     broad: bool
-    """It asks about a long time."""
+    """The question is about a long period."""
     hops: bool
-    """It takes several things together."""
+    """The question combines several facts."""
     triggers: dict[str, bool]
     reasons: tuple[str, ...]
     measured: int | None = None
-    """What the candidates really cost, where that is known; it then decides in place of the estimate."""
+    """The real cost of the candidates, if known; it replaces the estimate."""
 
 
 def route(
@@ -64,7 +64,7 @@ def route(
     messages: bool = False,
     measured: int | None = None,
 ) -> Route:
-    """Decide. `measured` is what the candidates and all below them cost, if somebody has looked."""
+    """Decide how to answer. `measured` is the real cost of the candidates, if it is known."""
     levels, most = _depth(depth), _cap(cap)
     broad, hops = is_broad(query), levels >= _HOPS_DEPTH or candidates >= _HOPS_CANDIDATES or bool(_HOPS.search(query))
     guess = estimate(candidates, levels, messages=messages, broad=broad, hops=hops)
@@ -96,15 +96,15 @@ def route(
 
 
 def estimate(candidates: int, depth: int, *, messages: bool, broad: bool, hops: bool) -> int:
-    """About how many tokens it takes to climb down from so many summaries."""
+    """Estimate the tokens of reading below so many summaries."""
     factors = (_WITH_MESSAGES if messages else 1) * (1 + (depth - 1) * _PER_LEVEL)
     factors *= (_BROAD_FACTOR if broad else 1) * (_HOPS_FACTOR if hops else 1)
-    # Rounded first: 220 x 1.65 x 2 must not cost a token more for the way binary fractions are written.
+    # Round first: an error of binary fractions must not add a token.
     return math.ceil(round(_PER_SUMMARY * factors * candidates, 6))
 
 
 def is_broad(query: str) -> bool:
-    """Whether a question is about a long time."""
+    """Return True if a question is about a long period."""
     years = [int(year) for year in _YEAR.findall(query)]
     return bool(_BROAD.search(query)) or (bool(years) and max(years) - min(years) >= 2)
 
@@ -127,11 +127,11 @@ def _action(triggers: dict[str, bool]) -> Action:
 
 
 def _reasons(triggers: dict[str, bool], ratio: float) -> list[str]:
-    said = {
+    texts = {
         "directByNoCandidates": "No summary matches.",
         "directByLowComplexityProbe": "One summary, a shallow look and little to read.",
         "delegateByTokenRisk": f"The reading would take {ratio:.2f} of the budget, at least {_HIGH:.2f} of it.",
         "delegateByBroadTimeRangeAndMultiHop": "It asks about a long time and takes several things together.",
     }
-    fired = [reason for name, reason in said.items() if triggers[name]]
+    fired = [reason for name, reason in texts.items() if triggers[name]]
     return fired or ["It fits a shallow reading."]

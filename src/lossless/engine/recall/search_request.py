@@ -1,4 +1,4 @@
-"""Pure: what a search asks for, checked, and how it knows a match when it sees one."""
+"""Pure: search requests, checked, and the pages of a search."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _QUOTED = re.compile(r'"[^"]*"')
 _PATTERN_LIKE = re.compile(r"\\[bBdDsSwW]|\.[*+?]|\S\|\S|\[[^\]\s]{2,}\]|(?:^|\s)\^\S|\S\$(?:\s|$)")
 
 
-class Asked(Struct, frozen=True):
-    """A question and its limits. Times are microseconds, from `since` on and before `before`."""
+class SearchRequest(Struct, frozen=True):
+    """A search and its limits. Times are in microseconds, from `since` on and before `before`."""
 
     pattern: str
     mode: Mode
@@ -47,7 +47,7 @@ class Asked(Struct, frozen=True):
     include_recall: bool = False
     """Search the calls of our own recall tools and their results, too."""
     ignore_case: bool = False
-    """Of a pattern; words are found in any case."""
+    """Ignore the case of a pattern; words always do."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -55,14 +55,14 @@ class Asked(Struct, frozen=True):
 
     @property
     def hint(self) -> str:
-        """What else to try, if words look like a pattern."""
+        """Return a hint if words look like a pattern."""
         if self.mode != "regex" and _PATTERN_LIKE.search(_QUOTED.sub(" ", self.pattern)):
             return 'These are searched as words; mode="regex" matches them as a pattern.'
         return ""
 
     @property
-    def filters(self) -> Asked:
-        """The request without its limit, and with ages in place of the times that depend on the clock."""
+    def filters(self) -> SearchRequest:
+        """Return the request without its limit, and with ages in place of the times that depend on the clock."""
         since, before = (
             None if age is not None else at for age, at in zip(self.ages, (self.since, self.before), strict=True)
         )
@@ -73,7 +73,7 @@ class Asked(Struct, frozen=True):
 
 
 class Finder(Struct, frozen=True):
-    """Tells where in a text a pattern matches; texts without what it `needs` are not even tried."""
+    """A compiled pattern, and literals that every match contains."""
 
     pattern: regex.Pattern
     needs: tuple[RequiredLiteral, ...]
@@ -91,7 +91,7 @@ class Finder(Struct, frozen=True):
 
 
 class Page(Struct):
-    """What was found of one kind; `position` is where to go on, None at the end."""
+    """The hits of one kind; `position` is where the next page starts, None at the end."""
 
     hits: list[Hit]
     position: Position | None = None
@@ -99,35 +99,35 @@ class Page(Struct):
     scanned: int = 0
     unavailable: tuple[str, ...] = ()
     after: list[Position] = []
-    """Where to go on behind each hit."""
+    """The position after each hit."""
     total: int = 0
-    """How many matches there are from the start of the page on."""
+    """The number of matches from the start of the page on."""
     is_counted: bool = True
     """False if counting ended before the last match."""
 
     def cut(self, most: int, start: Position | None) -> None:
-        """Keep the first `most` hits, and go on behind them."""
+        """Keep the first `most` hits, and continue after them."""
         if most < len(self.hits):
             self.position = self.after[most - 1] if most else start or ()
             del self.hits[most:]
 
 
-class Watch(Struct, frozen=True):
-    """The time that a search may take. What was begun is finished, so that every call gets on."""
+class Deadline(Struct, frozen=True):
+    """The time limit of a search. A started batch is finished, so that every call makes progress."""
 
     now: Callable[[], float]
     until: float
 
-    def to_count(self) -> Watch:
-        """The time that counting further matches may take, once a page is full."""
-        return Watch(self.now, min(self.until, self.now() + _COUNTING_SECONDS))
+    def for_counting(self) -> Deadline:
+        """Return the time limit for counting further matches after a full page."""
+        return Deadline(self.now, min(self.until, self.now() + _COUNTING_SECONDS))
 
     @property
     def is_over(self) -> bool:
         return self.now() >= self.until
 
 
-def check(
+def parse_request(
     pattern: Any,
     *,
     zone: tzinfo,
@@ -141,14 +141,14 @@ def check(
     now: float | None = None,
     include_recall: bool = False,
     ignore_case: bool | None = None,
-) -> Asked:
-    """The question as it can be asked, or `InvalidInput` with the argument that is wrong and what it may be.
+) -> SearchRequest:
+    """Check the arguments of a search; raise `InvalidInput` with the allowed values.
 
     Without a `sort`, words are ordered by relevance and patterns by recency. Without `ignore_case`, a pattern ignores
     case unless it has a letter in upper case.
     """
     if not isinstance(pattern, str) or not pattern.strip():
-        raise InvalidInput("The pattern is empty.", hint="Give what to look for.")
+        raise InvalidInput("The pattern is empty.", hint="Pass words or a pattern.")
     for name, value, allowed in (("mode", mode, Mode), ("scope", scope, Scope), ("sort", sort or "relevance", Sort)):
         if value not in get_args(allowed):
             raise InvalidInput(f"{name}={value!r} is unknown.", hint=f"Give one of {', '.join(get_args(allowed))}.")
@@ -157,7 +157,7 @@ def check(
 
         embeddings.require()
     if type(limit) is not int or not 1 <= limit <= MOST_HITS:
-        raise InvalidInput(f"limit={limit!r} is out of range.", hint=f"Give 1 to {MOST_HITS}; a cursor goes on.")
+        raise InvalidInput(f"limit={limit!r} is out of range.", hint=f"Give 1 to {MOST_HITS}; a cursor continues.")
     if file_ids is not None and scope != "files":
         raise InvalidInput("file_ids are for files.", hint='Give scope="files" as well.')
     first, last = _micros("since", since, zone, now), _micros("before", before, zone, now)
@@ -167,14 +167,14 @@ def check(
     ages = (_age("since", since), _age("before", before))
     if ignore_case is None:
         ignore_case = not regex.has_upper_case(pattern) if mode == "regex" else False
-    return Asked(
+    return SearchRequest(
         pattern=pattern,
         mode=mode,
         scope=scope,
         since=first,
         before=last,
         limit=limit,
-        sort=order(mode, sort),
+        sort=sort_order(mode, sort),
         file_ids=ids,
         ages=ages,
         include_recall=include_recall,
@@ -182,13 +182,13 @@ def check(
     )
 
 
-def order(mode: Mode, sort: Sort | None) -> Sort:
-    """Return the order of hits: patterns are ordered by recency, words best first unless asked otherwise."""
+def sort_order(mode: Mode, sort: Sort | None) -> Sort:
+    """Return the order of hits: patterns by recency, words by relevance unless `sort` is given."""
     return "recency" if mode == "regex" else sort or "relevance"
 
 
 def words(pattern: str) -> TermFinder:
-    """What a full-text question asks for, to be found in a text."""
+    """Return the words of a full-text question, to be found in a text."""
     from lossless.search.query.question import analyse
     from lossless.search.snippets import TermFinder
 

@@ -1,7 +1,7 @@
-"""Words and vectors together: who says something near a question, though in other words.
+"""Combine full-text scores with vectors: find messages that say the same in other words.
 
-Words lead. What they find is moved by how near it is to the question, and the nearest messages join it. A vector that is
-missing is made on the spot, for what the words found; the worker makes the others, so that they can join.
+Words come first. Vectors change the order of what they found, and add the nearest other messages. Missing vectors of
+messages found by words are computed at once; the worker computes the others.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from collections.abc import Iterator, Mapping
 from heapq import nlargest
 
 from lossless.engine.recall.reader import Reader
-from lossless.engine.recall.search_request import Asked
+from lossless.engine.recall.search_request import SearchRequest
 from lossless.search.embeddings import Embedder, cosines, load_embedder, without_names
 from lossless.store.base import ConversationRow
 from lossless.store.store import Store
 
 _WEIGHT = 0.3
-"""Of a cosine, where the best match of the words has 1."""
+"""The weight of a cosine; the best match by words has the score 1."""
 _NEAREST, _LEAST = 50, 0.25
-"""So many join what the words found, if they are as near as that: one in twenty-five messages is, by chance."""
+"""The number of messages that vectors add, and their least cosine, which one message in 25 reaches by chance."""
 _BATCH, _PAGE = 500, 10_000
 
 
-def fused(reader: Reader, asked: Asked, found: Mapping[int, float]) -> dict[int, float]:
-    """The scores of messages, from those that their words got and from their vectors."""
+def fuse_scores(reader: Reader, request: SearchRequest, found: Mapping[int, float]) -> dict[int, float]:
+    """Combine the scores of words and vectors."""
     model = load_embedder()
-    (question,) = model.vectors([without_names(asked.pattern)])
-    near = dict(nlargest(_NEAREST, _near(reader, asked, model.name, question), key=lambda pair: pair[1]))
+    (question,) = model.vectors([without_names(request.pattern)])
+    near = dict(nlargest(_NEAREST, _near(reader, request, model.name, question), key=lambda pair: pair[1]))
     near |= _nearness(reader.store, model, question, [id for id in found if id not in near])
     best = max(found.values(), default=0.0) or 1.0
     return {id: found.get(id, 0.0) / best + _WEIGHT * max(0.0, cosine) for id, cosine in near.items()}
 
 
-def _near(reader: Reader, asked: Asked, model: str, question: bytes) -> Iterator[tuple[int, float]]:
-    """The messages in scope that are near a question, as far as they have vectors."""
+def _near(reader: Reader, request: SearchRequest, model: str, question: bytes) -> Iterator[tuple[int, float]]:
+    """Yield the messages in scope that are near a question, as far as they have vectors."""
     below = None
     while page := reader.store.texts.vectors_in(
         model,
         reader.scope,
-        since=asked.since,
-        before=asked.before,
+        since=request.since,
+        before=request.before,
         below=below,
-        include_recall=asked.include_recall,
+        include_recall=request.include_recall,
         limit=_PAGE,
     ):
         cosine = cosines(question, [data for _, data in page])
@@ -57,15 +57,15 @@ def _nearness(store: Store, model: Embedder, question: bytes, ids: list[int]) ->
 
 
 class Vectors:
-    """Makes the vectors that are missing, a batch at a time."""
+    """The worker that computes missing vectors, in batches."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._done: dict[int, int] = {}
-        """Of a conversation, the seq up to which every message has one."""
+        """By conversation, the seq up to which every message has a vector."""
 
     def step(self, idle_before: int) -> bool:
-        """A batch of a conversation without an ingest since then; False if none lacks any."""
+        """Compute a batch for an idle conversation; return False if none is missing."""
         waiting = (row for row in self._store.conversations.of_owner() if row.updated_at <= idle_before)
         return any(self._batch(row) for row in waiting if self._done.get(row.id, 0) < row.messages)
 
@@ -75,7 +75,7 @@ class Vectors:
         if rows:
             made = model.vectors([text for _, text in rows])
             with self._store.transaction():
-                self._store.conversations.hold(conversation.id)  # whoever takes words away holds it, too
+                self._store.conversations.hold(conversation.id)  # erasing words holds it, too
                 self._store.texts.add_vectors(
                     model.name, [(id, data) for (id, _), data in zip(rows, made, strict=True)]
                 )

@@ -43,7 +43,7 @@ class Faithfulness(Struct, frozen=True):
 
 
 def own_words(summary: str, source: str) -> str:
-    """The lines of a summary that its source does not hold as they are."""
+    """Return the lines of a summary that its source does not hold as they are."""
     lines = iter(summary.split("\n"))
     own = list(islice(_not_in(source, lines), _FEW))
     # To look for many, one by one, takes longer than to take the source apart.
@@ -74,7 +74,7 @@ def check(summary: str, source: str, *, context: str = "") -> Faithfulness:
 
 
 def check_own(own: str, source: str, *, context: str = "") -> Faithfulness:
-    """The same for the `own_words` of a summary."""
+    """Return the same for the `own_words` of a summary."""
     known = f"{source}\n\n{context}" if context else source
     text = _bare(own_words(own, context) if context else own)
     if not text.strip():
@@ -89,7 +89,7 @@ def check_own(own: str, source: str, *, context: str = "") -> Faithfulness:
 
 
 def _bare(text: str) -> str:
-    """The text without bullets and notes of ours."""
+    """Return the text without bullets and notes of ours."""
     return _BULLET.sub("", _OWN_NOTE.sub("", text))
 
 

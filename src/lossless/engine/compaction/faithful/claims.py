@@ -17,7 +17,7 @@ class Claim(Struct, frozen=True):
 
 
 def words(text: str) -> frozenset[str]:
-    """A list of words, written as one."""
+    """Return a list of words, written as one."""
     return frozenset(text.split())
 
 

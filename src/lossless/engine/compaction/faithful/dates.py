@@ -117,7 +117,7 @@ class Mention(Struct, frozen=True):
 
 
 def read(text: str, words: set[str]) -> tuple[list[Mention], str]:
-    """The dates and times of a lower-cased text of these words, and the text with blanks in their places."""
+    """Return the dates and times of a lower-cased text of these words, and the text with blanks in their places."""
     found: list[Mention] = []
     take = _Taker(found)
     text = _WRITTEN.sub(take.written, text)
@@ -126,7 +126,7 @@ def read(text: str, words: set[str]) -> tuple[list[Mention], str]:
 
 
 def _near_months(text: str, words: set[str]) -> Iterator[tuple[str, bool]]:
-    """The text in pieces, and which of them may hold a date with the name of its month."""
+    """Yield the text in pieces, and which of them may hold a date with the name of its month."""
     spots = sorted({at for name in words & _MONTHS.keys() for at in _places(name, text)})
     done = 0
     for first, last in _merged(spots):
@@ -219,7 +219,7 @@ class _Taker:
 
 
 def is_named(word: str) -> bool:
-    """Whether a word is a month or a weekday."""
+    """Return whether a word is a month or a weekday."""
     return word in _MONTHS or word in _WEEKDAYS
 
 
@@ -299,7 +299,7 @@ class Calendar:
 
     @cached_property
     def _told(self) -> set[Day]:
-        """The days meant by "tomorrow", "on Friday" or "a week later", seen from the message that says so."""
+        """Return the days meant by "tomorrow", "on Friday" or "a week later", seen from the message that says so."""
         told: set[Day] = set()
         phrases = [phrase for phrase in [*_RELATIVE, *_WEEKDAYS] if self._says(phrase)]
         stamps = [(match.start(), match[0][:10]) for match in _STAMP.finditer(self._source)] if phrases else []
@@ -321,7 +321,7 @@ class Calendar:
 
 
 def _meant(phrase: str, today: date, before: str) -> Iterator[Day]:
-    """The days that "tomorrow" or "Friday" may mean on a day, `before` being what is said in front of it."""
+    """Yield the days that "tomorrow" or "Friday" may mean on a day, `before` being what is said in front of it."""
     if phrase in _RELATIVE:
         yield _day(today + timedelta(_RELATIVE[phrase]))
         return
@@ -333,7 +333,7 @@ def _meant(phrase: str, today: date, before: str) -> Iterator[Day]:
 
 
 def _rounded(exact: int, told: int) -> bool:
-    """Whether a summary that rounds to the hour or half-hour may tell this minute so."""
+    """Return whether a summary that rounds to the hour or half-hour may tell this minute so."""
     return (told % 30 == 0 and abs(exact - told) < 30) or (told % 60 == 0 and told // 60 == exact // 60)
 
 

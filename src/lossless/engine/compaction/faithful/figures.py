@@ -96,7 +96,7 @@ class Figure(Struct, frozen=True):
 
 
 def read(text: str) -> Iterator[Figure]:
-    """The numbers of a lower-cased summary, in digits and in words."""
+    """Yield the numbers of a lower-cased summary, in digits and in words."""
     for match in _CLAIM.finditer(text):
         values = set(readings(match["number"], match["unit"]))
         if match["unit"] in _SHIFTING:
@@ -128,7 +128,7 @@ def _spelled(text: str) -> Iterator[tuple[str, int]]:
 
 
 def readings(number: str, unit: str | None = None) -> set[str]:
-    """The values a written number may mean, in plain decimal notation."""
+    """Return the values a written number may mean, in plain decimal notation."""
     if len(number) > _LONG:
         return {number}
     plain = number.translate(_NO_SPACES)
@@ -167,7 +167,7 @@ def _scaled(value: str, power: int) -> str:
 
 
 def _shifted(number: str) -> Iterator[str]:
-    """The same amount in the next larger or smaller unit: 8.4 s is 8,400 ms."""
+    """Yield the same amount in the next larger or smaller unit: 8.4 s is 8,400 ms."""
     for value in readings(number):
         yield _scaled(value, 3)
         yield _scaled(value, -3)
@@ -188,7 +188,7 @@ class Amounts:
         return figure.slack > 0 and any(self._near(float(v), figure.slack) for v in values if _is_plain(v))
 
     def _kinds(self, values: frozenset[str]) -> Iterator[set[str]]:
-        """The numbers of the source by how it writes them, as far as these values may be among them."""
+        """Yield the numbers of the source by how it writes them, as far as these values may be among them."""
         yield self._in_words
         yield self._in_digits
         if not _COMPOUND.isdisjoint(values):

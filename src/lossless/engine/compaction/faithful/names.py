@@ -69,13 +69,13 @@ class Vocabulary(Wording):
     """The names a source knows, in whatever form."""
 
     def has_run(self, pieces: Sequence[str]) -> bool:
-        """Whether each of these follows the one before it."""
+        """Return whether each of these follows the one before it."""
         if len(pieces) == 1:
             return pieces[0] in self.words
         return self.words.issuperset(pieces) and all(self.follows(*pair) for pair in pairwise(pieces))
 
     def has_path(self, path: str) -> bool:
-        """Whether a path is told, or a folder that is told and a name in it that is told apart."""
+        """Return whether a path is told, or a folder that is told and a name in it that is told apart."""
         pieces = _pieces(path)
         if not pieces or self.has_run(pieces):
             return True
@@ -98,7 +98,7 @@ class Vocabulary(Wording):
         return token.isalpha() and self.has_run([part.lower() for part in _CAMEL.findall(token)] or pieces)
 
     def has_name(self, word: str) -> bool:
-        """Whether a name is told, in this or another form of the word."""
+        """Return whether a name is told, in this or another form of the word."""
         low = lowered(word)
         forms = (low, low + "s", low.removesuffix("s"), low.removesuffix("es"), _ALIASES.get(low, low))
         if any(form in self.words for form in forms):
@@ -116,7 +116,7 @@ class Vocabulary(Wording):
         )
 
     def _is_joined(self, text: str) -> bool:
-        """Whether two or three words that follow each other make up this one: `UploadQueue` of an upload queue."""
+        """Return whether two or three words that follow each other make up this one: `UploadQueue` of an upload queue."""
         for cut in range(1, min(len(text), 40)):
             if (first := text[:cut]) in self.words:
                 rest = text[cut:]
@@ -133,7 +133,7 @@ class Vocabulary(Wording):
 
     @cached_property
     def mostly_latin(self) -> bool:
-        """Whether names come through unchanged: those of other scripts are spelled anew in an English summary."""
+        """Return whether names come through unchanged: those of other scripts are spelled anew in an English summary."""
         return self.source.isascii() or 20 * len(_NOT_LATIN.findall(self.source)) < len(self.source)
 
     @cached_property
@@ -146,7 +146,7 @@ class Vocabulary(Wording):
 
     @cached_property
     def _humps(self) -> set[str]:
-        """The words inside of camelCase, short or long runs of them."""
+        """Return the words inside of camelCase, short or long runs of them."""
         found: set[str] = set()
         words = set(self.source.split())
         written = [word for word in words if not (word.islower() or word.istitle() or word.isupper())]
@@ -172,7 +172,7 @@ def _folded(text: str) -> str:
 
 
 def take_paths(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
-    """The paths and addresses of a summary, and the text with blanks in their places."""
+    """Return the paths and addresses of a summary, and the text with blanks in their places."""
     found: list[Judged] = []
 
     def take(match: re.Match[str]) -> str:
@@ -227,7 +227,7 @@ def _dotted_kind(text: str) -> Kind | None:
 
 
 def take_names(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
-    """The names and identifiers of a summary, and the text with blanks in the places of identifiers."""
+    """Return the names and identifiers of a summary, and the text with blanks in the places of identifiers."""
     found: list[Judged] = []
     said = set(_pieces(text))
     german, foreign = len(_GERMAN & said) >= 4, len(_ROMANCE & said) >= max(3, len(_ENGLISH & said))
@@ -280,6 +280,6 @@ def _names(token: str, opening: bool, vocabulary: Vocabulary) -> Iterator[Judged
 
 
 def _is_opening_word(word: str) -> bool:
-    """Whether a capital says no more than that a sentence starts here."""
+    """Return whether a capital says no more than that a sentence starts here."""
     low = word.lower()
     return is_ordinary(low) or bool(_NOT_LATIN.search(low))

@@ -109,7 +109,7 @@ _STEMS = frozenset(stem(word) for word in _WORDS.split())
 
 
 def is_ordinary(word: str) -> bool:
-    """Whether a word, in lower case, is no name in itself."""
+    """Return whether a word, in lower case, is no name in itself."""
     return _is_known(word) or bool(_ENDING.search(word)) or _is_compound(word)
 
 

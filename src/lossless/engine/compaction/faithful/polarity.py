@@ -90,7 +90,7 @@ class Clause(Struct, frozen=True):
 
 @lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
-    """A word without its ending, so that its forms meet."""
+    """Return a word without its ending, so that its forms meet."""
     word = _IRREGULAR.get(word, word)
     if len(word) <= 3:
         return word
@@ -105,7 +105,7 @@ def stem(word: str) -> str:
 
 
 def contradictions(summary: str, source: Wording) -> tuple[int, list[str]]:
-    """How many clauses of a lower-cased summary deny something, and the sentences that deny or affirm against the source."""
+    """Return how many clauses of a lower-cased summary deny something, and the sentences that deny or affirm against the source."""
     mine = [clause for sentence in sentences(summary) for clause in _clauses(sentence)]
     if not mine:
         return 0, []
@@ -149,7 +149,7 @@ def _clauses(sentence: str) -> list[Clause]:
 
 
 def _meaning(spoken: list[str]) -> tuple[list[str], dict[str, None], list[str]]:
-    """The stems of a clause, those behind its "not" in their order, and the last ones before it."""
+    """Return the stems of a clause, those behind its "not" in their order, and the last ones before it."""
     stems: list[str] = []
     core: dict[str, None] = {}
     subject: list[str] = []
@@ -206,7 +206,7 @@ class _Sentences:
 
     @cached_property
     def _where(self) -> dict[str, list[int]]:
-        """Which affirmations hold a stem."""
+        """Return which affirmations hold a stem."""
         where: dict[str, list[int]] = defaultdict(list)
         for at, stems in enumerate(self._affirming):
             for each in stems:
@@ -214,12 +214,12 @@ class _Sentences:
         return where
 
     def _affirmations(self, core: frozenset[str]) -> Iterator[frozenset[str]]:
-        """What the source affirms of these words, as far as it affirms them together."""
+        """Return what the source affirms of these words, as far as it affirms them together."""
         rarest = min((self._where.get(each, []) for each in core), key=len, default=[])
         return (self._affirming[at] for at in rarest[-_MANY:] if core <= self._affirming[at])
 
     def affirm(self, clause: Clause) -> bool:
-        """Whether the source plainly says what this clause denies."""
+        """Return whether the source plainly says what this clause denies."""
         fits = max((len(clause.stems & stems) for stems in self._affirmations(clause.core)), default=0)
         if fits < 2 or fits < 0.6 * len(clause.stems):
             return False
@@ -229,7 +229,7 @@ class _Sentences:
         )
 
     def lost(self, summary: list[Clause]) -> Iterator[Clause]:
-        """The clauses of the summary that say what the source plainly denies."""
+        """Yield the clauses of the summary that say what the source plainly denies."""
         where: dict[str, list[int]] = defaultdict(list)
         for at, clause in enumerate(summary):
             for each in clause.stems:

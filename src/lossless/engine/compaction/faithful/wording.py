@@ -18,7 +18,7 @@ _FEW = 24
 
 
 def lowered(text: str) -> str:
-    """The text in lower case, every character still in its place."""
+    """Return the text in lower case, every character still in its place."""
     low = text.lower()
     return low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
@@ -49,20 +49,20 @@ class Wording:
 
     @cached_property
     def initials(self) -> str:
-        """The first letters of all words, for whatever may be abbreviated by them."""
+        """Return the first letters of all words, for whatever may be abbreviated by them."""
         return "".join([word[0] for word in self._spoken if word != _END])
 
     @cached_property
     def strange(self) -> set[str]:
-        """The characters it is written in, as far as they are not ASCII."""
+        """Return the characters it is written in, as far as they are not ASCII."""
         return set(_utf8(self.low).translate(None, _ASCII).decode("utf-8", "surrogatepass"))
 
     def follows(self, first: str, second: str) -> bool:
-        """Whether one word comes after the other somewhere, be it in the next sentence."""
+        """Return whether one word comes after the other somewhere, be it in the next sentence."""
         return f"{first} {second}" in self._pairs
 
     def saying(self, telling: Set[str]) -> Iterator[tuple[str, set[str]]]:
-        """The sentences that say two of these words or more, and which."""
+        """Yield the sentences that say two of these words or more, and which."""
         told: set[str] = set()
         ends = iter(self._sentences)
         for word in filter({*telling, _END}.__contains__, self._spoken):
@@ -76,7 +76,7 @@ class Wording:
                 told = set()
 
     def quotes(self, sentence: str) -> bool:
-        """Whether a sentence is one of the source, or several of them in a row, space aside."""
+        """Return whether a sentence is one of the source, or several of them in a row, space aside."""
         said = " ".join(sentence.split()) + " "
         text, starts = self._unbroken
         at = text.find(said)
@@ -96,7 +96,7 @@ class Wording:
 
     @cached_property
     def _spoken(self) -> list[str]:
-        """The words in their order, with a mark behind each sentence."""
+        """Return the words in their order, with a mark behind each sentence."""
         signs = [each for each in self.strange if not each.isalnum()]
         if len(signs) > _FEW or any(map(_IS_CJK.match, self.strange)):
             return [word for line in self._sentences for word in (*PIECE.findall(line), _END)]
@@ -109,7 +109,7 @@ class Wording:
 
     @cached_property
     def _unbroken(self) -> tuple[str, set[int]]:
-        """All sentences as one, and where each of them starts."""
+        """Return all sentences as one, and where each of them starts."""
         lines = [" ".join(line.split()) + " " for line in self._sentences if line.strip()]
         starts, at = {0}, 0
         for line in lines:
