@@ -46,8 +46,13 @@ def summary(where: str) -> str:
 def test_describe_shows_a_summary_and_what_lies_below(where: str) -> None:
     id = summary(where)
     result = run("describe", id, "--db", where)
-    assert result.stdout.startswith(f"LCM_SUMMARY {id}\n")
-    assert data(run("describe", id, "--db", where, "--json"))["branches"][0]["id"] == id
+    described = data(run("describe", id, "--db", where, "--json"))
+    assert result.stdout.startswith(f"{described['content']}\n\nsummary        {id}, depth ")
+    assert described["branches"][0]["id"] == id
+    assert described["text"].startswith(f"LCM_SUMMARY {id}\n")
+    for notation in ("LCM_SUMMARY", "tok=", "manifest"):
+        assert notation not in result.stdout, "machine notation is for --json"
+    assert f"lcm expand {id}" in result.stdout
 
 
 def test_old_text_cannot_speak_to_the_terminal(where: str) -> None:
@@ -73,7 +78,7 @@ def test_ask_shows_the_evidence_where_there_is_no_model(where: str) -> None:
     assert found["evidence"][0]["quote"] == FACT
     one = data(run("ask", "Where is the deploy key?", "-c", "k", "--db", where, "--json"))
     assert one["evidence"][0] == found["evidence"][0]
-    assert "Nothing was found." in run("ask", "xylophone", "-c", "k", "--db", where).stdout
+    assert "Nothing found." in run("ask", "xylophone", "-c", "k", "--db", where).stdout
 
 
 def test_an_unknown_id_is_an_error(where: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_one_screen_tells_how_it_stands(path: str) -> None:
     assert max(len(line) for line in lines if path not in line) <= 80, "only a path stays whole"
     assert any(line.startswith("conversations  1 (1 active; since 20") for line in lines)
     assert any(line.startswith("messages       120 (") for line in lines)
-    assert any(line.startswith("summaries      depth 0") for line in lines)
+    assert any(re.match(r"summaries      \d+ \([\d,]+ tokens", line) for line in lines)
     assert any(line.startswith("problems       ") and "summaries written without a model" in line for line in lines)
     assert lines[-1] == "               -> lcm compact agent:main:main --window 1000"
     assert "transcripts    none followed" in lines
@@ -87,9 +88,10 @@ def test_a_conversation_adds_its_own_lines(path: str) -> None:
 
 def test_before_the_first_message_it_is_empty_and_nothing_is_made(tmp_path: Path) -> None:
     ran = CliRunner(env={"XDG_DATA_HOME": str(tmp_path / "none")}).invoke(cli, ["status"])
-    assert "size           not there yet" in ran.stdout
+    assert "size           not created yet" in ran.stdout
     assert "verdict        empty" in ran.stdout
-    assert "last ingest    never" in ran.stdout
+    assert "last message   never" in ran.stdout
+    assert "pending work   none" in ran.stdout
     assert list(tmp_path.iterdir()) == []
     assert CliRunner(env={"XDG_DATA_HOME": str(tmp_path)}).invoke(cli, ["status", "--fail-on", "quiet"]).exit_code == 6
 

@@ -83,7 +83,7 @@ def test_a_verb_loads_only_the_modules_it_needs(tmp_path: Path) -> None:
         ("import lossless", 3),
         ("import lossless.client", 50),
         (command("--version"), 6),
-        (command("grep", "--all", "blue", "--db", path), 90),
-        (command("grep", "--mode", "full_text", "--all", "blue safe", "--db", path), 95),
+        (command("grep", "blue", "--db", path), 90),
+        (command("grep", "--mode", "full_text", "blue safe", "--db", path), 95),
     ):
         assert modules(code) <= most, code

@@ -54,6 +54,10 @@ class TermFinder:
         best = max(range(len(found)), key=lambda place: _density(found, place))
         return found[best][:2]
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where each term matches, in the order of the text."""
+        return sorted(match.span() for term in self._terms for match in islice(term.finditer(text), _MOST_MATCHES))
+
     def matching(self, text: str) -> frozenset[int]:
         """Return the numbers of the terms that a text contains."""
         return frozenset(number for number, term in enumerate(self._terms) if term.search(text))

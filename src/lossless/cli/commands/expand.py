@@ -1,44 +1,68 @@
-"""`lcm expand`: climb down from a summary to its sources, to the exact words."""
+"""`lcm expand`: show the sources of a summary, down to the exact words."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import tzinfo
 
 import click
 import msgspec
 
 from lossless.cli.options import Command, cursor_option, open_database
 from lossless.cli.output import answer, is_json, print_note
+from lossless.cli.tables import Line, Styled, format_time
 from lossless.engine.recall.expand import Strategy
-from lossless.model import Expansion
+from lossless.model import Excerpt, Expansion
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command, examples=("lcm expand sum_0123456789abcdef", "lcm expand sum_0123456789abcdef --depth 3 --no-messages")
+)
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--max-tokens", type=click.IntRange(min=1), help="How much to show; otherwise what the settings say.")
-@click.option("--depth", type=click.IntRange(min=1), default=1, show_default=True, help="How many steps down.")
-@click.option("--messages/--no-messages", default=True, help="With the messages below leaves, or without.")
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), help="Show at most so many tokens (default: `max_expand_tokens`)."
+)
+@click.option("--depth", type=click.IntRange(min=1), default=1, show_default=True, help="Levels of sources to show.")
+@click.option(
+    "--messages/--no-messages", default=True, help="Include the messages below leaf summaries (default), or not."
+)
 @click.option(
     "--strategy",
     type=click.Choice(["order", "fit"]),
     default="order",
     show_default=True,
-    help="At what does not fit: stop, or go on without it.",
+    help="At a source that is too long: stop (order), or skip it (fit).",
 )
 @cursor_option
 def expand(
     ids: tuple[str, ...], max_tokens: int | None, depth: int, messages: bool, strategy: Strategy, cursor: str | None
 ) -> None:
-    """Show what the summary ID was made from, or all of the message ID. Reads only."""
+    """Show the sources of the summary ID, or the whole message ID. Reads only."""
     with open_database() as lcm:
         found = lcm.expand(ids, max_tokens, depth=depth, include_messages=messages, strategy=strategy, cursor=cursor)
-    answer({**msgspec.to_builtins(found), "text": found.text}, [found.text])
+        zone = lcm.settings.zone
+    answer({**msgspec.to_builtins(found), "text": found.text}, _lines(found, zone))
     if not is_json():
-        _remarks(found)
+        _print_notes(found)
 
 
-def _remarks(found: Expansion) -> None:
+def _lines(found: Expansion, zone: tzinfo) -> Iterator[Line]:
+    for number, item in enumerate(found.items):
+        if number:
+            yield ""
+        yield Styled(_heading(item, zone), "cyan")
+        yield item.text
+
+
+def _heading(item: Excerpt, zone: tzinfo) -> str:
+    who = item.role if item.kind == "message" else f"summary, depth {item.depth}"
+    return "  ".join(filter(None, (item.id, who, format_time(item.at, zone) if item.at else "")))
+
+
+def _print_notes(found: Expansion) -> None:
     for each in found.closed:
-        print_note(f"{each} is a leaf: --messages shows what it was made from.")
+        print_note(f"{each} is a leaf: --messages shows its messages.")
     for skipped in found.skipped:
-        print_note(f"left out: {skipped.id}, {skipped.tokens:,} tokens")
+        print_note(f"Skipped: {skipped.id}, {skipped.tokens:,} tokens")
     if found.next:
         print_note(f"More: --cursor {found.next}")

@@ -1,70 +1,192 @@
-"""`lcm grep`: find exact words in all history."""
+"""`lcm grep`: search all messages, summaries and files."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import click
+import msgspec
+from msgspec import Struct
 
-from lossless import Hit, Hits
-from lossless.cli.options import Command, choose_conversation, conversation_option, cursor_option, open_database
-from lossless.cli.output import Page, answer, print_note
-from lossless.cli.tables import Line, Styled, format_time
-
-_ABOUT = ("total", "total_is_exact", "next_cursor", "complete", "scanned", "unavailable", "hint")
-
-
-@click.command(cls=Command)
-@click.argument("pattern")
-@conversation_option(positional=False)
-@click.option("--all", "everywhere", is_flag=True, help="All conversations.")
-@click.option("--mode", default="regex", show_default=True, help="regex, full_text or semantic (lossless[semantic]).")
-@click.option("--scope", default="both", show_default=True, help="messages, summaries, both or files.")
-@click.option("--since", metavar="TIME", help="Only from this time on: 2026-08-01, 2026-08-01T09:00Z, 90d, yesterday.")
-@click.option("--before", metavar="TIME", help="Only before this time.")
-@click.option("--limit", type=int, default=50, show_default=True, help="How many hits, 1 to 200.")
-@click.option(
-    "--sort", help="recency, relevance or hybrid (default: relevance for words; a pattern is always by recency)."
+from lossless import Hit, Hits, Lossless
+from lossless.cli.options import (
+    Command,
+    conversation_option,
+    cursor_option,
+    limit_option,
+    named_conversation,
+    open_database,
 )
+from lossless.cli.output import Page, answer, is_json, print_note
+from lossless.cli.tables import Line, Styled, format_time, terminal_width
+from lossless.model import ListedMessage
+
+Spans: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
+
+_MODES: Final = ("regex", "full_text", "semantic")
+_SCOPES: Final = ("messages", "summaries", "both", "files")
+_SORTS: Final = ("recency", "relevance", "hybrid")
+_ABOUT: Final = ("total", "total_is_exact", "next_cursor", "complete", "scanned", "unavailable", "hint")
+_MARGIN = 4
+
+
+@click.command(
+    cls=Command,
+    examples=("lcm grep 'port 54\\d\\d'", "lcm grep --mode full_text 'staging database password' -L 5"),
+)
+@click.argument("pattern")
+@conversation_option(positional=False, otherwise="all of them")
+@click.option("-i", "--ignore-case", is_flag=True, help="Ignore case (default: if PATTERN has no upper-case letter).")
+@click.option(
+    "-C",
+    "--context",
+    "around",
+    type=click.IntRange(0, 50),
+    default=0,
+    metavar="N",
+    help="Show N messages before and after each match.",
+)
+@click.option("--mode", type=click.Choice(_MODES), default="regex", show_default=True, help="How PATTERN is read.")
+@click.option(
+    "--scope",
+    type=click.Choice(_SCOPES),
+    default="both",
+    show_default=True,
+    help="Texts to search; both: messages and summaries.",
+)
+@click.option("--since", metavar="TIME", help="Only from this time on: 2026-08-01, 90d, yesterday.")
+@click.option("--until", "--before", "before", metavar="TIME", help="Only before this time.")
+@click.option("--sort", type=click.Choice(_SORTS), help="Order (default: relevance; for --mode regex always recency).")
+@limit_option(200)
 @cursor_option
+@click.option("--include-recall", is_flag=True, help="Search the agent's own lcm_* calls and their results, too.")
 @click.option("--file", "file_ids", metavar="ID", multiple=True, help="Only this file, with --scope files; repeatable.")
-def grep(pattern: str, everywhere: bool, file_ids: tuple[str, ...], **asked: Any) -> None:
-    """Find PATTERN in every message and summary of a conversation and of earlier ones under its key. Reads only.
+@click.option("--all", "everywhere", is_flag=True, hidden=True, help="All conversations (the default).")
+def grep(
+    pattern: str, around: int, ignore_case: bool, everywhere: bool, file_ids: tuple[str, ...], **options: Any
+) -> None:
+    """Search every message and summary for PATTERN, in all conversations or in one. Reads only.
 
-    PATTERN is a regular expression, or with --mode full_text words. Exits with 1 if nothing is found.
+    PATTERN is a regular expression (RE2), with --mode full_text words or a question. -c KEY searches one conversation
+    and earlier ones under its key. Exits with 1 if nothing matches.
     """
+    name = named_conversation()
+    if name is not None and everywhere:
+        raise click.UsageError("--all searches every conversation: name one, or give --all.")
     with open_database() as lcm:
-        found = (lcm if everywhere else choose_conversation(lcm)).grep(pattern, file_ids=file_ids or None, **asked)
+        scope = lcm if name is None else lcm.find(name)
+        hits = scope.grep(pattern, ignore_case=ignore_case or None, file_ids=file_ids or None, **options)
+        neighbours = _neighbours(lcm, hits, around)
         zone = lcm.settings.zone
-    page = Page(asked["limit"], len(found), found.next_cursor)
-    answer(
-        {"hits": found, **{name: getattr(found, name) for name in _ABOUT}}, _lines(found, everywhere, zone), page=page
-    )
-    for note in _notes(found):
+    spans = _spans(pattern, options["mode"], ignore_case) if sys.stdout.isatty() and not is_json() else None
+    view = _View(zone=zone, with_key=name is None, spans=spans)
+    data = {"hits": hits, **{name: getattr(hits, name) for name in _ABOUT}}
+    if around:
+        data["context"] = msgspec.to_builtins(neighbours)
+    page = Page(options["limit"], len(hits), hits.next_cursor)
+    answer(data, view.lines(hits, neighbours), page=page)
+    for note in _notes(hits):
         print_note(note)
-    sys.exit(0 if found else 1)
+    sys.exit(0 if hits else 1)
 
 
-def _lines(found: Hits, everywhere: bool, zone: tzinfo) -> Iterator[Line]:
-    for hit in found:
-        yield Styled(f"{hit.id}  {format_time(hit.at, zone)}  ", "cyan"), _said(hit, everywhere)
+def _neighbours(lcm: Lossless, hits: Hits, around: int) -> dict[str, Sequence[ListedMessage]]:
+    """Return the messages around each message that matches."""
+    found = {hit.id: hit for hit in hits if hit.kind == "message"} if around else {}
+    return {
+        id: lcm.messages_around(id, hit.conversation, before=around, after=around).messages for id, hit in found.items()
+    }
 
 
-def _said(hit: Hit, everywhere: bool) -> str:
-    who = hit.role or (f"depth {hit.depth}" if hit.kind == "summary" else f"{hit.name or 'file'}:{hit.line}")
-    where = f"{hit.key}  " if everywhere else ""
-    return f"{where}{who}: {hit.snippet}".replace("\n", " ")
+def _spans(pattern: str, mode: str, ignore_case: bool) -> Spans:
+    from lossless.engine.recall.search_request import match_spans
+
+    return match_spans(pattern, "regex" if mode == "regex" else "full_text", ignore_case=ignore_case or None)
 
 
-def _notes(found: Hits) -> list[str]:
-    notes = [] if found else ["Nothing was found."]
-    if found.total > len(found):
-        notes.append(f"{len(found):,} of {'' if found.total_is_exact else 'at least '}{found.total:,} matches.")
-    if not found.complete:
-        notes.append(f"The time was up after {found.scanned:,} texts; there may be more.")
-    if found.unavailable:
-        notes.append(f"Not readable any more: {', '.join(found.unavailable)}.")
-    return [*notes, found.hint] if found.hint else notes
+class _View(Struct, frozen=True):
+    """The form of hits: a line each, on a terminal a heading and the wrapped text with its matches highlighted."""
+
+    zone: tzinfo
+    with_key: bool
+    spans: Spans | None
+
+    def lines(self, hits: Hits, neighbours: Mapping[str, Sequence[ListedMessage]]) -> Iterator[Line]:
+        shown = {hit.id for hit in hits}
+        for number, hit in enumerate(hits):
+            group = neighbours.get(hit.id, ())
+            if number and (self.spans or neighbours):
+                yield "--" if neighbours else ""
+            before = [each for each in group if each.seq < (hit.seq or 0) and each.id not in shown]
+            after = [each for each in group if each.seq > (hit.seq or 0) and each.id not in shown]
+            shown |= {each.id for each in (*before, *after)}
+            yield from (self._neighbour(each) for each in before)
+            yield from self._hit(hit)
+            yield from (self._neighbour(each) for each in after)
+
+    def _hit(self, hit: Hit) -> Iterator[Line]:
+        where = hit.key if self.with_key else ""
+        if self.spans is None:
+            start = "  ".join((hit.id, format_time(hit.at, self.zone)))
+            yield (
+                Styled(f"{start}  ", "cyan"),
+                "  ".join(filter(None, (where, f"{_source(hit)}: {hit.snippet}"))).replace("\n", " "),
+            )
+            return
+        facts = "  ".join(filter(None, (format_time(hit.at, self.zone), _source(hit), where.replace("\n", " "))))
+        yield Styled(hit.id, "cyan"), Styled(f"  {facts}", dim=True)
+        spans = [span for span in self.spans(hit.snippet) if span[0] < span[1]]
+        for start, end in _wrap(hit.snippet, terminal_width() - _MARGIN):
+            yield " " * _MARGIN, *_highlight(hit.snippet, start, end, spans)
+
+    def _neighbour(self, message: ListedMessage) -> Line:
+        start = f"{message.id}  {format_time(message.at, self.zone)}"
+        if self.spans is None:
+            return f"{start}  {message.role}- {message.preview}".replace("\n", " ")
+        space = max(20, terminal_width() - len(start) - len(message.role) - 4)
+        return Styled(f"{start}  {message.role}: {message.preview[:space]}".replace("\n", " "), dim=True)
+
+
+def _source(hit: Hit) -> str:
+    """Return who said it: a role, the depth of a summary, or the line of a file."""
+    return hit.role or (f"depth {hit.depth}" if hit.kind == "summary" else f"{hit.name or 'file'}:{hit.line}")
+
+
+def _wrap(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yield where each line of a text starts and ends, broken between words."""
+    start = end = 0
+    for word in text.split(" "):
+        stop = end + len(word) + (end > start)
+        if stop - start > width and end > start:
+            yield start, end
+            start, stop = end + 1, end + 1 + len(word)
+        end = stop
+    yield start, end
+
+
+def _highlight(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> Iterator[str | Styled]:
+    """Yield a part of a text, its matches styled."""
+    at = start
+    for first, last in spans:
+        first, last = max(first, at), min(last, end)
+        if first < last:
+            yield text[at:first]
+            yield Styled(text[first:last], "red", bold=True)
+            at = last
+    yield text[at:end]
+
+
+def _notes(hits: Hits) -> Iterator[str]:
+    if not hits:
+        yield "Nothing found."
+    if hits.total > len(hits):
+        yield f"{len(hits):,} of {'' if hits.total_is_exact else 'at least '}{hits.total:,} matches."
+    if not hits.complete:
+        yield f"The time limit was reached after {hits.scanned:,} texts; there may be more matches."
+    if hits.unavailable:
+        yield f"Files that cannot be read any more: {', '.join(hits.unavailable)}."
+    if hits.hint:
+        yield hits.hint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -193,6 +193,17 @@ def words(pattern: str) -> TermFinder:
     from lossless.search.snippets import TermFinder
 
     return TermFinder(analyse(pattern))
+
+
+def match_spans(
+    pattern: str, mode: Mode, *, ignore_case: bool | None = None
+) -> Callable[[str], Iterable[tuple[int, int]]]:
+    """Return a function that yields where a pattern, or the words of a question, match in a text."""
+    if mode != "regex":
+        return words(pattern).spans
+    if ignore_case is None:
+        ignore_case = not regex.has_upper_case(pattern)
+    return regex.compile(pattern, ignore_case=ignore_case).spans
 
 
 def _micros(name: str, when: Time, zone: tzinfo, now: float | None) -> int | None:
