@@ -116,7 +116,7 @@ def test_words_are_ordered_by_relevance(path: str) -> None:
 
 
 def test_the_lookups_of_an_agent_are_found_only_on_request(path: str) -> None:
-    call = ToolCall("call_1", "lcm_grep", {"pattern": "blue safe"})
+    call = ToolCall("call_1", "lcm_grep", '{"pattern": "blue safe"}')
     with Lossless.open(path) as opened:
         opened.conversation("new").ingest([Message("assistant", (call,))])
     assert lcm("grep", "blue safe", "--db", path).returncode == 1

@@ -97,7 +97,7 @@ def _neighbours(lcm: Lossless, hits: Hits, around: int) -> dict[str, Sequence[Li
     """Return the messages around each message that matches."""
     found = {hit.id: hit for hit in hits if hit.kind == "message"} if around else {}
     return {
-        id: lcm.messages_around(id, hit.conversation, before=around, after=around).messages for id, hit in found.items()
+        id: lcm.messages.around(id, hit.conversation, before=around, after=around).messages for id, hit in found.items()
     }
 
 
@@ -130,11 +130,8 @@ class _View(Struct, frozen=True):
     def _hit(self, hit: Hit) -> Iterator[Line]:
         where = hit.key if self.with_key else ""
         if self.spans is None:
-            start = "  ".join((hit.id, format_time(hit.at, self.zone)))
-            yield (
-                Styled(f"{start}  ", "cyan"),
-                "  ".join(filter(None, (where, f"{_source(hit)}: {hit.snippet}"))).replace("\n", " "),
-            )
+            text = "  ".join(filter(None, (where, f"{_source(hit)}: {hit.snippet}"))).replace("\n", " ")
+            yield Styled(f"{hit.id}  {format_time(hit.at, self.zone)}  ", "cyan"), text
             return
         facts = "  ".join(filter(None, (format_time(hit.at, self.zone), _source(hit), where.replace("\n", " "))))
         yield Styled(hit.id, "cyan"), Styled(f"  {facts}", dim=True)
