@@ -1,4 +1,4 @@
-"""The context of a conversation: what a model is shown, and what it is not."""
+"""The context of a conversation: the messages shown to a model, and those left out."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Item: TypeAlias = StoredMessage | Summary
 
 
 class LeftOut(Struct, frozen=True):
-    """Something of a conversation that a model is not shown."""
+    """A message or summary that is left out of a request."""
 
     id: str
-    """`msg#...` or `sum_...`; `older` for whatever lies before the oldest that was looked at."""
+    """`msg#...` or `sum_...`; `older` for everything before the oldest item considered."""
     reason: str
-    """`budget`: the oldest leave first. `tool result`, `picture`: a reference stands for it. `tail over budget`: a tool round
-    that left. `no call`, `empty`: what no provider would take. `rejected`: what a provider refused (`report_rejection`)."""
+    """`budget`: the oldest are left out first. `tool result`, `picture`: replaced by a reference. `tail over budget`: a tool
+    round. `no call`, `empty`: not accepted by providers. `rejected`: refused by a provider (`report_rejection`)."""
     tokens: int
 
 
@@ -30,54 +30,54 @@ class Context(Struct, frozen=True):
     items: tuple[Item, ...]
     tokens: int
     messages: tuple[Message, ...] = ()
-    """What goes to a model: each item as a message, a summary marked as such, calls and results in pairs."""
+    """The messages to send: one for each item, summaries marked as such, calls paired with results."""
     left_out: tuple[LeftOut, ...] = ()
-    """What did not fit, and why; `grep`, `describe` and `expand` still find it."""
+    """Items left out, with the reason; `grep`, `describe` and `expand` still find them."""
     over_budget: bool = False
-    """Only when the newest words of the user and the newest tool round alone exceed the budget."""
+    """True only if the newest user message and the newest tool round alone exceed the budget."""
     reason: str = "stored"
-    """Where it comes from: `stored`, or `live: ...` and why the host's own messages had to serve."""
+    """Its origin: `stored`, or `live: ...` with the reason for which the host's own messages were used."""
     model: str | None = None
-    """The model it was assembled for, if the host named it: thinking of others is not sent to it."""
+    """The model it was assembled for, if the host named it; reasoning of other models is not sent to it."""
     uncovered: int = 0
-    """Tokens of what is stored and neither shown nor covered by a summary that is: 0 unless compaction is behind."""
+    """Tokens of stored messages that are neither shown nor covered by a shown summary; 0 unless compaction is behind."""
 
 
 class Rejection(Struct, frozen=True):
-    """What is left out of a conversation's requests since a provider refused one."""
+    """The parts that later requests leave out after a provider rejected one."""
 
     kind: Literal["thinking", "picture", "file", "call", "message"] | None
-    """What the error is about; None if it names nothing that could be left out."""
+    """The kind of part that the error concerns; None if it names nothing that could be left out."""
     ids: tuple[str, ...]
-    """The messages concerned: `msg#...`, or `live message` for one that is not stored yet. Empty: nothing was changed."""
+    """The messages concerned: `msg#...`, or `live message` for one that is not stored yet. Empty if nothing was changed."""
     located: bool
-    """False: the error did not say which one, so that all parts of the kind are left out."""
+    """False if the error did not name the part, so that all parts of the kind are left out."""
     text: str
-    """What was done, in a sentence."""
+    """The change in one sentence."""
 
 
 class Detached(Struct, frozen=True):
-    """A message or a summary that left a context: no model is shown it, and it is found and read as before."""
+    """A message or summary that left a context: not shown to a model any more, but still found by recall."""
 
     id: str
     tokens: int
     cause: str
-    """`new`, and whatever else takes things out of a context."""
+    """The cause for which it left, e.g. `new`."""
     at: datetime
 
 
 class Explanation(Struct, frozen=True):
-    """What has become of a message."""
+    """An explanation of a message's state."""
 
     id: str
     state: Literal["shown", "summarised", "left out", "outside", "detached"]
     summaries: tuple[str, ...]
-    """The leaf that tells it, and what was made from that, up to the one in the context."""
+    """The leaf that covers it and the summaries above it, up to the one in the context."""
     text: str
 
 
 class Pin(Struct, frozen=True):
-    """A text that a model is always shown, before everything else."""
+    """A text that is always shown to the model, before everything else."""
 
     id: str
     text: str

@@ -8,91 +8,91 @@ from msgspec import Struct
 
 
 class Silent(Struct, frozen=True):
-    """A conversation in which nothing was said for long."""
+    """A conversation without recent messages."""
 
     id: int
     key: str
     active: bool
     messages: int
     newest_at: datetime
-    """When its last message was said; of an empty one, when it began."""
+    """The time of its last message; of an empty one, of its creation."""
 
 
 class Pruning(Struct, frozen=True):
-    """Conversations in which nothing was said since a time, and with `applied` what was removed of them."""
+    """Conversations without messages since a time; with `applied`, those that were removed."""
 
     before: datetime
     conversations: int
     messages: int
     oldest: tuple[Silent, ...] = ()
-    """The first of them."""
+    """The oldest ones."""
     applied: bool = False
     archive: str = ""
-    """Where they were exported to before; importing it brings them back."""
+    """The archive they were exported to; importing it restores them."""
     changed: int = 0
-    """How many stayed, because they were written to meanwhile."""
+    """Conversations that stayed because they were changed in the meantime."""
     files: int = 0
-    """Files that went with them."""
+    """Files that were removed with them."""
     bytes: int = 0
-    """That were freed: of the files, and of the database if it was written anew."""
+    """Bytes freed: of the files, and of the database if it was vacuumed."""
     related: int = 0
-    """How many are silent and stay, because one that they belong with is not: which they continue, or whose sub-agent's it is."""
+    """Old conversations that stay because a related one is not old: its successor, or a parent or sub-agent."""
     doubtful: int = 0
-    """Payloads of theirs that perhaps another database refers to: they stay."""
+    """Files of theirs that another database may refer to; they stay."""
 
 
 class Garbage(Struct, frozen=True):
-    """What nobody needs any more, and with `applied` what of it was removed."""
+    """Unused data; with `applied`, what was removed."""
 
     files: int = 0
-    """Payloads on disk that no row refers to."""
+    """Files on disk that no row refers to."""
     drafts: int = 0
-    """What writers left half written that are gone."""
+    """Unfinished files of ended processes."""
     copies: tuple[str, ...] = ()
-    """Copies of the database that were kept before it was changed, older than was asked for."""
+    """Copies of the database made before a change, older than requested."""
     grants: int = 0
     manifests: int = 0
-    """What was shown to models, of archived conversations, more than 90 days ago."""
+    """Records of what models were shown more than 90 days ago, of archived conversations."""
     leases: int = 0
-    """Held by workers that are gone."""
+    """Leases of ended workers."""
     bytes: int = 0
-    """On disk, of all of it and of what the database itself does not use; once removed, those that were freed."""
+    """Bytes on disk of all of it and of unused pages of the database; once removed, the bytes that were freed."""
     doubtful: int = 0
-    """Payloads that this database does not refer to, and perhaps another one does: they stay."""
+    """Files that this database does not refer to, but another one may; they stay."""
     applied: bool = False
     complete: bool = True
-    """False if somebody's reading kept the database's log from being emptied."""
+    """False if another reader kept the log of the database from being emptied."""
 
 
 class Forgotten(Struct, frozen=True):
-    """What forgetting takes away for good, or has taken: it cannot be undone."""
+    """The data that `forget` erases, or has erased. It cannot be undone."""
 
     key: str
     messages: int
-    """How many lose their words; only their places stay."""
+    """The messages whose text is erased; only tombstones stay."""
     copied: int = 0
-    """How many of these are copies that a transplant made in other conversations."""
+    """The messages among them that a transplant copied to other conversations."""
     summaries: tuple[str, ...] = ()
-    """Those that are made anew from what is left, without a model at first."""
+    """Summaries that are rewritten from the remaining messages, without a model at first."""
     gone: tuple[str, ...] = ()
-    """Summaries of which nothing is left."""
+    """Summaries that are erased."""
     files: tuple[str, ...] = ()
     vectors: int = 0
     other_texts: int = 0
-    """That came under the event ids of these messages."""
+    """Other texts with the event ids of these messages."""
     pins: int = 0
     backups: tuple[str, ...] = ()
-    """Copies, backups and archives beside the database, which may still hold the words."""
+    """Copies, backups and archives beside the database, which may still contain the text."""
     transcripts: tuple[str, ...] = ()
-    """Files of hosts that were read here: they hold the words, and are not ours to change."""
+    """Transcripts of hosts that were read: they contain the text and are not changed."""
     beyond: tuple[str, ...] = ()
-    """Where else words may be that we cannot reach, as sentences."""
+    """Other places that may contain the text and are out of reach, as sentences."""
     applied: bool = False
     sought: int = 0
-    """How many of the words were looked for afterwards."""
+    """The number of words that were searched for afterwards."""
     left: int = 0
-    """How many of them are still among the bytes, in no row."""
+    """The number of these words still found in the bytes of the database, outside of rows."""
     elsewhere: tuple[str, ...] = ()
-    """Where the same words stand besides, because somebody else said them too: messages, summaries, files."""
+    """Other messages, summaries and files that contain the same words."""
     complete: bool = True
-    """False if another session reads an older state, which keeps the deleted bytes: forget again when it is over."""
+    """False if another session reads an older state, which keeps the deleted bytes: repeat `forget` after it ends."""

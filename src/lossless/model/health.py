@@ -10,66 +10,66 @@ Severity: TypeAlias = Literal["info", "warn", "error", "critical"]
 
 
 class Finding(Struct, frozen=True):
-    """What a check found, in one conversation or (None) in the database as a whole."""
+    """A finding of a check, in one conversation or (None) in the whole database."""
 
     check: str
     severity: Severity
     conversation: int | None
     count: int
     samples: tuple[str, ...]
-    """Up to 20 of them, by their ids."""
+    """The ids of up to 20 of them."""
     text: str
     fixable: bool
     fix: str
-    """The command that puts it right, if one can."""
+    """The command that fixes it, if there is one."""
 
 
 class Health(Struct, frozen=True):
-    """What a doctor found."""
+    """The findings of the doctor."""
 
     findings: tuple[Finding, ...]
     checked: tuple[str, ...]
-    """The checks that were made."""
+    """The checks that were run."""
     seconds: float
 
     def at_least(self, severity: Severity) -> tuple[Finding, ...]:
-        """The findings that are as bad as that, or worse."""
+        """Return the findings of at least this severity."""
         levels = get_args(Severity)
         return tuple(each for each in self.findings if levels.index(each.severity) >= levels.index(severity))
 
 
 class Proof(Struct, frozen=True):
-    """Where every message of a conversation is. `context`, `below`, `detached`, `outside` and `tombstones` add up to `messages`."""
+    """The proof that no message of a conversation is lost: `context`, `below`, `detached`, `outside` and `tombstones` sum up to `messages`."""
 
     conversation: int
     key: str
     messages: int
     items: int
-    """How many items the context has."""
+    """The number of items in the context."""
     context: int
-    """Messages that stand in the context themselves."""
+    """Messages directly in the context."""
     below: int
     """Messages below the summaries of the context."""
     detached: dict[str, int]
-    """Messages that were taken out of the context, by cause."""
+    """Messages that left the context, by cause."""
     outside: dict[str, int]
-    """Messages that no model is to see, by reason."""
+    """Messages that are never shown to a model, by reason."""
     tombstones: dict[str, int]
-    """Messages whose words are gone for good, by reason: only their places are left."""
+    """Messages whose text was erased, by reason."""
     missing: int
     repeated: int
-    """How many times a message is reached beyond the first."""
+    """The number of times a message is reached more than once."""
     broken: tuple[str, ...]
-    """What of the promise does not hold, by name."""
+    """The names of the conditions that do not hold."""
     summaries: int
     witnessed: int
-    """Summaries of which it was recorded what they were made from, and that is unchanged."""
+    """Summaries whose recorded sources are unchanged."""
     changed: tuple[str, ...]
-    """Summaries of which it is not."""
+    """Summaries whose recorded sources have changed."""
 
     @property
     def accounted(self) -> int:
-        """How many messages are somewhere."""
+        """The number of messages that are accounted for."""
         beside = (self.detached, self.outside, self.tombstones)
         return self.context + self.below + sum(sum(each.values()) for each in beside)
 
@@ -91,23 +91,23 @@ class FixStep(Struct, frozen=True):
 
 
 class Fix(Struct, frozen=True):
-    """What a fix changes, or has changed."""
+    """The changes of a fix, planned or applied."""
 
     checks: tuple[str, ...]
-    """What was asked for, and what follows from it."""
+    """The requested checks and those that depend on them."""
     steps: tuple[FixStep, ...]
     applied: bool = False
     snapshot: str = ""
-    """The copy that was kept: a file beside a SQLite database, a schema in PostgreSQL."""
+    """The copy made before: a file beside a SQLite database, a schema in PostgreSQL."""
     before: dict[str, int] = field(default_factory=dict)
-    """How many faults each check found."""
+    """The number of findings of each check."""
     after: dict[str, int] = field(default_factory=dict)
     refused: str = ""
-    """Why all of it was taken back, if it was."""
+    """The reason for which all changes were rolled back, if they were."""
 
 
 class Junk(Struct, frozen=True):
-    """Conversations that a rule says nobody needs."""
+    """Conversations that match a cleaning rule."""
 
     rule: str
     conversations: int
@@ -116,17 +116,17 @@ class Junk(Struct, frozen=True):
 
 
 class Cleaning(Struct, frozen=True):
-    """What a cleaning removes, or has removed; what several rules find counts once."""
+    """The conversations that a cleaning removes, or has removed; those of several rules count once."""
 
     junk: tuple[Junk, ...]
     conversations: int
     messages: int
     applied: bool = False
     archive: str = ""
-    """Where it was exported to before."""
+    """The archive they were exported to."""
     files: int = 0
-    """Files that went with them."""
+    """Files that were removed with them."""
     changed: int = 0
-    """How many stayed, because they were written to meanwhile."""
+    """Conversations that stayed because they were changed in the meantime."""
     doubtful: int = 0
-    """Payloads of theirs that perhaps another database refers to: they stay."""
+    """Files of theirs that another database may refer to; they stay."""

@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class Listing(tuple[T, ...]):
-    """One page of a list. It is a sequence that knows whether there are more."""
+    """A page of a list: a sequence with the cursor of the next page."""
 
     next_cursor: str | None
-    """Goes on behind the last of them; None at the end."""
+    """The cursor of the next page; None at the end."""
 
     def __new__(cls, items: Iterable[T] = (), next_cursor: str | None = None) -> Self:
         self = super().__new__(cls, items)
@@ -43,21 +43,21 @@ class ListedConversation(Struct, frozen=True):
     archive_cause: str | None
     created_at: datetime
     updated_at: datetime
-    """Of the newest activity."""
+    """The time of the newest activity."""
     first_message_at: datetime | None
     last_message_at: datetime | None
     messages: int
     message_tokens: int
-    """Of the messages in the context, below its summaries or set aside by name; not of those kept out of every context."""
+    """Tokens of messages in the context, below summaries or detached; not of those outside every context."""
     summaries: int
     max_depth: int | None
-    """Of its summaries, if it has any."""
+    """The greatest depth of its summaries, if it has any."""
     context_items: int
     context_tokens: int
 
 
 class Relative(Struct, frozen=True):
-    """A conversation that another one is related to."""
+    """A related conversation."""
 
     id: int
     key: str
@@ -68,20 +68,20 @@ class Relative(Struct, frozen=True):
 
 
 class Followed(Struct, frozen=True):
-    """A transcript, and how far it was read."""
+    """A transcript and the position up to which it was read."""
 
     path: str
     format: str
     session: str
     offset: int
-    """The bytes that were read."""
+    """The number of bytes read."""
     size: int | None
-    """Of the file when it was read to its end; None if it was not yet."""
+    """The size of the file when it was read to its end; None if it was not yet."""
     read_at: datetime | None
 
 
 class ContextFigures(Struct, frozen=True):
-    """A context by what stands in it, and the newest messages of it, which are never summarised."""
+    """The contents of a context in figures, and its fresh tail, which is never summarised."""
 
     messages: int
     message_tokens: int
@@ -92,40 +92,40 @@ class ContextFigures(Struct, frozen=True):
 
 
 class ShownConversation(Struct, frozen=True):
-    """All there is to know about a conversation, but its words."""
+    """The details of a conversation, without its texts."""
 
     conversation: ListedConversation
     sessions: tuple[str, ...]
-    """Every session id it was known by, oldest first."""
+    """Every session id of it, the oldest first."""
     renewed_at: datetime | None
-    """When its context was last begun anew."""
+    """The time of the last `/new`."""
     context: ContextFigures
     depths: tuple[DepthFigures, ...]
     detached: dict[str, int]
-    """How many items left the context, by cause."""
+    """The number of items that left the context, by cause."""
     debt: Debt | None
     transcripts: tuple[Followed, ...]
     files: int
     file_bytes: int
     pins: tuple[Pin, ...]
     family: tuple[Relative, ...]
-    """The other conversations that were ever under its key."""
+    """The other conversations of its key."""
     continues: int | None
-    """The id of the one that was archived for it."""
+    """The id of the archived conversation that it continues."""
     parent: Relative | None
     """The conversation whose sub-agent this is."""
     sub_agents: tuple[Relative, ...]
 
 
 class Whereabouts(Struct, frozen=True):
-    """Where a message is."""
+    """The location of a message."""
 
     state: Literal["context", "summarised", "detached", "outside", "tombstone", "nowhere"]
-    """`outside`: no model is to see it. `tombstone`: only its place is left. `nowhere`: a fault, which `lcm doctor` tells."""
+    """`outside`: never shown to a model. `tombstone`: its text was erased. `nowhere`: an error that `lcm doctor` reports."""
     why: str = ""
-    """The cause or the reason, where it is in no context."""
+    """The cause, if it is in no context."""
     summaries: tuple[str, ...] = ()
-    """The leaf that tells it, and what was made from that, up to the one that stands in the context or left it."""
+    """The leaf that covers it and the summaries above it, up to the one that is or was in the context."""
 
 
 class ListedMessage(Struct, frozen=True):
@@ -138,15 +138,15 @@ class ListedMessage(Struct, frozen=True):
     at: datetime
     where: Whereabouts
     files: tuple[str, ...]
-    """The files that it refers to."""
+    """The files it refers to."""
     preview: str
-    """The beginning of what it says, on one line."""
+    """The beginning of its text, on one line."""
     content: str | None = None
-    """All that it says, where that was asked for."""
+    """Its complete text, if requested."""
 
 
 class ShownMessage(Struct, frozen=True):
-    """A message with all its parts, and what is known about it."""
+    """A message with all its parts and details."""
 
     id: str
     conversation: int
@@ -155,31 +155,31 @@ class ShownMessage(Struct, frozen=True):
     where: Whereabouts
     files: tuple[str, ...]
     aliases: tuple[str, ...]
-    """Further event ids of it."""
+    """Its other event ids."""
     copies: tuple[Message, ...]
-    """Other texts that came under its event id."""
+    """Other texts that arrived with its event id."""
     lost_files: tuple[str, ...] = ()
-    """Where all of it was asked for: the files whose bytes cannot be read any more. References stand for everything then."""
+    """If complete content was requested: the files that cannot be read. All files are references then."""
 
 
 class MessageTail(Struct, frozen=True):
-    """The newest messages that stand in a context themselves."""
+    """The newest messages of a context that are not summarised."""
 
     conversation: int
     key: str
     count: int
-    """How many were asked for, and how many tokens they may come to."""
+    """The requested number of messages."""
     max_tokens: int | None
     messages: tuple[ListedMessage, ...]
     """In order, with their content."""
     tokens: int
     stored_messages: int
-    """What the whole conversation holds."""
+    """The number of messages of the conversation."""
     context_tokens: int
 
 
 class Neighbours(Struct, frozen=True):
-    """A message and those around it, in order."""
+    """A message and its neighbours, in order."""
 
     id: str
     conversation: int
@@ -188,21 +188,21 @@ class Neighbours(Struct, frozen=True):
 
 
 class ShownFile(Struct, frozen=True):
-    """A large content, who has it and who speaks of it."""
+    """A stored file, and the conversations and messages that refer to it."""
 
     file: StoredFile
     conversations: tuple[Relative, ...]
     messages: tuple[str, ...]
     """The ids of messages that refer to it, the oldest first."""
     more: bool
-    """Whether there are further ones."""
+    """True if there are more."""
     available: bool
-    """Whether its bytes are where they were put."""
+    """True if its bytes can be read."""
 
 
 class Nearest(Struct, frozen=True):
-    """What somebody may have meant who named something that is not there."""
+    """Suggestions for a name that does not exist."""
 
     names: tuple[str, ...] = ()
     note: str = ""
-    """A sentence about what there is."""
+    """A sentence about the existing names."""

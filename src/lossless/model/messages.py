@@ -17,14 +17,14 @@ INSTRUCTIONS = ("system", "developer")
 
 
 class Text(Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
-    """Words somebody wrote."""
+    """A text."""
 
     text: str
     extra: Extra = field(default_factory=dict)
 
 
 class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True, gc=False):
-    """A model's thinking. It goes back to the model that wrote it, and never into a summary."""
+    """The reasoning of a model. It is sent only to the model that wrote it, and never summarised."""
 
     text: str = ""
     signature: str | None = None
@@ -32,7 +32,7 @@ class Reasoning(Struct, frozen=True, tag="reasoning", omit_defaults=True, gc=Fal
 
 
 class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=False):
-    """A model asking for a tool. `arguments` is JSON text, kept exactly as it was written."""
+    """A call of a tool. `arguments` is JSON text, stored exactly as written."""
 
     call_id: str
     name: str
@@ -41,7 +41,7 @@ class ToolCall(Struct, frozen=True, tag="tool_call", omit_defaults=True, gc=Fals
 
 
 class File(Struct, frozen=True, tag="file", omit_defaults=True, gc=False):
-    """An image, document or other file: its `data` (base64, as it came over the wire) or where it is."""
+    """An image, document or other file: its `data` (base64, as received) or its URL."""
 
     mime: str | None = None
     name: str | None = None
@@ -51,7 +51,7 @@ class File(Struct, frozen=True, tag="file", omit_defaults=True, gc=False):
 
 
 class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True, gc=False):
-    """A piece we do not model (patch, step, snapshot, the unknown), kept verbatim as JSON `data`."""
+    """A part of another kind (patch, step, snapshot, unknown), stored verbatim as JSON `data`."""
 
     kind: str
     data: Any = None
@@ -59,7 +59,7 @@ class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True, gc=False):
 
 
 class ToolResult(Struct, frozen=True, tag="tool_result", omit_defaults=True, gc=False):
-    """What a tool answered to the call with the same `call_id`."""
+    """The result of the tool call with the same `call_id`."""
 
     call_id: str
     parts: tuple[Text | File | Opaque, ...] = ()
@@ -74,9 +74,9 @@ Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Opaque
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of a conversation.
 
-    `event_id` is the host's own name for it: the same event delivered twice is one message.
-    `at` is when it was said, `name` who said it (a speaker, as in OpenAI's `name`), `stop` why the
-    model ended it. `extra` keeps what a wire format says beyond that, under the format's name.
+    `event_id` is the host's id of it: an event that is delivered twice is one message. `at` is its time, `name` its
+    speaker (as in OpenAI's `name`), `stop` the reason for which the model ended it. `extra` contains everything else of
+    a wire format, under the name of the format.
     """
 
     role: str
@@ -110,13 +110,13 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
         name: str | None = None,
         is_error: bool = False,
     ) -> Self:
-        """A tool's answer. `name` is the tool; `call_id` the call it answers."""
+        """Return a tool result. `name` is the tool, `call_id` the call it answers."""
         result = ToolResult(call_id, (Text(_checked(text)),), name, is_error)
         return cls("tool", (result,), None if at is None else _checked_time(at), None, event_id)
 
     @property
     def text(self) -> str:
-        """The words of the message: its text and what tools answered, not the calls or the thinking."""
+        """The text of the message and of its tool results, without calls and reasoning."""
         return "\n".join(_words(self.parts))
 
 
@@ -124,9 +124,9 @@ When: TypeAlias = datetime | str | float | None
 
 
 def instant(when: When) -> datetime | None:
-    """A moment in UTC, from a datetime, an ISO 8601 text or seconds since 1970.
+    """Convert a datetime, an ISO 8601 text or seconds since 1970 to a time in UTC.
 
-    A time without a zone is UTC: the databases of other systems write it so.
+    A time without a zone is in UTC, as in the databases of other systems.
     """
     if when is None:
         return None
@@ -138,7 +138,7 @@ def instant(when: When) -> datetime | None:
 
 
 def _checked(text: object) -> str:
-    """Return the text of a message; `InvalidInput` for what is no text."""
+    """Return the text of a message, or raise `InvalidInput`."""
     if not isinstance(text, str):
         nearest = f"Did you mean {str(text)!r}?" if isinstance(text, int | float) else "Give a text, or '' for none."
         raise InvalidInput(f"{repr(text)[:80]} is not the text of a message.", hint=nearest)
@@ -146,7 +146,7 @@ def _checked(text: object) -> str:
 
 
 def _checked_time(at: When) -> datetime | None:
-    """Return a time in UTC; `InvalidTimeFilter` for what is no time."""
+    """Return a time in UTC, or raise `InvalidTimeFilter`."""
     try:
         if isinstance(at, bool):
             raise TypeError
@@ -169,7 +169,7 @@ def _words(parts: Sequence[Part]) -> Iterator[str]:
 
 
 class StoredMessage(Struct, frozen=True, gc=False):
-    """A message as the store keeps it: the same message, with its place."""
+    """A stored message: the message with its id and position."""
 
     id: int
     seq: int
@@ -178,7 +178,7 @@ class StoredMessage(Struct, frozen=True, gc=False):
     created_at: datetime
     message: Message
     outside: str | None = None
-    """Why it is kept out of the context (an unknown role, an errored empty reply ...), if it is."""
+    """The reason for which it is outside the context (an unknown role, an errored empty reply ...), if it is."""
 
     @property
     def role(self) -> str:
@@ -194,12 +194,12 @@ class StoredMessage(Struct, frozen=True, gc=False):
 
     @property
     def at(self) -> datetime:
-        """When it was said, or stored if nobody told."""
+        """The time of the message, or of its storage if it has none."""
         return self.message.at or self.created_at
 
 
 class StoredFile(Struct, frozen=True):
-    """Large content kept out of line: what it is, and its exploration summary."""
+    """Large content stored outside the database, with its exploration summary."""
 
     id: str
     name: str | None

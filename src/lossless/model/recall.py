@@ -13,47 +13,47 @@ from lossless.model.summaries import Summary
 
 
 class Hit(Struct, frozen=True):
-    """Words that a search found, and where."""
+    """A match of a search."""
 
     id: str
-    """To be described or expanded: `msg#...`, `sum_...` or `file_...`."""
+    """The id for `describe` and `expand`: `msg#...`, `sum_...` or `file_...`."""
     kind: Literal["message", "summary", "file"]
     conversation: int
     """The id of its conversation."""
     key: str
     at: datetime
-    """When it was said; of a summary, its newest source; of a file, when it came."""
+    """The time of the message; of a summary, of its newest source; of a file, of its arrival."""
     snippet: str
-    """The match and a little around it, on one line, safe to be shown in a terminal."""
+    """The match with some text around it, on one line, safe for a terminal."""
     score: float = 0.0
-    """How well it answers a full-text question; a higher one is better, within one kind."""
+    """The relevance for a full-text question; higher is better, within one kind."""
     seq: int | None = None
     role: str | None = None
     leaf: str | None = None
-    """The summary that covers a message, or None while the message stands in the context itself."""
+    """The summary that covers a message; None if the message is in the context itself."""
     depth: int | None = None
     name: str | None = None
-    """A file's."""
+    """The name of a file."""
     line: int | None = None
     offset: int | None = None
-    """Where in a file the match begins, in bytes."""
+    """The start of the match in a file, in bytes."""
 
 
 class Hits(tuple[Hit, ...]):
-    """What a search found. It is a sequence of `Hit`s that knows whether there are more."""
+    """The result of a search: a sequence of `Hit`s with the cursor of the next page."""
 
     next_cursor: str | None
-    """Goes on behind the last hit, or where time ran out; None at the end."""
+    """The cursor of the next page; None at the end."""
     complete: bool
-    """False if the deadline came before everything was looked at; `next_cursor` goes on there."""
+    """False if the time limit ended the search; `next_cursor` continues it."""
     scanned: int
-    """How many texts, or lines of files, were read to find these."""
+    """The number of texts, or lines of files, that were read."""
     unavailable: tuple[str, ...]
-    """The ids of files whose bytes are not where they were put."""
+    """The ids of files whose bytes are missing."""
     hint: str
-    """What to try instead, if the question looks like one for another mode."""
+    """A hint, e.g. if the question looks like one for another mode."""
     total: int
-    """How many matches there are on all pages."""
+    """The number of matches on all pages."""
     total_is_exact: bool
     """False if there may be more than `total`: counting them would have taken too long."""
 
@@ -76,21 +76,21 @@ class Hits(tuple[Hit, ...]):
 
 
 class Branch(Struct, frozen=True):
-    """A summary as a branch to climb down: where it hangs, and what it costs to read."""
+    """A summary in the tree below another one, with the cost of reading it."""
 
     id: str
     above: str | None
-    """The summary it is a source of; None for the one that was asked about."""
+    """The summary it is a source of; None for the requested one."""
     steps: int
-    """How far below the one that was asked about."""
+    """The levels below the requested one."""
     path: str
-    """Its place among the sources on every step, e.g. `0000.0002`."""
+    """Its position among the sources on every level, e.g. `0000.0002`."""
     depth: int
     tokens: int
     below_tokens: int
-    """What all summaries below it cost together."""
+    """The tokens of all summaries below it."""
     source_tokens: int
-    """What the messages at the bottom cost."""
+    """The tokens of the messages below it."""
     descendants: int
     sources: int
     earliest_at: datetime | None
@@ -102,7 +102,7 @@ class Branch(Struct, frozen=True):
 
     @property
     def cost(self) -> int:
-        """Reading it and every summary below it."""
+        """The tokens of it and every summary below it."""
         return self.tokens + self.below_tokens
 
     @property
@@ -111,20 +111,20 @@ class Branch(Struct, frozen=True):
 
 
 class TextPage(Struct, frozen=True):
-    """Some of a text: the bytes of its UTF-8 form from `start` up to `end`. The pages of a text, put together, are the text."""
+    """A page of a text: its UTF-8 bytes from `start` up to `end`. All pages together are the text."""
 
     text: str
     start: int
     end: int
     size: int
-    """How many bytes the whole text has."""
+    """The size of the complete text in bytes."""
     first_line: int
     last_line: int
-    """The lines it shows, counted from 1; before the first if it shows none."""
+    """The first and last line of the page, counted from 1; before the first if it is empty."""
     lines: int
-    """How many lines the whole text has."""
+    """The number of lines of the complete text."""
     ends_line: bool = True
-    """Whether it ends where a line does."""
+    """True if it ends at the end of a line."""
 
     @property
     def next_line(self) -> int | None:
@@ -138,7 +138,7 @@ class TextPage(Struct, frozen=True):
 
 
 class Description(Struct, frozen=True):
-    """What a summary, a message or a file is. `content` is its text, word for word; `head` all that we say about it."""
+    """A description of a summary, message or file: `head` describes it, `content` is its exact text."""
 
     id: str
     kind: Literal["summary", "message", "file"]
@@ -158,13 +158,13 @@ class Description(Struct, frozen=True):
     branches: tuple[Branch, ...] = ()
     """The summary and everything below it, nearest first, each once."""
     more: int = 0
-    """How many branches beyond those listed."""
+    """The number of branches that are not listed."""
     cap: int = 0
-    """The tokens that a reading may cost, by which branches fit or do not."""
+    """The token limit that decides which branches fit."""
     truncated: bool = False
-    """Whether there is more of what was asked for than `content` shows."""
+    """True if `content` does not show everything that was requested."""
     page: TextPage | None = None
-    """Which part of its text `content` shows, and where the next one starts; None where there is no text to show."""
+    """The page of its text in `content`; None if there is no text."""
 
     @property
     def text(self) -> str:
@@ -172,61 +172,61 @@ class Description(Struct, frozen=True):
 
 
 class Excerpt(Struct, frozen=True):
-    """Old words: those of a message, of a summary or of a file, exactly as they are stored."""
+    """The stored text of a message, summary or file, or a part of it."""
 
     id: str
     kind: Literal["summary", "message", "file"]
     conversation: int
     text: str
     tokens: int
-    """What it costs a model to read."""
+    """The tokens that a model reads."""
     at: datetime | None
     seq: int | None = None
     role: str | None = None
     depth: int | None = None
     above: str | None = None
-    """The summary it is a source of, as far as it was reached through one."""
+    """The summary through which it was reached, if any."""
     start: int = 0
-    """How many characters of it came before these, when it takes several pages."""
+    """The number of its characters on earlier pages."""
     level: str | None = None
     """Of a summary: `normal`, `aggressive`, `extractive` (written without a model) or `cut`."""
     suspected: str = ""
-    """Of a summary: how many of its claims were not found in its sources."""
+    """Of a summary: the share of its claims not found in its sources, in words."""
 
 
 class Skipped(Struct, frozen=True):
-    """What did not fit into an expansion, and what it would cost."""
+    """An item that did not fit into an expansion, with its tokens."""
 
     id: str
     tokens: int
 
 
 class Expansion(Struct, frozen=True):
-    """What an expansion gave, and where it goes on."""
+    """The result of an expansion."""
 
     items: tuple[Excerpt, ...]
     tokens: int
     truncated: bool = False
     next: str | None = None
-    """The cursor with which the same call goes on where this one stopped."""
+    """The cursor that continues this expansion."""
     skipped: tuple[Skipped, ...] = ()
     closed: tuple[str, ...] = ()
-    """Leaves whose messages were not asked for."""
+    """Leaves whose messages were not requested."""
 
     @property
     def text(self) -> str:
-        """The exact words, each under a line that says whose they are. To show them to a model, use `lossless.tools`."""
+        """The exact texts, each under a line with its origin. To show them to a model, use `lossless.tools`."""
         return "\n\n".join(f"[{_headline(item)}]\n{item.text}" for item in self.items)
 
 
 def _headline(item: Excerpt) -> str:
-    who = item.role if item.kind == "message" else f"summary, depth {item.depth}"
-    said = f"{item.at:%Y-%m-%d %H:%M} UTC" if item.at else ""
-    return " | ".join(filter(None, (item.id, who, said)))
+    origin = item.role if item.kind == "message" else f"summary, depth {item.depth}"
+    time = f"{item.at:%Y-%m-%d %H:%M} UTC" if item.at else ""
+    return " | ".join(filter(None, (item.id, origin, time)))
 
 
 class Evidence(Struct, frozen=True):
-    """Words that bear on a question: they stand in the history exactly so."""
+    """An exact quotation from the history that is relevant to a question."""
 
     id: str
     quote: str
@@ -236,7 +236,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Share(Struct, frozen=True):
-    """What one conversation, or one family of them, had to say to a question."""
+    """The contribution of one conversation, or of its family, to an answer."""
 
     conversation: int
     status: Literal["success", "failed", "skipped"]
@@ -252,22 +252,22 @@ class Share(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """The answer to a question about the past. Without a model it is empty, and the evidence is there."""
+    """The answer to a question about the history. Without a model, only the evidence is filled."""
 
     answer: str
     evidence: tuple[Evidence, ...] = ()
     cited_ids: tuple[str, ...] = ()
-    """Only ids of what was really read for it."""
+    """The cited ids, all of which were read."""
     dropped: tuple[str, ...] = ()
-    """What a model cited or quoted that was never read, or does not stand there."""
+    """Citations and quotations of the model that were not read or do not match."""
     conversations: tuple[int, ...] = ()
     expanded: int = 0
-    """How many summaries were opened."""
+    """The number of summaries that were expanded."""
     source_tokens: int = 0
-    """How many tokens of history were read."""
+    """The tokens of history that were read."""
     truncated: bool = False
     breakdown: tuple[Share, ...] = ()
     model: str = ""
     error: str = ""
-    """What went wrong, if there is no answer because of it."""
+    """The error, if there is no answer because of it."""
     error_code: str = ""

@@ -10,49 +10,49 @@ from lossless.model.context import Detached
 
 
 class Ingested(Struct, frozen=True):
-    """What one ingest did."""
+    """The report of one ingest."""
 
     stored: tuple[int, ...] = ()
-    """The seqs of the messages that were new, in order."""
+    """The seqs of the new messages, in order."""
     known: int = 0
-    """How many were already there."""
+    """Messages that were already stored."""
     skipped: int = 0
-    """How many the host's own predicate asked not to store."""
+    """Messages that the host's predicate excluded."""
     copies: int = 0
-    """How many carried a known event id with another text: kept beside the first, not shown."""
+    """Messages with a known event id and another text: stored beside the first, not shown."""
     collisions: int = 0
-    """How many carried the event id of a different message: stored under an id of their own."""
+    """Messages with the event id of a different message: stored under a new id."""
     late: int = 0
-    """How many a transcript tells from before something that was stored already: kept, and not shown."""
+    """Messages of a transcript that precede messages stored already: stored, not shown."""
     redacted: int = 0
-    """How many secrets in what was stored were replaced by placeholders."""
+    """Secrets that were replaced by placeholders."""
     invalid: int = 0
-    """How many were not what their types say: stored, what is wrong in them as opaque content."""
+    """Messages with values of the wrong type: stored, the wrong parts as opaque content."""
 
 
 class Bootstrapped(Struct, frozen=True):
-    """What one reading of a transcript did."""
+    """The report of reading a transcript once."""
 
     reason: str
     """`bootstrapped`, `reconciled missing session messages`, `conversation already up to date`, `already bootstrapped` (the
     file did not change), `no leaf-path messages in session`, `transcript missing`, `transcript unavailable`, `session excluded
-    by pattern`, `stateless session`; or `new epoch: ...` and `stored aside: ...` with why it got a conversation of its own."""
+    by pattern`, `stateless session`; or `new epoch: ...` and `stored aside: ...` with the reason for which it became a separate conversation."""
     conversation: int | None = None
     """The id of the conversation it was read into."""
     imported: int = 0
     known: int = 0
-    """How many the host had told before, or an earlier reading."""
+    """Messages that were already stored."""
     outside: int = 0
-    """How many were stored out of the context: abandoned branches, what a fork has from before, and heartbeats."""
+    """Messages stored outside the context: abandoned branches, the history before a fork, and heartbeats."""
     heartbeats: int = 0
-    """How many messages belong to heartbeat turns in which nothing was done."""
+    """Messages of heartbeat turns in which nothing was done."""
     copies: int = 0
     collisions: int = 0
     malformed: int = 0
     """Lines that could not be read."""
     too_long: int = 0
     boundaries: int = 0
-    """Where the host had compacted its own context."""
+    """Places where the host compacted its own context."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Lines of unknown types, by type."""
     offset: int = 0
@@ -63,7 +63,7 @@ class Bootstrapped(Struct, frozen=True):
 
 
 class Renewed(Struct, frozen=True):
-    """What a /new took out of a context."""
+    """The items that `/new` removed from a context."""
 
     detached: tuple[Detached, ...]
     tokens_before: int

@@ -23,48 +23,48 @@ class ConversationStatus(Struct, frozen=True):
 
 
 class DepthFigures(Struct, frozen=True):
-    """The summaries of one depth: how many, what they cost, and what the messages below them do."""
+    """The summaries of one depth: their number, their tokens, and the tokens of the messages below them."""
 
     depth: int
     summaries: int
     tokens: int
     source_tokens: int
     ratio: float | None = None
-    """How many tokens of messages one token of these summaries stands for."""
+    """Tokens of messages per token of these summaries."""
 
 
 class SummaryHealth(Struct, frozen=True):
-    """How many summaries are not what they should be; one may count more than once."""
+    """Counts of summaries with problems; one summary may count more than once."""
 
     provisional: int = 0
-    """No model wrote them."""
+    """Written without a model."""
     cut: int = 0
-    """The beginning of their sources, and no more."""
+    """Cut from the beginning of their sources."""
     unfaithful: int = 0
-    """Their sources do not bear them out in everything."""
+    """Contain claims not found in their sources."""
     stale: int = 0
-    """A source was made anew since."""
+    """A source was rewritten since."""
     in_vain: int = 0
-    """They were to be made anew, and that failed as often as it is tried."""
+    """Rewriting them failed and is not retried any more."""
 
 
 class Holdings(Struct, frozen=True):
-    """What is stored of a conversation, or of all, in tokens. Source tokens are those of messages below leaves."""
+    """The stored data of one or all conversations, in tokens. Source tokens are those of messages below leaves."""
 
     messages: int = 0
     message_tokens: int = 0
-    """Of the messages in the context, below summaries or set aside by name; not of those kept out of every context."""
+    """Tokens of messages in the context, below summaries or detached; not of those outside every context."""
     source_tokens: int = 0
     context_items: int = 0
     context_tokens: int = 0
     depths: tuple[DepthFigures, ...] = ()
     health: SummaryHealth = SummaryHealth()
     shown_source_tokens: int = 0
-    """Of the messages below the summaries that stand in a context."""
+    """Tokens of the messages below the summaries in a context."""
     coverage: float | None = None
-    """Which share of the messages' tokens is summarised."""
+    """The summarised share of the messages' tokens."""
     ratio: int | None = None
-    """N of 1:N: what the summaries in the contexts stand for, as a multiple of all that the contexts show."""
+    """N of 1:N: the tokens that the summaries in the contexts stand for, divided by the tokens of the contexts."""
 
     @property
     def summaries(self) -> int:
@@ -72,35 +72,35 @@ class Holdings(Struct, frozen=True):
 
 
 class Lagging(Struct, frozen=True):
-    """A transcript that holds what was not read, or cannot be looked at."""
+    """A transcript with unread data, or one that cannot be read."""
 
     path: str
     key: str
-    """Of the conversation it is read into."""
+    """The key of its conversation."""
     state: Literal["behind", "missing", "unreadable"]
     bytes: int = 0
-    """How many were not read."""
+    """Unread bytes."""
     seconds: float = 0.0
-    """For how long the oldest of them is there, as far as it is known."""
+    """The age of the oldest unread data, as far as it is known."""
     read_at: datetime | None = None
     written_at: datetime | None = None
 
 
 class Following(Struct, frozen=True):
-    """How far transcripts are ahead of what was read of them."""
+    """The lag behind transcripts: unread data, missing and unreadable files."""
 
     transcripts: int = 0
     looked_at: int = 0
     behind: int = 0
-    """For a minute or longer."""
+    """Transcripts with data that is unread for a minute or longer."""
     missing: int = 0
     vanished: int = 0
-    """Those of them that were the newest of their conversations, and written to within a day."""
+    """Missing transcripts that were the newest of their conversations and written within a day."""
     unreadable: int = 0
     bytes: int = 0
-    """Not read, of all of them."""
+    """Unread bytes of all transcripts."""
     lagging: tuple[Lagging, ...] = ()
-    """The worst, a few of each kind, those that are behind first."""
+    """The worst few of each kind, those behind first."""
 
 
 class Debt(Struct, frozen=True):
@@ -120,28 +120,28 @@ class Debt(Struct, frozen=True):
 
 
 class Hold(Struct, frozen=True):
-    """Something that holds calls to a model back."""
+    """A reason for which calls to a model are paused."""
 
     kind: Literal["spend", "breaker", "no key", "daily limit"]
     name: str
-    """The conversation, the model, or the limit."""
+    """The name of the conversation, the model or the limit."""
     failures: int = 0
-    """Refusals in a row."""
+    """Consecutive refusals."""
     until: datetime | None = None
     why: str = ""
 
 
 class Calls(Struct, frozen=True):
-    """Calls to models of late."""
+    """Recent calls to models."""
 
     calls: int = 0
     seconds: float = 0.0
-    """Of late: the window in which calls are counted."""
+    """The length of the window in which calls are counted."""
     most: int = 0
-    """That one conversation may make in it."""
+    """The maximum calls of one conversation in this window."""
     holds: tuple[Hold, ...] = ()
     today: int = 0
-    """Requests to models in the last 24 hours, over the whole database."""
+    """Requests to models in the last 24 hours, of all conversations."""
     most_a_day: int | None = None
 
 
@@ -159,7 +159,7 @@ Verdict: TypeAlias = Literal["ok", "quiet", "empty", "warning", "degraded"]
 
 
 class Reason(Struct, frozen=True):
-    """One thing that is not as it should be, in a sentence, and what to do about it."""
+    """A problem in one sentence, and the command that solves it."""
 
     severity: Literal["warning", "degraded"]
     what: str
@@ -170,33 +170,33 @@ class Reason(Struct, frozen=True):
 
 
 class ConversationFigures(Struct, frozen=True):
-    """One conversation in numbers, as `Status` has them."""
+    """The figures of one conversation in a `Status`."""
 
     id: int
     key: str
     active: bool
     holdings: Holdings
     budget: int
-    """What its context may hold: as set, else as its host said last, else 128,000."""
+    """The budget of its context: as configured, else as its host last named, else 128,000."""
     updated_at: datetime
     debt: Debt | None = None
     following: Following = Following()
 
 
 class FullContext(Struct, frozen=True):
-    """A conversation whose context holds more than fits, or more than its compaction was to leave."""
+    """A conversation whose context exceeds its budget, or the target of its compaction."""
 
     key: str
     tokens: int
     budget: int
     exhausted: bool = False
-    """Whether compaction found nothing more to summarise, and nothing came since."""
+    """True if compaction found nothing more to summarise, and no message arrived since."""
     assumed: bool = False
-    """Whether no host named a window: then 128,000 is assumed."""
+    """True if no host named a window, so that 128,000 is assumed."""
 
 
 class Uncovered(Struct, frozen=True):
-    """A conversation whose newest request left out what no summary covers."""
+    """A conversation whose newest request omitted messages that no summary covers."""
 
     key: str
     tokens: int
@@ -204,7 +204,7 @@ class Uncovered(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """A database in numbers, and whether it does what it is there for."""
+    """The figures of a database and a verdict on its state."""
 
     version: str
     database: str
@@ -215,37 +215,37 @@ class Status(Struct, frozen=True):
     context_tokens: int
     last_ingest_at: datetime | None
     verdict: Verdict = "empty"
-    """`empty`: nothing ever came in. `quiet`: nothing came for a day, and there is no transcript that would tell why."""
+    """`empty`: nothing was ever ingested. `quiet`: nothing was ingested for a day, and no transcript explains it."""
     enabled: bool = True
-    """False if the settings say that nothing is to be taken in."""
+    """False if ingestion is disabled in the settings."""
     reasons: tuple[Reason, ...] = ()
     not_assessed: tuple[str, ...] = ()
     first_at: datetime | None = None
-    """When the oldest conversation began."""
+    """The start of the oldest conversation."""
     active: int = 0
     files: int = 0
     files_bytes: int = 0
     holdings: Holdings = Holdings()
     following: Following = Following()
     debts: tuple[Debt, ...] = ()
-    """The worst, a few."""
+    """The worst few."""
     pending: int = 0
     running: int = 0
     failed: int = 0
     calls: Calls = Calls()
     volumes: tuple[Volume, ...] = ()
     conversation: ConversationFigures | None = None
-    """The one that was asked for."""
+    """The requested conversation, if any."""
     full: tuple[FullContext, ...] = ()
-    """Conversations that hold more than fits their window, or that compaction could not bring below its goal."""
+    """Conversations that exceed their window, or that compaction could not bring below its target."""
     has_model: bool = False
-    """Whether a model is configured to write summaries."""
+    """True if a model is configured to write summaries."""
     uncovered: tuple[Uncovered, ...] = ()
-    """Conversations whose newest request left out what no summary covers, the worst few."""
+    """Conversations whose newest request omitted messages that no summary covers, the worst few."""
 
 
 class RoleFigures(Struct, frozen=True):
-    """What one role said."""
+    """The messages of one role."""
 
     role: str
     messages: int
@@ -253,49 +253,49 @@ class RoleFigures(Struct, frozen=True):
 
 
 class DayFigures(Struct, frozen=True):
-    """What came in on one day, in UTC."""
+    """The messages of one day, in UTC."""
 
     day: date
     messages: int
 
 
 class ModelFigures(Struct, frozen=True):
-    """What one model wrote: at least a call for each text, and what it read and wrote for them."""
+    """The texts that one model wrote, and the tokens it read and wrote for them."""
 
     model: str
     texts: int
     tokens_read: int
     tokens_written: int
     cost: float | None
-    """In US dollars by list prices, prompts and failed calls aside; None if the price is not known."""
+    """The cost in US dollars by list prices, without prompts and failed calls; None if the price is not known."""
 
 
 class Turns(Struct, frozen=True):
-    """What models were shown, turn by turn, and what the whole history would have come to each time."""
+    """The tokens shown to models in all turns, compared with the complete history in each turn."""
 
     turns: int = 0
     shown_tokens: int = 0
     whole_tokens: int = 0
     saved_tokens: int = 0
     conversations: int = 0
-    """That were looked at: the newest."""
+    """The number of conversations considered, the newest ones."""
 
 
 class Stats(Struct, frozen=True):
-    """What was stored, summarised, shown and spent, of a conversation or of all."""
+    """Statistics of one or all conversations: stored, summarised, shown and spent."""
 
     since: datetime | None
     conversations: int
     holdings: Holdings
     roles: tuple[RoleFigures, ...]
     step: int
-    """1 if every message was counted for roles and turns; otherwise one in so many was."""
+    """1 if every message was counted for roles and turns; N if one in N was."""
     days: tuple[DayFigures, ...]
-    """The last fourteen."""
+    """The last fourteen days."""
     days_step: int
-    """The same for these."""
+    """The same for `days`."""
     turns: Turns
     models: tuple[ModelFigures, ...]
     cost: float | None
-    """Of the models whose price is known, in US dollars; None if there is none."""
+    """The cost of the models whose price is known, in US dollars; None if there is none."""
     biggest: tuple[ConversationStatus, ...]

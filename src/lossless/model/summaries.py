@@ -1,4 +1,4 @@
-"""Summaries, what a compaction reports, and how summaries are listed and compared."""
+"""Summaries, reports of compactions, and rows of summary lists and trees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Summary(Struct, frozen=True):
-    """A text standing for a run of messages (a leaf, depth 0) or of summaries (condensed, depth 1 and up)."""
+    """A summary of a run of messages (a leaf, depth 0) or of summaries (condensed, depth 1 and up)."""
 
     id: str
     depth: int
@@ -25,11 +25,11 @@ class Summary(Struct, frozen=True):
     origin: str | None = None
     """The summary of another conversation that it is a copy of."""
     faithful: float | None = None
-    """The share of its claims that were found in its sources; None if nobody looked."""
+    """The share of its claims found in its sources; None if not checked."""
 
     @property
     def suspected(self) -> str:
-        """What a reader has to know about claims not found in its sources; empty if there are none."""
+        """The share of its claims that are not in its sources, in words; empty if there are none."""
         return suspicion(self.faithful)
 
     @property
@@ -38,15 +38,15 @@ class Summary(Struct, frozen=True):
 
 
 def suspicion(faithful: float | None) -> str:
-    """Say which share of a summary's claims was not found in its sources; empty if none is known."""
+    """Describe the share of a summary's claims not found in its sources; empty if none is known."""
     return "" if faithful is None or faithful >= 1 else f"{max(1, round(100 * (1 - faithful)))}% of its claims"
 
 
 class SummaryRequest(Struct, frozen=True):
-    """What a summariser is asked: one text to be shortened, and how.
+    """A request to a summarizer to shorten one text.
 
-    `system` and `prompt` are complete and ready to be sent; `source` is the segment inside the prompt, for
-    summarisers that need no prompt. `target_tokens` is the length wanted, `max_tokens` the most to be paid for.
+    `system` and `prompt` are complete; `source` is the text inside the prompt, for summarizers that need no prompt.
+    `target_tokens` is the requested length, `max_tokens` the limit of the output.
     """
 
     system: str
@@ -58,12 +58,12 @@ class SummaryRequest(Struct, frozen=True):
     previous: str | None = None
     aggressive: bool = False
     temperature: float | None = None
-    """The temperature to ask with; None for the model's own."""
+    """The temperature to send; None for the model's default."""
     timeout: float | None = None
-    """How many seconds there are for a reply, if fewer than the summariser would wait."""
+    """The seconds left for a reply, if fewer than the timeout of the summarizer."""
 
     def within(self, seconds: float) -> float:
-        """Return how long to wait for a reply, at most `seconds`."""
+        """Return the seconds to wait for a reply, at most `seconds`."""
         return seconds if self.timeout is None else min(seconds, self.timeout)
 
 
@@ -105,23 +105,23 @@ DebtStop: TypeAlias = CompactionStop | Literal["failed", "stopped"]
 
 
 class Compaction(Struct, frozen=True):
-    """What one compaction did."""
+    """The report of one compaction."""
 
     summaries: tuple[str, ...]
-    """The ids of the summaries that were made, in order."""
+    """The ids of the new summaries, in order."""
     tokens_before: int
     tokens_after: int
     stop: CompactionStop
     """The reason for which it ended."""
     retry_at: datetime | None = None
-    """When what holds it back is over, if it is known."""
+    """The time from which on it can continue, if it is known."""
     without_model: ModelBlock | Literal[""] = ""
     """The reason for which summaries were written without the model, if they were. They are provisional, and rewritten
     once the model answers."""
 
 
 class ListedSummary(Struct, frozen=True):
-    """One summary of a list: what it stands for, where it stands, and what is to be said against it."""
+    """One summary of a list: its sources, its place and its problems."""
 
     id: str
     conversation: int
@@ -129,13 +129,13 @@ class ListedSummary(Struct, frozen=True):
     depth: int
     tokens: int
     source_tokens: int
-    """What the messages below it cost."""
+    """The tokens of the messages below it."""
     descendants: int
-    """How many summaries lie below it."""
+    """The number of summaries below it."""
     sources: int
-    """How many messages, or summaries, it was made from."""
+    """The number of messages or summaries it was made from."""
     consumers: int
-    """How many summaries were made from it."""
+    """The number of summaries made from it."""
     earliest_at: datetime | None
     latest_at: datetime | None
     created_at: datetime
@@ -143,16 +143,16 @@ class ListedSummary(Struct, frozen=True):
     level: str
     revision: int
     place: str
-    """`context`; `below` others; or why it left the context (`new`, `dissolved`, ...); `nowhere` is for a doctor."""
+    """`context`; `below` others; the cause for which it left the context (`new`, `dissolved`, ...); `nowhere` is an error."""
     flags: tuple[str, ...]
-    """`provisional` (no model wrote it), `cut`, `stale` (a source was made anew since), `unfaithful`."""
+    """`provisional` (written without a model), `cut`, `stale` (a source was rewritten since), `unfaithful`."""
     faithful: float | None
-    """Which share of its claims its sources bear out, if that was looked at."""
+    """The share of its claims found in its sources, if checked."""
     preview: str
     messages: int | None = None
-    """How many messages lie below it; None where nobody counted, as below more than 1,000 summaries in a list."""
+    """The number of messages below it; None if not counted, as below more than 1,000 summaries in a list."""
     content: str | None = None
-    """All of its text, where that was asked for."""
+    """Its complete text, if requested."""
 
 
 class SummarySource(Struct, frozen=True):
@@ -167,12 +167,12 @@ class SummarySource(Struct, frozen=True):
 
 
 class ShownSummary(Struct, frozen=True):
-    """Everything about one summary."""
+    """The details of one summary."""
 
     key: str
     summary: ListedSummary
     consumers: tuple[ListedSummary, ...]
-    """What was made from it, by depth and id."""
+    """The summaries made from it, by depth and id."""
     sources: tuple[ListedSummary, ...]
     """The summaries it was made from, in order."""
     messages: tuple[SummarySource, ...]
@@ -182,11 +182,11 @@ class ShownSummary(Struct, frozen=True):
     origin: str | None
     """The summary of another conversation that it is a copy of."""
     revisions: int
-    """How many texts of it there are, the present one included."""
+    """The number of its revisions, including the current one."""
 
 
 class MessageRun(Struct, frozen=True):
-    """Messages that stand together in a context, or that left it for one cause."""
+    """Adjacent messages of a context, or that left it for one cause."""
 
     first: str
     last: str
@@ -197,46 +197,46 @@ class MessageRun(Struct, frozen=True):
 
 
 class TreeEntry(Struct, frozen=True):
-    """One line of a tree: a summary, or messages that stand together."""
+    """One line of a tree: a summary or adjacent messages."""
 
     steps: int
-    """How far below the context."""
+    """The levels below the context."""
     above: str | None
     """The summary it is a source of."""
     summary: ListedSummary | None = None
     messages: MessageRun | None = None
     cause: str = ""
-    """Why it left the context, if it did."""
+    """The cause for which it left the context, if it did."""
     repeated: bool = False
-    """It stands further up with all that is below it."""
+    """True if it is listed above with everything below it."""
     hidden: int = 0
-    """How many summaries below it are not told."""
+    """The number of summaries below it that are not listed."""
 
 
 class Tree(Struct, frozen=True):
-    """A context with what lies below it, in order, the oldest first."""
+    """A context and the summaries below it, the oldest first."""
 
     key: str
     tokens: int
     source_tokens: int
-    """What the messages below it, and in it, cost."""
+    """The tokens of the messages below it and in it."""
     summaries: int
-    """How many stand in it themselves."""
+    """The number of summaries directly in it."""
     messages: int
     entries: tuple[TreeEntry, ...]
     aside: tuple[TreeEntry, ...] = ()
-    """What left the context, in the same way."""
+    """Entries that left the context."""
     older: int = 0
-    """How many entries before the first are left out."""
+    """The number of omitted entries before the first."""
 
     @property
     def hidden(self) -> int:
-        """How many summaries are not told."""
+        """The number of summaries that are not listed."""
         return sum(each.hidden for each in (*self.entries, *self.aside))
 
 
 class Revision(Struct, frozen=True):
-    """One of the texts that a summary has had."""
+    """One revision of a summary's text."""
 
     number: int
     at: datetime
@@ -246,12 +246,12 @@ class Revision(Struct, frozen=True):
     prompt_version: str | None
     faithful: float | None
     operation: str | None
-    """What `undo` takes, if an operation wrote it."""
+    """The operation that wrote it, for `undo`."""
     text: str
 
 
 class Comparison(Struct, frozen=True):
-    """Two texts of a summary; `diff` is empty where they are the same, or where there is only one."""
+    """Two revisions of a summary; `diff` is empty if they are the same, or if there is only one."""
 
     id: str
     old: int | None

@@ -9,29 +9,29 @@ from msgspec import Struct, field
 
 
 class Transplant(Struct, frozen=True):
-    """What a transplant copies from one conversation into another, or has copied."""
+    """The summaries that a transplant copies to another conversation, or has copied."""
 
     source: str
-    """The keys of both."""
+    """The key of the source conversation."""
     target: str
     source_tokens: int
-    """What their contexts cost before it."""
+    """The tokens of the source's context before it."""
     target_tokens: int
     tokens: int = 0
-    """What it adds to the target's context."""
+    """The tokens it adds to the target's context."""
     depths: dict[int, int] = field(default_factory=dict)
-    """How many summaries are copied, by depth."""
+    """The number of copied summaries, by depth."""
     messages: int = 0
-    """How many messages lie below them."""
+    """The number of messages below them."""
     uncovered: int = 0
     """Messages in the source's context that no summary covers: they are not copied."""
     duplicates: tuple[str, ...] = ()
-    """Summaries of the source that stand in the target already, in the same words about the same time."""
+    """Summaries of the source that the target contains already, with the same text and time."""
     skipped: int = 0
-    """How many of the source's context are left out because they are there."""
+    """The number of summaries skipped because the target contains them."""
     applied: bool = False
     made: tuple[str, ...] = ()
-    """The ids of the copies that stand in the target's context, in order."""
+    """The ids of the copies in the target's context, in order."""
 
     @property
     def summaries(self) -> int:
@@ -39,23 +39,23 @@ class Transplant(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """One summary of a plan, and what became of it."""
+    """One summary of a plan, and its result."""
 
     id: str
     depth: int
     sources: int
-    """How many messages, or summaries, it is made from."""
+    """The number of messages or summaries it is made from."""
     tokens: int
     input_tokens: int
-    """About what is read for it."""
+    """The estimated tokens that a model reads."""
     output_tokens: int
-    """About what is written."""
+    """The estimated tokens that a model writes."""
     earliest_at: datetime | None = None
     latest_at: datetime | None = None
     reason: str = ""
-    """Why it is in the plan: chosen, provisional, marked, truncated, unfaithful, follows (its sources), returns."""
+    """The reason for which it is in the plan: chosen, provisional, marked, truncated, unfaithful, follows (its sources), returns."""
     state: Literal["planned", "drafted", "written", "kept", "failed"] = "planned"
-    """`drafted`: there is a new text that was not written. `kept`: it stays as it is, and `note` tells why."""
+    """`drafted`: a new text exists but was not stored. `kept`: it is unchanged; `note` has the reason."""
     old: str = ""
     new: str = ""
     new_tokens: int = 0
@@ -63,7 +63,7 @@ class Step(Struct, frozen=True):
 
     @property
     def diff(self) -> str:
-        """The old text against the new one, as a unified diff."""
+        """The unified diff of the old and the new text."""
         from difflib import unified_diff
 
         before, after = self.old.splitlines(), self.new.splitlines()
@@ -71,19 +71,19 @@ class Step(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What an operation on old data would do, and what it costs."""
+    """The steps of an operation on summaries, and their cost."""
 
     kind: Literal["rewrite", "repair", "dissolve", "merge"]
     conversation: str
     steps: tuple[Step, ...] = ()
     model: str = ""
     cost: float | None = None
-    """About how many US dollars, where the model's price is known."""
+    """The estimated cost in US dollars, if the model's price is known."""
     tokens_before: int = 0
     tokens_after: int = 0
-    """Of the context, where the operation changes which items it has."""
+    """The tokens of the context after it, if the operation changes its items."""
     review: tuple[str, ...] = ()
-    """What stands against it, as sentences: then nothing is done."""
+    """Reasons against the operation, as sentences; if there are any, nothing is done."""
 
     @property
     def input_tokens(self) -> int:
@@ -95,20 +95,20 @@ class Plan(Struct, frozen=True):
 
 
 class Applied(Struct, frozen=True):
-    """A plan, and what came of it."""
+    """A plan and its outcome."""
 
     plan: Plan
     status: Literal["planned", "drafted", "partly", "applied"]
-    """`planned`: nothing was asked or written. `drafted`: a model was asked, nothing was written. `partly`: not all of it."""
+    """`planned`: a dry run. `drafted`: a model wrote texts, nothing was stored. `partly`: only a part was applied."""
     steps: tuple[Step, ...] = ()
     operation: str | None = None
-    """What `undo` and `resume` take, if anything was written."""
+    """The operation for `undo` and `resume`, if anything was stored."""
     problem: str = ""
-    """Why it ended early, if it did."""
+    """The reason for which it ended early, if it did."""
 
 
 class Operation(Struct, frozen=True):
-    """Something that was done to old data."""
+    """An operation on summaries that was carried out."""
 
     id: str
     kind: str
@@ -116,4 +116,4 @@ class Operation(Struct, frozen=True):
     at: datetime
     status: Literal["planned", "partly", "applied", "undone"]
     summary: str
-    """What it was, in a sentence."""
+    """The operation in one sentence."""

@@ -12,7 +12,7 @@ from lossless.model.surgery import Transplant
 
 
 class MovedTable(Struct, frozen=True):
-    """A table that was moved and found equal in both databases; the hash is over all its rows."""
+    """A copied table that is equal in both databases; the hash covers all its rows."""
 
     name: str
     rows: int
@@ -20,22 +20,22 @@ class MovedTable(Struct, frozen=True):
 
 
 class Migration(Struct, frozen=True):
-    """What was moved from one database to another, and proved to be there."""
+    """The report of a copy to another database, with proof that both are equal."""
 
     tables: tuple[MovedTable, ...]
     rows: int
     digest: str
-    """Over all tables: two databases with the same digest hold the same."""
+    """A hash over all tables: databases with the same digest have the same contents."""
     files: int
     missing_files: tuple[str, ...]
-    """Payloads whose bytes the source had lost before."""
+    """Files that were already missing in the source."""
     resumed: bool
-    """Whether it was begun before, and taken up again."""
+    """True if it continued an interrupted copy."""
     seconds: float
 
 
 class Exported(Struct, frozen=True):
-    """What an archive holds."""
+    """The contents of an archive."""
 
     path: str
     conversations: int
@@ -44,49 +44,49 @@ class Exported(Struct, frozen=True):
     files: int
     bytes: int
     missing_files: tuple[str, ...]
-    """Payloads whose bytes could not be read: their rows are in the archive, they are not."""
+    """Files that could not be read: the archive contains their rows only."""
 
 
 class Backup(Struct, frozen=True):
-    """A backup: one file that holds a database, of all owners, and its payloads."""
+    """A backup: one file with a database of all owners and its files."""
 
     path: str
     bytes: int
     created_at: datetime
     form: str
-    """In which the database is in it: `sqlite`, or `pg_dump`."""
+    """The format of the database in it: `sqlite` or `pg_dump`."""
     made_by: str
-    """The program that copied the database, and why another did not."""
+    """The program that copied the database, and the reason for which another did not."""
     schema: int
     conversations: int
     messages: int
     summaries: int
     files: int
     missing_files: tuple[str, ...]
-    """Payloads whose bytes could not be read: their rows are in the backup, they are not."""
+    """Files that could not be read: the backup contains their rows only."""
     proved: bool = False
-    """Whether the proof was asked for that nothing is lost; that it holds if there are no `flaws`."""
+    """True if the proof that nothing is lost was requested; it holds if there are no `flaws`."""
     flaws: tuple[str, ...] = ()
 
 
 class Restored(Struct, frozen=True):
-    """What a restore put in place, or would put there."""
+    """The report of a restore, planned or applied."""
 
     database: str
     backup: Backup
     replaces: bool
-    """Whether there is a database in that place."""
+    """True if it replaces a database."""
     aside: tuple[str, ...] = ()
-    """Where it was put."""
+    """The files to which the replaced database was moved."""
     applied: bool = False
     transcripts: tuple[Lagging, ...] = ()
-    """Transcripts that were written to since: hosts read on in them, which brings back what they hold."""
+    """Transcripts that were written since the backup: hosts will read them again, which restores their messages."""
     left_out: int = 0
-    """How many of their messages were left out, if that was wanted."""
+    """The number of their messages that were left out, if requested."""
 
 
 class Estimate(Struct, frozen=True):
-    """About what it takes to compact a history: calls to a model, tokens it reads and writes, tokens that are left."""
+    """The estimated cost of compacting a history: calls, tokens read and written, tokens left."""
 
     calls: int = 0
     tokens_read: int = 0
@@ -95,59 +95,59 @@ class Estimate(Struct, frozen=True):
 
 
 class Backfill(Struct, frozen=True):
-    """What a backfill made of a conversation, or would make."""
+    """The report of a backfill of one conversation, planned or applied."""
 
     key: str
     paths: tuple[str, ...] = ()
     conversation: int | None = None
-    """Its id, once it is there."""
+    """Its id, once it exists."""
     imported: int = 0
-    """How many messages are new."""
+    """The number of new messages."""
     known: int = 0
     model: str = ""
     expected: Estimate = Estimate()
-    """What its compaction was expected to take."""
+    """The estimated cost of its compaction."""
     tokens_before: int = 0
     tokens_after: int = 0
     made: tuple[str, ...] = ()
-    """The ids of the summaries, in the order they were made."""
+    """The ids of the new summaries, in order."""
     summaries_left: int = 0
-    """In its context."""
+    """Summaries left in its context."""
     messages_left: int = 0
     applied: bool = False
     failure: str = ""
-    """Why it ended before its end, if it did; what was made stays, and the next time goes on from there."""
+    """The reason for which it ended early, if it did; the next run continues from there."""
     transplant: Transplant | None = None
 
 
 class PlannedHistory(Struct, frozen=True):
-    """A conversation of another system, and what an import would do with it."""
+    """A conversation of another system, and the plan of its import."""
 
     ref: str
-    """The other system's id of it."""
+    """Its id in the other system."""
     key: str
     messages: int
     summaries: int
     files: int
     state: Literal["new", "begun", "here"]
-    """Nothing of it is here, an import of it was cut off, or all of it is here."""
+    """`new`: not imported yet. `begun`: an import was interrupted. `here`: imported completely."""
     active: bool
-    """Whether it would be the conversation in use under its key; if not, it is archived beside that one."""
+    """True if it would be the active conversation of its key; otherwise it is archived."""
 
 
 class ImportPlan(Struct, frozen=True):
-    """What an import would do."""
+    """The plan of an import."""
 
     system: str
     version: str
     identity: str
     histories: tuple[PlannedHistory, ...]
     unmapped: tuple[str, ...]
-    """What has no place here, as sentences."""
+    """Data that cannot be imported, as sentences."""
 
 
 class ImportedHistory(Struct, frozen=True):
-    """A conversation that came from another system."""
+    """An imported conversation of another system."""
 
     ref: str
     key: str
@@ -157,58 +157,58 @@ class ImportedHistory(Struct, frozen=True):
     files: int
     active: bool
     changed: tuple[str, ...] = ()
-    """What could not stay as it was, as sentences."""
+    """Data that was changed by the import, as sentences."""
     problems: tuple[str, ...] = ()
-    """What of the promise does not hold for it; empty when it was proven whole."""
+    """The conditions that do not hold for it; empty if the proof succeeded."""
 
 
 class Imported(Struct, frozen=True):
-    """What an import did."""
+    """The report of an import from another system."""
 
     system: str
     histories: tuple[ImportedHistory, ...]
     unmapped: tuple[str, ...]
     verified: bool
-    """Whether every message is here, exactly once below its context or listed beside it."""
+    """True if every message was imported, exactly once below its context or listed beside it."""
 
 
 class ImportedSource(Struct, frozen=True):
-    """A transcript, a database or an archive, and what an import did with it, or would do."""
+    """A transcript, database or archive, and the result of its import, planned or applied."""
 
     path: str
     status: Literal["would-import", "imported", "up-to-date", "skipped", "error"]
     kind: str = ""
     """`openclaw`, `claude_code`, `codex` or `messages`; `lossless-claw`, `hermes-lcm` or `lossless` (an archive)."""
     key: str = ""
-    """The conversation's, where there is one."""
+    """The key of its conversation, if there is one."""
     messages: int = 0
-    """How many are new."""
+    """The number of new messages."""
     known: int = 0
     outside: int = 0
-    """How many of the new ones are stored out of the context."""
+    """The number of new messages stored outside the context."""
     conversations: int = 0
     summaries: int = 0
-    """That came along."""
+    """The number of imported summaries."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """What is no message, by reason: malformed, too long, and unknown types by their names."""
+    """Lines that are not messages, by reason: malformed, too long, and unknown types by name."""
     reason: str = ""
-    """Why it was skipped, or what is wrong with it."""
+    """The reason for which it was skipped, or the error."""
     notes: tuple[str, ...] = ()
-    """What has no place here, or could not stay as it was, as sentences."""
+    """Data that cannot be imported or was changed, as sentences."""
     histories: tuple[PlannedHistory, ...] | tuple[ImportedHistory, ...] = ()
-    """The conversations of a database or an archive, as they would come, or came."""
+    """The conversations of a database or an archive."""
     first_at: datetime | None = None
     """The earliest time of the new messages, as far as the source records it."""
     last_at: datetime | None = None
 
 
 class ImportReport(Struct, frozen=True):
-    """What an import did, or would do, source by source."""
+    """The report of an import, planned or applied, by source."""
 
     sources: tuple[ImportedSource, ...]
     applied: bool
     left: int = 0
-    """How many sources were not looked into: older than `since`, or more than `limit`."""
+    """The number of sources that were not read: older than `since`, or beyond `limit`."""
 
     @property
     def messages(self) -> int:
