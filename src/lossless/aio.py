@@ -115,7 +115,7 @@ async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | Summar
             await _run(job.guards.count)
             reply = await job.summarizer.reply(request)
         else:
-            # Nothing is open meanwhile: whoever is cancelled need not wait for the model.
+            # Nothing is open meanwhile: a cancelled call need not wait for the model.
             with counting(job.guards.count):
                 reply = await anyio.to_thread.run_sync(job.summarizer.ask, request, abandon_on_cancel=True)
     except SummarizerError as error:

@@ -157,7 +157,7 @@ def _nearest(name: str, value: object, types: Sequence[str]) -> str:
 
 
 def _number(value: object) -> int | None:
-    """Return the whole number that somebody may have meant: 200000 for "200k"."""
+    """Return the whole number that is probably meant: 200000 for "200k"."""
     if isinstance(value, float) and math.isfinite(value):
         return round(value)
     found = _WRITTEN.fullmatch(value) if isinstance(value, str) else None

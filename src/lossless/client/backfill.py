@@ -1,4 +1,4 @@
-"""Import a history, compact it to its end, carry it over: the three verbs in a row."""
+"""Import a history, compact it to its end and transplant the result."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def backfill(lcm: Lossless, paths: Iterable[str | Path], request: BackfillReques
     keys = list(dict.fromkeys(each.key for each in sources if each.key)) or [request.key or ""]
     if request.title is not None and len(keys) > 1:
         raise InvalidInput(f"{len(keys)} conversations would have one title.", hint="Name one transcript.")
-    told = [_failed(each) for each in sources if each.status == "error" or not each.key]
+    failed = [_failed(each) for each in sources if each.status == "error" or not each.key]
     good = [each for each in sources if each.status != "error"]
     done = [_one(lcm, key, [each for each in good if each.key == key], request) for key in keys if key]
-    return (*told, *_carried(lcm, done, request))
+    return (*failed, *_carried(lcm, done, request))
 
 
 def _sources(lcm: Lossless, paths: Sequence[Path], request: BackfillRequest) -> tuple[ImportedSource, ...]:
@@ -72,13 +72,13 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: Ba
     lcm.conversation(checked("key", key))._refuse_if_closed()
     row = store.conversations.active(key)
     if request.recompact and row is None:
-        raise NotFound("conversation", key, hint="It comes into being with its import.")
+        raise NotFound("conversation", key, hint="A conversation is created by its import.")
     items = [] if row is None else store.context.items(row.id)
     if not request.apply and not request.recompact:
         items += _to_come(lcm, sources, row.next_seq if row else 1)
     settings, templates = engine.unhurried(lcm.settings), lcm._templates()
     expected = engine.foretell(items, settings, templates=templates, tail=request.tail, single_root=request.single_root)
-    told = Backfill(
+    planned = Backfill(
         key,
         tuple(each.path for each in sources),
         row.id if row else None,
@@ -91,10 +91,10 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: Ba
         summaries_left=sum(not item.is_message for item in items),
         messages_left=sum(item.is_message for item in items),
     )
-    return _compacted(lcm, row, told, request) if request.apply and row is not None else told
+    return _compacted(lcm, row, planned, request) if request.apply and row is not None else planned
 
 
-def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, request: BackfillRequest) -> Backfill:
+def _compacted(lcm: Lossless, row: ConversationRow, planned: Backfill, request: BackfillRequest) -> Backfill:
     store, settings, summarizer = lcm._store, engine.unhurried(lcm.settings), lcm._summarizer()
     if request.title is not None:
         with store.transaction():
@@ -104,7 +104,7 @@ def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, request: Bac
     work = engine.begin(store, row, settings, templates=lcm._templates(), now=lcm._clock, tail=request.tail)
 
     def progress(made: int) -> None:
-        request.progress(row.key, made, max(made, told.expected.calls))
+        request.progress(row.key, made, max(made, planned.expected.calls))
 
     ask = partial(guards.ask, summarizer)
     failure = engine.finish(work, ask, single_root=request.single_root, progress=progress)
@@ -112,7 +112,7 @@ def _compacted(lcm: Lossless, row: ConversationRow, told: Backfill, request: Bac
     if not failure and request.single_root and len(work.items) > 1:
         failure = f"There is no single root: {len(work.items):,} items are left that nothing makes shorter."
     return structs.replace(
-        told,
+        planned,
         applied=True,
         made=tuple(work.made),
         tokens_after=work.tokens,

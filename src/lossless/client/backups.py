@@ -1,4 +1,4 @@
-"""Backups: where they go, what is opened to make, prove and restore them."""
+"""Choose the path of a backup, write and prove it, and restore one."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _target(store: Store, path: Path | None, rolling: str | None, now: datetime)
 
 
 def _mark(lcm: Lossless, needed: bool, open_store: OpenStore) -> str:
-    """What tells the database from others, if it has such; if it is needed, one that is open for reading gets it, too."""
+    """Return the mark that identifies the database, if it has one; if needed, it gets one although it is open for reading."""
     store, now = lcm._store, lcm._now()
     mark = store.backups.mark(now)
     # To open an older one for writing would bring it up to date, which is not what a backup is for.
@@ -86,7 +86,7 @@ def _label(text: str) -> str:
 
 
 def _flaws(lcm: Lossless, copy: Path | None) -> tuple[str, ...]:
-    """What of the promise does not hold, for any owner."""
+    """Return a sentence for each conversation, of any owner, in which a message is missing."""
     database = lcm.settings.database if copy is None else str(copy)
     found = []
     for owner in _owners(lcm._store):
@@ -102,8 +102,8 @@ def _owners(store: Store) -> list[str]:
 
 
 def _sentence(proof: Proof) -> str:
-    told = ", ".join((*proof.broken, *(f"{len(proof.changed)} changed" for _ in proof.changed[:1])))
-    return f"{proof.key}: {told or f'{proof.missing} missing'}"
+    problems = ", ".join((*proof.broken, *(f"{len(proof.changed)} changed" for _ in proof.changed[:1])))
+    return f"{proof.key}: {problems or f'{proof.missing} missing'}"
 
 
 def restore(
@@ -158,7 +158,7 @@ def _file_ids(lcm: Lossless, conversation_id: int) -> set[str]:
 
 
 def _files(site: Site, settings: Settings, open_store: OpenStore) -> tuple[Files, bool]:
-    """Where the payloads go, and whether only the database that is there has any in that directory."""
+    """Return the directory of the files, and whether no other database uses it."""
     named = settings.large_files_dir is not None
     with suppress(StoreError), closing(open_store(settings.database, True)) as store:
         files = Files(files_dir(store, settings))

@@ -1,4 +1,4 @@
-"""What is wrong with settings that can be read, and that only whoever uses them would notice."""
+"""Find settings that can be read and do not work: patterns, models, prompts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INSTALL = "pip install"
 
 
 def wrong(settings: Settings) -> Iterator[tuple[str, str]]:
-    """The settings that do not serve as they are, and why: patterns, models, prompts."""
+    """Yield each setting that does not work, and the reason: patterns, models, prompts."""
     yield from _patterns(settings)
     yield from _models(settings)
     yield from (("prompt_dir", problem) for problem in Templates.load(settings.prompt_dir).problems)

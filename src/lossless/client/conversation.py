@@ -1,4 +1,4 @@
-"""One conversation: its verbs, each a few lines over the engine."""
+"""The verbs of one conversation."""
 
 from __future__ import annotations
 
@@ -126,11 +126,14 @@ class Conversation:
         return reader.family(self._store, self.key, self._intake.session)
 
     def new(self, retain_depth: int | None = None, *, dry_run: bool = False) -> Renewed:
-        """Begin the context anew, as hosts do for `/new`: the messages leave it, and the summaries less deep than that.
+        """Empty the context, as hosts do for `/new`: messages leave it, and summaries below `retain_depth`.
 
-        `retain_depth` is `new_session_retain_depth` of the settings if you do not say: 0 keeps every summary, -1 everything.
-        Nothing is deleted: what left is listed by `detached()`, and found and read as before. With `dry_run` it only
-        reports what would leave. The newest system message stays until a newer one is delivered.
+        `retain_depth` is by default `new_session_retain_depth` of the settings: 0 keeps every summary, -1 everything. Nothing is
+        deleted: `detached()` lists what left, and search and recall reach it as before. With `dry_run` it only reports what would
+        leave. The newest system message stays until a newer one arrives.
+
+        >>> chat.new(dry_run=True).tokens_before > 0
+        True
         """
         from lossless.model import Renewed
 
@@ -146,7 +149,7 @@ class Conversation:
         return sessions.renew(self._store, self.key, self._intake.session, depth, self._intake.now())
 
     def _leaving(self, retain_depth: int) -> Renewed:
-        """What a /new would take out of the context, as it is stored now."""
+        """Return what `/new` would take out of the context as it is stored now."""
         from lossless.model import Renewed
 
         row = self._row()
@@ -161,7 +164,10 @@ class Conversation:
     def reset(self) -> bool:
         """Archive the conversation and start a fresh one under its key, as hosts do for `/reset`.
 
-        False if the present one is empty: then it is fresh already. Recall still reaches what was archived.
+        Returns False if the current one is empty, and so fresh already. Recall still reaches what was archived.
+
+        >>> chat.reset()
+        True
         """
         if self._is_closed():
             return False
@@ -170,10 +176,13 @@ class Conversation:
         return sessions.reset(self._store, self.key, self._intake.session, self._intake.now())
 
     def end(self, reason: str = "") -> bool:
-        """The host's session ended. True if the conversation ended with it, and was archived.
+        """End the host's session. Returns True if the conversation was archived with it.
 
-        It goes on after "new", "restart", "shutdown", "unknown" and no reason at all; "deleted" archives it; anything else
+        It continues after "new", "restart", "shutdown", "unknown" and without a reason; "deleted" archives it; any other reason
         archives it and starts a fresh one.
+
+        >>> chat.end("shutdown")
+        False
         """
         if sessions.goes_on(reason) or self._is_closed():
             return False
@@ -182,15 +191,19 @@ class Conversation:
         return sessions.end(self._store, self.key, self._intake.session, reason, self._intake.now())
 
     def detached(self) -> tuple[Detached, ...]:
-        """What left the context by name, in order: no model is shown it, and it is found and read as before."""
+        """List what left the context, in order: no model is shown it, and search and recall reach it as before.
+
+        >>> chat.detached()
+        ()
+        """
         row = self._row()
         return () if row is None else sessions.detached(self._store, row)
 
     def _is_closed(self) -> bool:
-        """Whether nothing of this conversation is to be changed; told if so."""
+        """Return whether nothing of this conversation may be changed, and report it if so."""
         if self._closed_to:
-            told = f"{self._closed_to}: nothing was changed"
-            self._intake.on_event(Event("session.disabled", told, "warning", {"conversation": self.key}))
+            text = f"{self._closed_to}: nothing was changed"
+            self._intake.on_event(Event("session.disabled", text, "warning", {"conversation": self.key}))
         return bool(self._closed_to)
 
     def _refuse_if_closed(self) -> None:
@@ -200,9 +213,14 @@ class Conversation:
     def ingest(self, messages: Iterable[Message], *, whole: bool = False) -> Ingested:
         """Store the messages that are new, in one transaction, in order.
 
-        A message with an `event_id` is stored once, however often it is sent. One without is always new, unless
-        `whole` says that the list is the host's entire conversation: then what was sent before is recognised
-        by its place. An error means that nothing of this call was stored.
+        A message with an `event_id` is stored once, however often it is sent. One without is always new, unless `whole` says that
+        the list is the host's entire conversation: then messages sent before are recognised by their place. An error means that
+        nothing of this call was stored.
+
+        >>> len(chat.ingest([Message.user("Where is the deploy key?", event_id="m1")]).stored)
+        1
+        >>> chat.ingest([Message.user("Where is the deploy key?", event_id="m1")]).known
+        1
         """
         return self._take(messages, whole=whole)
 
@@ -213,7 +231,7 @@ class Conversation:
         whole: bool = False,
         is_turn: bool = False,
     ) -> Ingested:
-        """Ingest; of a turn, a heartbeat that led to nothing stays out of the context."""
+        """Ingest messages; a heartbeat of a turn that led to nothing stays out of the context."""
         from lossless.engine.context.summary_xml import may_stand
         from lossless.engine.ingest.heartbeats import outside
         from lossless.engine.ingest.ingest import ingest
@@ -242,7 +260,7 @@ class Conversation:
         return structs.replace(done, skipped=done.skipped + len(said) - len(written))
 
     def _without_ours(self, messages: list[Message]) -> list[Message]:
-        """The messages less what `assemble` made for the model, sent back by a host: that is nobody's message."""
+        """Return the messages without those that `assemble` wrote for the model and a host sent back."""
         from lossless.engine.context.summary_xml import stands_for
 
         return [each for each in messages if not self._is_ours(stands_for(each))]
@@ -261,9 +279,11 @@ class Conversation:
     def bootstrap(self, path: str | Path, format: str | None = None) -> Bootstrapped:
         """Read what is new in a host's transcript: OpenClaw or pi, Claude Code, Codex, or a file of plain messages.
 
-        It may be called as often as you like: a file that did not change is not opened, one that grew is read from where it
-        ended. What the host delivers itself, before or after, is recognised. `format` names the kind of file, where its
-        content does not tell.
+        Call it as often as you like: an unchanged file is not opened, and one that grew is read from its old end. Messages that
+        the host delivers itself are recognised. `format` names the kind of file where its content does not.
+
+        >>> chat.bootstrap("session.jsonl").reason
+        'transcript missing'
         """
         from lossless import transcripts
         from lossless.engine.ingest.heartbeats import prune
@@ -299,16 +319,16 @@ class Conversation:
         return "ignored session" if self._hidden else "stateless session"
 
     def _skips(self, message: Message) -> bool:
-        """What is no message at all: the host's own leaks, and what we said to a model ourselves."""
+        """Return whether a message is skipped: the host leaked it, or we wrote it for a model."""
         from lossless.engine.context.summary_xml import may_stand, stands_for
 
-        told = self._intake.skip
-        return (told is not None and told(message)) or (may_stand([message]) and self._is_ours(stands_for(message)))
+        skip = self._intake.skip
+        return (skip is not None and skip(message)) or (may_stand([message]) and self._is_ours(stands_for(message)))
 
     def _catch_up(self, besides: Path | None = None) -> bool:
-        """Read what the conversation's transcript says up to now, so that what comes next comes after it.
+        """Read the conversation's transcript up to now, so that what follows comes after it.
 
-        True if there is a transcript that goes on to tell what happens here.
+        Returns True if a transcript continues to report this conversation.
         """
         from lossless.engine.sync.read import UNREACHABLE
         from lossless.engine.sync.read_marks import newest_path
@@ -328,7 +348,11 @@ class Conversation:
         return True
 
     def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
-        """The messages behind the seq `after`, oldest first, exactly as they were ingested."""
+        """Return the messages after the place `after`, oldest first, exactly as they were ingested.
+
+        >>> chat.messages(limit=1)[0].role
+        'user'
+        """
         if limit is not None and limit < 0:
             raise InvalidInput(f"limit={limit} is not a number of messages.", hint="Give 0 or more, or None for all.")
         row = self._row()
@@ -345,13 +369,15 @@ class Conversation:
         model: str | None = None,
         usage: object = None,
     ) -> Ingested:
-        """Ingest what a turn brought; then compact if it is worth while for a model of that window, or have it done.
+        """Store the messages of a turn, then compact if a model of that window needs it, now or in the background.
 
-        By default (`proactive_threshold_compaction_mode` = "deferred") it is owed, and done in the background once the
-        conversation is idle: no turn waits for a summary. Without a `window` 128,000 tokens are assumed, with one warning.
-        `observed` is the prompt the host measured, `model` the host's model, for rules that name one. `usage` is what the
-        provider reported for the request made from the last `assemble` (an SDK's object or a dict, of Anthropic or OpenAI):
-        it serves as `observed`, and corrects the estimates for that model.
+        By default (`proactive_threshold_compaction_mode` = "deferred") compaction is done in the background once the conversation
+        is idle: no turn waits for a summary. Without a `window` 128,000 tokens are assumed, with one warning. `observed` is the
+        size of the prompt as the host measured it, `model` the host's model, for rules that name one. `usage` is what the provider
+        reported for the request made from the last `assemble` (an SDK's object or a dict, of Anthropic or OpenAI): it serves as
+        `observed`, and corrects the estimates for that model.
+
+        >>> done = chat.after_turn([Message.assistant("In the vault.")], window=200_000)
         """
         window = self._lcm._window(window)
         _refuse_sizes(window, observed=observed)
@@ -366,7 +392,7 @@ class Conversation:
             self._learn(counted, model)
         measured, observed = observed or counted, self._estimated(observed or counted, model)
         if self._lcm.settings.proactive_threshold_compaction_mode == "deferred":
-            self._owe(window, observed, model)
+            self._schedule(window, observed, model)
             return done
         try:
             self.compact(window, observed=measured, model=model)
@@ -374,7 +400,7 @@ class Conversation:
             # The turn is stored, and that is what the caller has to know.
             event = Event("compaction.failed", str(error), "error", {"conversation": self.key})
             self._intake.on_event(event)
-            self._owe(window, observed, model)
+            self._schedule(window, observed, model)
         return done
 
     def _learn(self, counted: int, model: str | None) -> None:
@@ -424,12 +450,12 @@ class Conversation:
         ordinary = self._caps(model).bytes // _BYTES_PER_TOKEN
         return min(ordinary, self._lcm._dense.get(self.key, ordinary))
 
-    def _owe(self, window: int, observed: int, model: str | None, *, after: float = 0) -> None:
+    def _schedule(self, window: int, observed: int, model: str | None, *, after: float = 0) -> None:
         lcm, row = self._lcm, self._row()
         if row is None or not row.active:
             return
         debt, overhead = self._store.debts.get(row.id), max(0, observed - row.context_tokens)
-        # What was settled for another window says nothing about this one: it is looked at anew, once.
+        # What was settled for another window says nothing about this one: it is checked again, once.
         is_moved = debt is not None and not debt.pending and debt.window_tokens not in (0, window)
         if not is_moved and not self._is_due(row, window, observed, model):
             return
@@ -442,7 +468,7 @@ class Conversation:
             lcm._background.wake()
 
     def _may_be_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
-        """Whether a turn may have made compaction worth while, as far as the row tells."""
+        """Return whether compaction may be due after a turn, as far as the row shows."""
         settings = self._lcm.settings
         return (
             settings.compaction_trigger != "threshold"
@@ -469,12 +495,15 @@ class Conversation:
         model: str | None = None,
         whole: bool = False,
     ) -> Compacting:
-        """Put summaries in the place of old runs, as far as it is worth it for a model of that window.
+        """Replace old runs of the context with summaries, as far as a model of that window needs it.
 
-        Does nothing below the threshold, unless `force` says so; `target` asks for a number of tokens, and no more is
-        compacted than that takes; `observed` is the prompt a host has measured, `model` the host's model. Nothing is ever
-        lost: every summary leads back to its messages. With `force` or `whole` it goes on until nothing more is gained, however
-        long that takes; otherwise it ends after one sweep.
+        Does nothing below the threshold, unless `force`; `target` is a number of tokens, and no more is compacted than that takes;
+        `observed` is the size of the prompt as the host measured it, `model` the host's model. Nothing is ever lost: every summary
+        leads back to its messages. With `force` or `whole` it continues until nothing more is gained, however long that takes;
+        otherwise it ends after one sweep.
+
+        >>> chat.compact(window=200_000).stop
+        'below threshold'
         """
         return self._compaction(window, force=force, target=target, observed=observed, model=model, whole=whole)
 
@@ -503,7 +532,7 @@ class Conversation:
             return Ready(Compaction((), 0, 0, self._closed_as() or "nothing to compact"))
         lcm, tokens = self._lcm, row.context_tokens
         if self.key in lcm._uncovered:
-            # What the host keeps for itself leaves less room than its window: what did not fit has to be covered.
+            # What the host keeps for itself leaves less space than its window: what did not fit has to be covered.
             observed = max(observed, tokens + lcm._uncovered[self.key])
         if not force and target is None and not self._may_be_due(row, window, observed, model):
             # Most turns end here: what the row says is enough, and nothing else is read for it.
@@ -543,12 +572,12 @@ class Conversation:
         except InvalidInput as error:
             if not in_background:
                 raise
-            # Nobody is there to mend the settings, and what is old must not be hidden until somebody is.
+            # No user is there to fix the settings, and old messages must not be hidden until one is.
             summarizer = Unusable(str(error))
         return summarizer, Guards(self._store, lcm.settings, self.key, summarizer.name, lcm._clock)
 
     def _pay(self, debt: DebtRow, pause: Callable[[], bool]) -> Compaction:
-        """Compact, if a window is owed it; else make anew what no model wrote."""
+        """Compact, if that is pending for a window; otherwise rewrite provisional summaries."""
         from lossless.engine.compaction.resummarize import remake
 
         row = self._row()
@@ -559,7 +588,7 @@ class Conversation:
         if row is None or self._closed_to or not lcm._tries():
             return Compaction((), 0, 0, self._closed_as() or "nothing to compact")
         summarizer, guards = self._asks()
-        anew = remake(
+        flow = remake(
             self._store,
             row,
             lcm.settings,
@@ -568,7 +597,7 @@ class Conversation:
             wanted_elsewhere=pause,
             on_event=self._intake.on_event,
         )
-        return Job(anew, summarizer, guards, row, 0, self._intake.on_event, lcm._note_writer).run()
+        return Job(flow, summarizer, guards, row, 0, self._intake.on_event, lcm._note_writer).run()
 
     @runs
     def rewrite(
@@ -580,13 +609,16 @@ class Conversation:
         subtree: str | None = None,
         **how: Unpack[Rewriting],
     ) -> Rewrite:
-        """Make summaries anew, with today's prompts and model: one, all of a depth, one with all below it, or all.
+        """Rewrite summaries with the current prompts and model: one, all of a depth, one with all below it, or all.
 
-        The deepest sources come first, and what is made from them sees the new texts. Without more it is a plan, with what
-        it would cost; with `dry_run=True` a model is asked and nothing is written; with `apply=True` each text takes the
-        place of the old one, which is kept. `model`, `prompt_dir`, `timestamps=False` and `timezone` change how it is
-        asked, up to four times at once; `started(applied)` and `progress(step)` are told how far it is. If the model
-        fails, what was written stays, and `Lossless.resume` goes on.
+        The deepest sources come first, and summaries made from them see the new texts. By default it returns a plan with its cost;
+        with `dry_run=True` a model is asked and nothing is written; with `apply=True` each text replaces the old one, which is
+        kept. `model`, `prompt_dir`, `timestamps=False` and `timezone` change the request, of which up to four run at once;
+        `started(applied)` and `progress(step)` are called on the way. If the model fails, what was written stays, and
+        `Lossless.resume` continues.
+
+        >>> chat.rewrite(summary).status
+        'planned'
         """
         from lossless.client.surgery import rewrite_options
         from lossless.engine.surgery.select import Selection
@@ -595,10 +627,13 @@ class Conversation:
 
     @runs
     def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Unpack[Rewriting]) -> Rewrite:
-        """Make anew what something is wrong with, and whatever was made from it; with the options of `rewrite`.
+        """Rewrite flawed summaries and the summaries made from them, with the options of `rewrite`.
 
-        `kinds` are "provisional" (no model wrote it), "marked" (it says so itself, as other systems' do), "truncated" and
-        "unfaithful" (its sources do not bear it out).
+        `kinds` are "empty", "provisional" (written without a model), "marked" (it says so itself, as in other systems),
+        "truncated" and "unfaithful" (it contains claims not found in its sources).
+
+        >>> chat.repair(["provisional"]).status
+        'planned'
         """
         from lossless.client.surgery import rewrite_options
         from lossless.engine.surgery.flaws import known_kinds
@@ -621,14 +656,16 @@ class Conversation:
         named = selection.summary or selection.subtree
         row = row or (self._row() if named is None else self._holding(named)[0])
         if row is None:
-            raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
+            raise NotFound("conversation", self.key, hint="A conversation is created by its first message.")
         return prepare_rewrite(self._lcm, row, kind, selection, how)
 
     def dissolve(self, id: str, *, apply: bool = False, purge: bool = False) -> Applied:
-        """Let a condensed summary in the context give way to its sources.
+        """Replace a condensed summary in the context with its sources.
 
-        Without `apply` it is only told what would stand there, and what that costs. The summary is kept, beside the context;
-        `purge` removes it, unless something was made from it. `Lossless.undo` takes either back.
+        Without `apply` it returns the plan with its cost. The summary is kept beside the context; `purge` removes it, unless
+        another was made from it. `Lossless.undo` reverts either.
+
+        >>> plan = chat.dissolve(condensed).plan
         """
         from lossless.engine.surgery import dissolve as dissolving
         from lossless.model import Applied
@@ -640,7 +677,13 @@ class Conversation:
         return dissolving.dissolve(self._store, row, summary, purge=purge, now=self._intake.now())
 
     def history(self, limit: int = 50, *, since: Time = None, until: Time = None) -> list[Operation]:
-        """List the operations on old data of this conversation, newest first."""
+        """List the operations on old data of this conversation, newest first.
+
+        Times are from `since` on and before `until`.
+
+        >>> chat.history(limit=1)[0].kind
+        'compact'
+        """
         from lossless.engine.surgery import history as past
 
         times, now = self._lcm._times(since, until)
@@ -649,7 +692,7 @@ class Conversation:
         return [] if row is None else past.history(self._store, self._family(), limit, since=first, before=last)
 
     def _holding(self, summary_id: str) -> tuple[ConversationRow, SummaryRow]:
-        """A summary of this conversation, or of an earlier one under its key, and which of them has it."""
+        """Return a summary of this conversation, or of an earlier one under its key, and the conversation it belongs to."""
         found = self._store.summaries.named(summary_id) if jsontext.is_clean(summary_id) else None
         row = self._store.conversations.get(found[0]) if found and found[0] in self._family() else None
         if found is None or row is None:
@@ -657,7 +700,11 @@ class Conversation:
         return row, found[1]
 
     def summaries(self) -> list[Summary]:
-        """Every summary of this conversation, in the order they were made."""
+        """Return every summary of this conversation, in the order they were written.
+
+        >>> chat.summaries()[0].depth
+        0
+        """
         from lossless.engine.compaction.summarize import as_summary
 
         row = self._row()
@@ -673,12 +720,16 @@ class Conversation:
         guidance: Guidance = "none",
         model: str | None = None,
     ) -> Context:
-        """What a model of that window is shown: pins, summaries, then the newest messages, valid for every provider.
+        """Build the context for a model of that window: pins, summaries, then the newest messages.
 
-        `reserve` is what the host keeps for its own prompt and the reply. `live` are the messages the host holds: those not
-        stored yet come last, and all of them, bounded, serve when nothing stored can. `model` is the model that is asked:
-        what it counted before (`after_turn(usage=...)`) corrects the room there is. `guidance` adds a system message that
-        tells the model how to look things up. Nothing is raised for lack of room: see `over_budget` and `left_out`.
+        The result is valid for every provider. `reserve` is what the host keeps for its own prompt and the reply. `live` are the
+        messages the host holds: those not stored yet come last, and all of them, bounded, serve when nothing stored can. `model` is
+        the model that is asked: its earlier counts (`after_turn(usage=...)`) correct the budget. `guidance` ("short" or "full")
+        adds a system message about the recall tools. Nothing is raised for lack of space: see `over_budget` and `left_out`.
+
+        >>> context = chat.assemble(window=200_000)
+        >>> context.over_budget
+        False
         """
         from lossless.engine.compaction import plan
         from lossless.engine.context import rejections
@@ -692,24 +743,24 @@ class Conversation:
         most = limits.budget
         if most - reserve < 1:
             raise InvalidInput(f"reserve={reserve} leaves nothing of {most}.", hint="Reserve less.")
-        room = most - reserve
+        space = most - reserve
         try:
             factor = self._factor(model)
             if factor != 1:
-                room = max(1, int(room / factor))
+                space = max(1, int(space / factor))
                 limits = plan.limits(lcm.settings, window, key=self.key, model=model, factor=factor)
-            live = self._heard(live)
+            live = self._held_messages(live)
             row = None if self._hidden else self._row()
             if row is None:
                 why = self._closed_to or "nothing is stored"
                 taken = self._rejections() if live and not self._hidden else rejections.Rejections()
                 held = acceptable(live or (), taken, self._intake.canonicalize)
-                self._shown = bounded(held, room, why, prompt_follows=prompt_follows, caps=self._caps(model))
+                self._shown = bounded(held, space, why, prompt_follows=prompt_follows, caps=self._caps(model))
                 return self._shown
             context, note = show(
                 self._store,
                 row,
-                self._showing(row, limits, most, room, guidance, live, prompt_follows, model),
+                self._showing(row, limits, most, space, guidance, live, prompt_follows, model),
                 self._intake.now,
             )
         except Exception as error:  # whatever failed on our side, a host that holds its messages gets a request
@@ -719,7 +770,7 @@ class Conversation:
             why = "the database does not answer" if isinstance(error, StoreError) else why
             facts = {"conversation": self.key, "error": type(error).__name__}
             self._intake.on_event(Event("assemble.live", str(error) or type(error).__name__, "error", facts))
-            return bounded(live, room, why, prompt_follows=prompt_follows, caps=self._caps(model))
+            return bounded(live, space, why, prompt_follows=prompt_follows, caps=self._caps(model))
         lcm._measured[self.key] = (model, context.tokens)
         self._watch_coverage(row, context, window, reserve, model)
         if not (self._store.read_only or self._closed_to):
@@ -731,11 +782,13 @@ class Conversation:
         return self._shown
 
     def report_rejection(self, error: object, *, request: Mapping[str, Any] | None = None) -> Rejection:
-        """Leave what a provider refused (an error 400) out of the next requests; the store still holds it.
+        """Leave what a provider refused (an error 400) out of the next requests; it stays stored.
 
-        `error` is the SDK's exception, the body of the provider's answer, or its text. What it names is found in the request
-        that the exception carries, in `request` (what you sent), or in the last context of this object. If it does not say
-        where the thinking, picture or file is that it refuses, all of that kind are left out.
+        `error` is the SDK's exception, the body of the provider's answer, or its text. The part it names is looked up in the
+        request that the exception carries, in `request` (what you sent), or in the last context of this object. If the error does
+        not locate the thinking, picture or file that it refuses, all of that kind are left out.
+
+        >>> done = chat.report_rejection("400 invalid_request_error: messages.0: image is too large")
         """
         from lossless.engine.context import rejections
 
@@ -779,7 +832,7 @@ class Conversation:
         return found[0].window_tokens if found else None
 
     def _sent(self, context: Context) -> list[rejections.Sent]:
-        """The messages of a context: those that are not stored yet, then those that are."""
+        """Return the messages of a context: those not stored yet, then the stored ones."""
         from lossless.engine.context import rejections
         from lossless.engine.context.summary_xml import stands_for
         from lossless.engine.ingest.identity import digest
@@ -799,18 +852,18 @@ class Conversation:
         ]
         return list({each.digest: each for each in (*live, *stored)}.values())
 
-    def _heard(self, live: Sequence[Message] | None) -> Sequence[Message] | None:
+    def _held_messages(self, live: Sequence[Message] | None) -> Sequence[Message] | None:
         """Return the messages a host holds, each once, less those it skips, as they will be stored."""
         from lossless.engine.context.live_messages import once
         from lossless.engine.ingest.identity import same_event
 
         if live is None:
             return None
-        heard = [message for message in live if not (self._intake.skip and self._intake.skip(message))]
+        messages = [message for message in live if not (self._intake.skip and self._intake.skip(message))]
         if self._intake.redact:
             # They are known by their stored form, and no prompt changes once they are stored.
-            heard = [self._intake.cleaned(message) for message in heard]
-        return once(heard, same_event)
+            messages = [self._intake.cleaned(message) for message in messages]
+        return once(messages, same_event)
 
     def _watch_coverage(
         self, row: ConversationRow, context: Context, window: int, reserve: int, model: str | None
@@ -830,7 +883,7 @@ class Conversation:
             )
             facts = {"conversation": self.key, "tokens": context.uncovered, "window": window}
             self._intake.on_event(Event("context.uncovered", text, "warning", facts))
-        # Pins, guidance, live messages and the frames of summaries take room besides what the context holds.
+        # Pins, guidance, live messages and the frames of summaries take space besides what the context holds.
         overhead = max(0, context.tokens + context.uncovered + reserve - row.context_tokens)
         if context.tokens + context.uncovered + reserve <= window / self._factor(model):
             # Not the tokens of these messages are too many for a request, but their bytes.
@@ -843,14 +896,14 @@ class Conversation:
             deferred = self._lcm.settings.proactive_threshold_compaction_mode == "deferred"
             if deferred or self._store.debts.get(row.id) is not None:
                 # In a moment: the host may be about to compact by itself.
-                self._owe(window, row.context_tokens + overhead, model, after=IDLE)
+                self._schedule(window, row.context_tokens + overhead, model, after=IDLE)
 
     def _showing(
         self,
         row: ConversationRow,
         limits: plan.Limits,
         window: int,
-        room: int,
+        space: int,
         guidance: Guidance = "none",
         live: Sequence[Message] | None = None,
         prompt_follows: bool = False,
@@ -861,7 +914,7 @@ class Conversation:
         return Showing(
             limits,
             window,
-            room,
+            space,
             self._lcm.settings.zone,
             self._intake.canonicalize,
             partial(self._whole, row.id),
@@ -885,7 +938,7 @@ class Conversation:
         return sum(row.bytes for row in found if row is not None)
 
     def _remember(self) -> None:
-        """Write down what was shown. Mostly it goes along with the next ingest, so that a turn has one transaction."""
+        """Write the pending manifests. Usually the next ingest does it, so that a turn has one transaction."""
         row = self._row() if self._notes else None
         if row is not None:
             with self._noting() as in_transaction, self._store.transaction():
@@ -893,14 +946,14 @@ class Conversation:
 
     @contextmanager
     def _noting(self) -> Iterator[InTransaction]:
-        """What writes the notes of this moment; if that fails they wait for the next time."""
+        """Yield a function that writes the pending manifests; after a failure they are kept for the next time."""
         from lossless.engine.context import load
 
         notes = self._notes[:]
         del self._notes[: len(notes)]
 
         def write(row: ConversationRow) -> None:
-            # What was shown of a conversation that somebody else archived meanwhile is not told of the next one.
+            # A manifest of a conversation that was archived meanwhile does not belong to the next one.
             if own := [note for conversation_id, note in notes if conversation_id == row.id]:
                 self._store.manifests.add(row.id, own, load.KEPT)
             if self._parent:
@@ -913,9 +966,11 @@ class Conversation:
             raise
 
     def context(self, at: datetime | str | int | None = None) -> Context:
-        """The whole ordered view, whatever its size; or what a model was shown at a past time, or at a turn's number.
+        """Return the entire context, whatever its size; or the one shown at a past time, or at a turn's number.
 
-        Of the past the last 1,000 assemblies are known. References stand for large content.
+        The last 1,000 assemblies are remembered. References stand for large content.
+
+        >>> items = chat.context().items
         """
         from lossless.engine.context import load
 
@@ -943,10 +998,13 @@ class Conversation:
         return Context(items, tokens, tuple(entry.message for entry in shown), reason=reason)
 
     def explain(self, what: str | int, *, window: int | None = None, model: str | None = None) -> Explanation:
-        """Why a message is, or is not, in the context: the message of that id, or the newest that holds that text.
+        """Explain why a message is, or is not, in the context: the message of that id, or the newest with that text.
 
-        `model` is the model that is shown the context, by default the one its host named last: what it counted before
-        corrects the room there is, as in `assemble`.
+        `model` is the model that is shown the context, by default the last one its host named: its earlier counts correct the
+        budget, as in `assemble`.
+
+        >>> chat.explain(message).state
+        'summarised'
         """
         from lossless.engine.context.build import show
         from lossless.engine.context.explain import among, explain
@@ -964,11 +1022,11 @@ class Conversation:
         return among(found, len(meant), more)
 
     def _seq(self, row: ConversationRow, what: str | int) -> int | None:
-        """The message that an id or a text means, as its seq."""
+        """Return the seq of the message that an id or a text refers to."""
         return next(iter(self._meant(row, what)[0]), None)
 
     def _meant(self, row: ConversationRow, what: str | int, limit: int = 1) -> tuple[list[int], bool]:
-        """The messages that an id or a text means, as their seqs, the newest first; and whether there are more."""
+        """Return the seqs of the messages that an id or a text refers to, newest first, and whether there are more."""
         named = re.fullmatch(r"(?:msg#)?([0-9]{1,19})", str(what).strip())
         if named:
             conversation, seq = divmod(int(named[1]), SPAN)
@@ -984,6 +1042,8 @@ class Conversation:
         """Show a model something in every request, before everything else: a message by its id, or a text of your own.
 
         It is shown word for word as the operator's own, in every session of this key, until `unpin`.
+
+        >>> pin = chat.pin("Never push to main.")
         """
         from lossless.engine.context.summary_xml import as_pin
 
@@ -1006,7 +1066,10 @@ class Conversation:
         return Pin(name, text, pinned.tokens, message_id)
 
     def unpin(self, pin_id: str) -> None:
-        """Take a pin away, from every session of this key."""
+        """Remove a pin, from every session of this key.
+
+        >>> chat.unpin(chat.pin("Never push to main.").id)
+        """
         self._refuse_if_closed()
         gone = False
         if jsontext.is_clean(str(pin_id)):
@@ -1024,13 +1087,15 @@ class Conversation:
         backups: bool = False,
         unshared: bool = False,
     ) -> Forgotten:
-        """Take a message away for good, or all from it up to `until`: its words, and everything that was derived from them.
+        """Erase a message for good, or all from it up to `until`: its words, and everything derived from them.
 
-        Without `apply` it is only told what would go. Only the places of the messages stay, so that whoever sends them again
-        does not bring them back. Summaries made from them are made anew from what is left. It cannot be undone, and no
-        snapshot is taken; `backups` also removes the copies of the database that were kept before it was changed, and the
-        backups and archives beside it. Payloads in a directory that other databases may use stay, and `beyond` names them,
-        unless you say `unshared`: that none does.
+        Without `apply` it returns the plan. Only the places of the messages stay, so that a host that sends them again does not
+        bring them back. Summaries made from them are rewritten from what is left. It cannot be undone, and no snapshot is taken;
+        `backups` also removes the copies of the database that were kept before it was changed, and the backups and archives beside
+        it. Files in a directory that other databases may use stay, and `beyond` names them, unless `unshared` says that none does.
+
+        >>> chat.forget(message).messages
+        1
         """
         from lossless.engine.erase import forget as forgetting
 
@@ -1038,7 +1103,11 @@ class Conversation:
         return self._lcm._forget([target], apply, backups, unshared)
 
     def pins(self) -> list[Pin]:
-        """Return what is pinned in any session of this key, oldest first."""
+        """List the pins of every session of this key, oldest first.
+
+        >>> chat.pins()
+        []
+        """
         return [
             Pin(each.id, each.text, each.tokens, each.message_id) for each in self._store.manifests.key_pins(self.key)
         ]
@@ -1052,12 +1121,15 @@ class Conversation:
         offset: int | None = None,
         max_tokens: int | None = None,
     ) -> Description:
-        """What a summary, a message (`msg#...` or its number) or a file is; also a reference copied from a message.
+        """Describe a summary, a message (`msg#...` or its number) or a file; also a reference copied from a message.
 
         A summary comes with everything below it, and whether reading that fits into `max_tokens`. The text is shown from
-        `start_line` (or from the byte `offset`) up to `end_line`: as much as `max_tokens` allows, and 32 KiB of a file.
-        `page` says which part that is and where the next one starts. An id that is not of this conversation, of an
-        earlier one under the same key, or of a sub-agent's, is an id that does not exist.
+        `start_line` (or from the byte `offset`) up to `end_line`: as much as `max_tokens` allows, and 32 KiB of a file. `page` says
+        which part that is and where the next one starts. Only ids of this conversation, of an earlier one under the same key and
+        of its sub-agents exist.
+
+        >>> chat.describe(summary).kind
+        'summary'
         """
         from lossless.engine.recall import describe as describing
 
@@ -1074,10 +1146,13 @@ class Conversation:
         strategy: expanding.Strategy = "order",
         cursor: str | None = None,
     ) -> Expansion:
-        """Climb down: a summary to its sources, `depth` steps of them, a message to all of its words.
+        """Return the text below a summary, `depth` levels of sources, or the full text of a message.
 
-        `max_tokens` (`max_expand_tokens` of the settings, for summaries) bounds what comes back. In "order" `next` is the
-        cursor that goes on where it stopped; "fit" leaves out what does not fit, and lists it with its cost.
+        `max_tokens` (`max_expand_tokens` of the settings, for summaries) bounds the result. With the strategy "order", `next` is
+        the cursor that continues where it stopped; "fit" skips what does not fit, and lists it with its cost.
+
+        >>> [item.kind for item in chat.expand(message).items]
+        ['message']
         """
         from lossless.engine.recall import expand as expanding
 
@@ -1102,11 +1177,14 @@ class Conversation:
         token_cap: int | None = None,
         all_conversations: bool = False,
     ) -> Inquiry:
-        """Answer a question from what was said: from summaries that are named, or from what a search finds.
+        """Answer a question from the history: from the summaries in `ids`, or from what a search finds.
 
-        `query` says where to look, if not the question itself; `token_cap` is how much may be read, `max_tokens` how long
-        the answer may be. Every id it cites was read for it. Without a model the answer is empty, and the
-        evidence holds the best passages. What goes wrong is in `error` and `error_code`.
+        `query` is searched for instead of the question; `token_cap` bounds what is read, `max_tokens` the answer. Every id it cites
+        was read for it. Without a model the answer is empty, and the evidence contains the best passages. `error` and `error_code`
+        report a failure.
+
+        >>> chat.ask("Where is the deploy key?").answer  # without a model
+        ''
         """
         if self._hidden:
             raise InvalidInput(f"{self._hidden}: there is no memory to ask.")
@@ -1124,10 +1202,12 @@ class Conversation:
     def grant(
         self, *, max_tokens: int | None = None, seconds: float = GRANT_SECONDS, conversations: Sequence[str | int] = ()
     ) -> str:
-        """Leave for somebody else, a sub-agent say, to read this conversation, its earlier ones and its sub-agents'; its id.
+        """Allow a sub-agent to read this conversation, its earlier ones and its sub-agents'; returns the id of the grant.
 
-        `conversations` names others in their place. It ends after some seconds, once `max_tokens` were read
-        (`max_expand_tokens` of the settings), or with `revoke`. See `lossless.tools`.
+        `conversations` names others instead. It expires after some seconds, once `max_tokens` were read (`max_expand_tokens` of
+        the settings), or with `revoke`. See `lossless.tools`.
+
+        >>> grant = chat.grant(max_tokens=4_000, seconds=60)
         """
         from lossless.engine.recall import grants
 
@@ -1143,7 +1223,11 @@ class Conversation:
         return given.id
 
     def revoke(self, grant_id: str) -> bool:
-        """End a grant; False if there is none of that id."""
+        """Revoke a grant; returns False if no grant has that id.
+
+        >>> chat.revoke(chat.grant())
+        True
+        """
         from lossless.engine.recall import grants
 
         return grants.Delegate(self._store, grant_id, self._lcm._clock).revoke()
@@ -1164,16 +1248,17 @@ class Conversation:
         include_recall: bool = False,
         seconds: float = GREP_SECONDS,
     ) -> Hits:
-        """Find words in everything ever said here, or in an earlier conversation under the same key.
+        """Search everything ever said here, or in an earlier conversation under the same key.
 
-        "regex" matches a pattern (RE2, in linear time) against every text, the newest first, and misses none;
-        "full_text" finds what answers a question as typed, "semantic" (with `lossless[semantic]`) also what says it in
-        other words. `scope` is "messages", "summaries", "both" or "files" (whole files, `file_ids` alone if given, ten
-        lines of each at most). Words are ordered by relevance unless `sort` says "recency" or "hybrid". `limit` (1 to 200)
-        counts hits, `total` all matches. Times are from `since` on and before `before`. A pattern without a letter in
-        upper case ignores case, unless `ignore_case` says otherwise; words always do. Calls of the `lcm_*` tools and their
-        results are left out, unless `include_recall` is set. After `seconds` it ends with `complete` False;
-        `next_cursor` continues there.
+        "regex" matches a pattern (RE2, in linear time) against every text, newest first, and misses none; "full_text" finds what
+        answers a question as typed, "semantic" (with `lossless[semantic]`) also other wordings of it. `scope` is "messages",
+        "summaries", "both" or "files" (entire files, only `file_ids` if given, ten lines of each at most). Words are ordered by
+        relevance unless `sort` is "recency" or "hybrid". `limit` (1 to 200) bounds the hits, `total` counts all matches. Times are
+        from `since` on and before `before`. A pattern in lower case ignores case, unless `ignore_case` says otherwise. The agent's
+        own lookups are left out, unless `include_recall`. After `seconds` it ends with `complete` False; `next_cursor` continues.
+
+        >>> [hit.id for hit in chat.grep("question 7")][:1]
+        ['msg#1000000015']
         """
         from lossless.engine.recall.search_request import parse_request
 
@@ -1204,22 +1289,27 @@ class Conversation:
         return ConversationFiles(self)
 
     def status(self) -> ConversationStatus:
+        """Return the size and the times of this conversation.
+
+        >>> chat.status().active
+        True
+        """
         return conversation_status(self._known())
 
     def _known(self) -> ConversationRow:
         row = self._row()
         if row is None:
-            raise NotFound("conversation", self.key, hint="It comes into being with its first message.")
+            raise NotFound("conversation", self.key, hint="A conversation is created by its first message.")
         return row
 
     def _exact(self, conversation_id: int, row: MessageRow) -> StoredMessage:
-        """The message as it came in, what had left the row put back."""
+        """Return a message as it was delivered, with its large content restored."""
         stored = _stored(conversation_id, row)
         message = self._whole(conversation_id, stored.message)
         return stored if message is stored.message else _stored(conversation_id, row, message)
 
     def _whole(self, conversation_id: int, message: Message, chosen: Sequence[int] | None = None) -> Message:
-        """A message with what had left its row put back: all of it, or the chosen pieces."""
+        """Return a message with its large content restored: all of it, or the chosen pieces."""
         from lossless.engine.ingest import large_content
 
         def read(file_id: str) -> bytes:
@@ -1235,13 +1325,13 @@ class Conversation:
                 else large_content.restored(message, read, chosen)
             )
         except FileUnavailable as error:
-            # One lost payload must not make the history unreadable: the reference stays, and it is told.
+            # One lost payload must not make the history unreadable: the reference stays, and an event reports it.
             self._intake.on_event(Event("file.unavailable", str(error), "error", {"conversation": self.key}))
             return message
 
 
 def _covers(debt: DebtRow, window: int, overhead: int, model: str | None) -> bool:
-    """Whether what is owed already is enough. What a worker is at may be paid without having seen this turn."""
+    """Return whether pending work covers this turn. Work that has begun may not have seen it."""
     same = (debt.window_tokens, debt.model) == (window, model) and debt.overhead >= overhead
     return debt.pending and debt.worker is None and same
 
@@ -1282,7 +1372,7 @@ def conversation_status(row: ConversationRow) -> ConversationStatus:
 
 
 def _hidden(settings: Settings, key: str) -> str:
-    """Why a conversation is left alone altogether, neither written nor shown, if so."""
+    """Return the reason for which a conversation is neither written nor shown, or an empty text."""
     if not settings.enabled:
         return "LCM_ENABLED is false"
     if any_match(settings.ignore_session_patterns, key):
@@ -1291,14 +1381,14 @@ def _hidden(settings: Settings, key: str) -> str:
 
 
 def _stateless(settings: Settings, key: str) -> str:
-    """Why a conversation may read and not write, if so."""
+    """Return the reason for which a conversation is not written, or an empty text."""
     if settings.skip_stateless_sessions and any_match(settings.stateless_session_patterns, key):
         return f"{key} matches stateless_session_patterns"
     return ""
 
 
 def _parent(key: str, parent: Conversation | str | None) -> tuple[str, str | None] | None:
-    """The key and the session of the conversation whose sub-agent this is."""
+    """Return the key and the session of the conversation that started this one."""
     if parent is None:
         return None
     found = (parent.key, parent._intake.session) if isinstance(parent, Conversation) else (checked("key", parent), None)

@@ -34,6 +34,9 @@ class Conversations:
 
         Times are from `since` on and before `until`: a time, a date or an age such as "90d". `limit` is 1 to 500, or None
         for all; `next_cursor` of a page, given as `cursor`, continues after it. The other lists take the same arguments.
+
+        >>> [each.key for each in lcm.conversations(active=True, limit=50)]
+        ['other', 'agent:main:main']
         """
         times, now = self._lcm._times(since, until)
         store = self._lcm._store
@@ -52,7 +55,11 @@ class Conversations:
             return Listing(found)
 
     def show(self, conversation: str | int) -> ShownConversation:
-        """All there is to know about a conversation, but its words."""
+        """Show everything about a conversation except its text.
+
+        >>> lcm.conversations.show("#1").conversation.key
+        'agent:main:main'
+        """
         with self._lcm._store.snapshot():
             row = self._lcm._resolved(conversation).row
             return details.conversation(

@@ -24,9 +24,12 @@ class Doctor:
         self._lcm = lcm
 
     def __call__(self, conversation: str | int | None = None, checks: Sequence[str] | None = None) -> Health:
-        """Look whether everything agrees: in one conversation (its key, or its id), or in all and the database itself.
+        """Check one conversation, or all of them and the database itself. Reads only.
 
-        Only reads. A check that is asked for by its id looks more closely: `F01` reads every file, `X01` every word.
+        A check that is named by its id is thorough: `F01` reads every file, `X01` every word.
+
+        >>> lcm.doctor("agent:main:main").at_least("error")
+        ()
         """
         from lossless.engine.doctor.checks import select_checks
         from lossless.engine.doctor.examine import examine
@@ -38,17 +41,24 @@ class Doctor:
         return examine(lambda: self._examination(conversation, thorough), selected, snapshot)
 
     def prove(self, conversation: str | int | None = None) -> tuple[Proof, ...]:
-        """Where every message of a conversation is, or of all; and that what was summarised is unchanged. Only reads."""
+        """Account for every message of a conversation, or of all, and prove that summarised text is unchanged. Reads only.
+
+        >>> all(proof.holds for proof in lcm.doctor.prove())
+        True
+        """
         from lossless.engine.doctor.prove import prove
 
         with self._lcm._store.snapshot():
             return prove(self._examination(conversation))
 
     def fix(self, checks: Sequence[str], conversation: str | int | None = None, *, apply: bool = False) -> Fix:
-        """Put right what these checks of `doctor` find: only what is derived, never a message.
+        """Fix what these checks find: derived data only, never a message.
 
-        Without `apply` it is only told what would be changed. A copy is kept first, and if anything is worse afterwards
-        than before, all of it is taken back.
+        Without `apply` it returns the plan. A copy is kept first, and if a check finds more afterwards than before, everything is
+        reverted.
+
+        >>> lcm.doctor.fix(["X01"]).applied
+        False
         """
         from lossless.engine.doctor import fix
         from lossless.engine.doctor.checks import select_checks
@@ -68,10 +78,13 @@ class Doctor:
         archive: str | Path | None = None,
         without_files: bool = False,
     ) -> Cleaning:
-        """Remove conversations that nobody needs: left over from sub-agents and scheduled jobs, by one rule or all.
+        """Remove unused conversations, left over from sub-agents and scheduled jobs: by one rule, or by all.
 
-        Without `apply` it is only told which. They are exported first, into `archive` or a file beside the database; where
-        one of their payloads cannot be read, none goes unless you say `without_files`.
+        Without `apply` it returns the plan. They are exported first, into `archive` or a file beside the database; if one of their
+        files cannot be read none is removed, unless `without_files`.
+
+        >>> lcm.doctor.clean().conversations
+        0
         """
         from lossless.engine.doctor import clean
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def explorer(lcm: Lossless, key: str) -> Callable[[], Explore] | None:
-    """Return what makes an explorer for one delivery, if the settings name a model for large prose.
+    """Return a factory of explorers, one for each delivery, if the settings name a model for large prose.
 
     However many large texts it brings, a delivery waits for `summary_timeout_ms` in all.
     """
@@ -38,7 +38,7 @@ def explorer(lcm: Lossless, key: str) -> Callable[[], Explore] | None:
         found = summarizers.resolve(name, bounded, on_event=lcm._on_event)
         if not isinstance(found, Anthropic | OpenAI):
             return found.ask(request).text
-        # Not `ask`, which tries again for an empty or unfinished text: somebody's message is waiting for this one.
+        # Not `ask`, which tries again for an empty or unfinished text: a delivery waits for this one.
         answer = found._send(request, request.max_tokens)
         return "" if answer.cut else answer.reply.text
 
@@ -48,14 +48,14 @@ def explorer(lcm: Lossless, key: str) -> Callable[[], Explore] | None:
 
 
 def reach(lcm: Lossless) -> Settings:
-    """The settings for another model than that of the summaries."""
+    """Return the settings for another model than that of the summaries."""
     writer = lcm.settings.summary_model or (lcm._named if isinstance(lcm._named, str) else None)
     # The address is that of the summary model; without one it is nobody's.
     return structs.replace(lcm.settings, **({"summary_model": writer} if writer else {"summary_base_url": None}))
 
 
 def full_name(settings: Settings) -> str:
-    """The expansion model with its provider."""
+    """Return the expansion model with its provider."""
     model, provider = settings.expansion_model or "", settings.expansion_provider
     complete = "/" in model or model.startswith("command:") or model == "extractive"
     return model if complete or not provider else f"{provider}/{model}"

@@ -34,14 +34,21 @@ class StoredFiles:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Listing[StoredFile]:
-        """List the large contents of a conversation by the time they were stored, newest first."""
+        """List the large contents of a conversation by the time they were stored, newest first.
+
+        >>> files = lcm.files("agent:main:main", since="7d")
+        """
         times, now = self._lcm._times(since, until)
         with self._lcm._store.snapshot():
             row = self._lcm._resolved(conversation).row
             return lists.files(self._lcm._store, row, times, now=now, limit=limit, cursor=cursor)
 
     def show(self, id: str, conversation: str | int | None = None) -> ShownFile:
-        """What is known of a file, which conversations have it, and which messages refer to it."""
+        """Show a file: its facts, the conversations that have it, and the messages that refer to it.
+
+        >>> lcm.files.show(file).available
+        True
+        """
         with self._lcm._store.snapshot():
             return details.file(self._lcm._store, self._lcm._files, id, self._lcm._row_of(conversation))
 
@@ -53,9 +60,12 @@ class StoredFiles:
         lines: tuple[int, int | None] | None = None,
         span: tuple[int, int | None] | None = None,
     ) -> bytes:
-        """The exact bytes of a file: all, some lines (counted from 1, the last included), or from one byte up to another.
+        """Return the exact bytes of a file: all, some lines, or a range of bytes.
 
-        `FileUnavailable` if they are not where they were put, or not what they were.
+        `lines` counts from 1, the last included; `span` counts from 0, the end excluded. Raises `FileUnavailable` if the bytes are
+        missing or changed.
+
+        >>> first = lcm.files.read(file, lines=(1, 2))
         """
         row = details.holders(self._lcm._store, id, self._lcm._row_of(conversation))[0][1]
         return details.content(self._lcm._files, row, lines, span)
@@ -69,20 +79,36 @@ class ConversationFiles:
         self._chat = chat
 
     def __call__(self) -> list[StoredFile]:
-        """List the large contents of this conversation, oldest first."""
+        """List the large contents of this conversation, oldest first.
+
+        >>> [each.id for each in chat.files()] == [file]
+        True
+        """
         row = self._chat._row()
         return [] if row is None else [stored_file(each) for each in self._chat._store.files.of_conversation(row.id)]
 
     def show(self, id: str) -> StoredFile:
-        """Return what is known of a large content."""
+        """Return the facts of a large content.
+
+        >>> chat.files.show(file).lines
+        20000
+        """
         return stored_file(self._file(id))
 
     def read(self, id: str, start: int = 0, end: int | None = None) -> bytes:
-        """Return the bytes of a file from `start` up to `end`."""
+        """Return the bytes of a file from `start` up to `end`.
+
+        >>> chat.files.read(file, 0, 4)
+        b'line'
+        """
         return self._chat._files.read(self._file(id).sha256, start, end)
 
     def lines(self, id: str, first: int = 1, last: int | None = None) -> str:
-        """Return whole lines of a file, counted from 1, `last` included."""
+        """Return complete lines of a file, counted from 1, `last` included.
+
+        >>> chat.files.lines(file, 2, 2)
+        'line of a log\\n'
+        """
         return self._chat._files.lines(self._file(id).sha256, first, last).decode("utf-8", "replace")
 
     def _file(self, id: str) -> FileRow:

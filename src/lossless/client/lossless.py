@@ -90,9 +90,9 @@ WINDOW = 128_000
 
 @checks_arguments
 class Lossless:
-    """A database of conversations, for one owner. Threads and processes may share it freely.
+    """A database of conversations of one owner. Threads and processes may share it freely.
 
-    A forked child opens the database again: what its parent opened is refused there.
+    A forked child opens the database again: it may not use what its parent opened.
     """
 
     def __init__(
@@ -148,12 +148,15 @@ class Lossless:
         on_event: Hook = log,
         clock: Clock = time.time,
     ) -> Self:
-        """Open a database, made if it is not there: a path, a `postgresql://` URL, or what the settings say.
+        """Open a database, created if it is missing: a path, a `postgresql://` URL, or the one the settings name.
 
-        Without `settings` they are read from `lcm.toml`, `plugin` (a host plugin's configuration, named `plugin_name` where
-        a value's source is shown) and the environment, the later before the earlier. `owner` is whose memory this is
-        ("default" if nobody says): other owners' conversations do not exist here. `summarizer` is "provider/model",
-        "command:...", "extractive" or a function of a `SummaryRequest`; otherwise the settings decide.
+        Without `settings` they are read from `lcm.toml`, `plugin` (the configuration of a host plugin, named `plugin_name` where
+        the source of a value is shown) and the environment; a later one overrides an earlier one. `owner` is the user whose memory
+        this is (by default "default"): conversations of other owners do not exist here. `summarizer` is "provider/model",
+        "command:...", "extractive" or a function of a `SummaryRequest`; by default the settings decide.
+
+        >>> with Lossless.open("agent.db", summarizer="extractive") as lcm:
+        ...     chat = lcm.conversation("agent:main:main")
         """
         if not isinstance(database, str | Path | None):
             raise InvalidInput(f"{database!r} is not a database.", hint="Give a path or a postgresql:// URL.")
@@ -196,13 +199,15 @@ class Lossless:
         canonicalize: Canonicalize | None = None,
         skip: Skip | None = None,
     ) -> Conversation:
-        """The conversation under a key, the host's stable name for it. It comes into being with its first message.
+        """Return the conversation under a key, the host's stable name for it.
 
-        `session` is the host's id for the present run, remembered with it; each run of a scheduled job
-        (`agent:NAME:cron:JOB`) is a conversation of its own. `parent` is the conversation, or its key, whose sub-agent this
-        is: recall from there reaches it, and not the other way round. For hosts that decorate what they send,
-        `canonicalize(role, text)` gives the text as it counts for identity; `skip(message)` keeps what is no message at
-        all (a host's own leaks) from being stored.
+        A conversation is created by its first message. `session` is the host's id of the present run and is remembered; each run
+        of a scheduled job (`agent:NAME:cron:JOB`) is a conversation of its own. `parent` is the conversation, or its key, that
+        started this one as a sub-agent: recall from there reaches it, and not the other way round. For hosts that decorate what
+        they send, `canonicalize(role, text)` returns the text that decides identity; a message for which `skip(message)` is true
+        is not stored.
+
+        >>> chat = lcm.conversation("agent:main:main", session="run-7")
         """
         if session is not None and self._redact:
             session = self._redact.identifier(checked("session", session))
@@ -211,8 +216,13 @@ class Lossless:
     def find(self, name: str | int) -> Conversation:
         """Return the stored conversation that a name refers to.
 
-        A name is its key, its number (12 or "#12"), the beginning of its key if no other begins so, or the id of one of its
-        messages (`msg#...`) or summaries (`sum_...`). `conversation` opens a key as it is, also one that is new.
+        A name is its key, its number (12 or "#12"), the beginning of its key if no other key begins so, or the id of one of its
+        messages (`msg#...`) or summaries (`sum_...`). `conversation` takes a key as it is, also a new one.
+
+        >>> lcm.find("#1").key
+        'agent:main:main'
+        >>> lcm.find("agent:ma").key
+        'agent:main:main'
         """
         from lossless.client.resolve import resolve
         from lossless.engine.inspect import summaries as viewing
@@ -301,13 +311,16 @@ class Lossless:
 
     @property
     def location(self) -> str:
-        """Where the database is: a path, or a URL without its password."""
+        """Return the path of the database, or its URL without the password."""
         return self._store.location
 
     def status(self, conversation: str | int | None = None) -> Status:
-        """What is stored, whether it is still coming in, what is owed and what holds it back: a verdict with its reasons.
+        """Report the stored amounts, pending work and problems: a verdict with its reasons.
 
-        The conversation under a key, if one is named, is told too. Only reads, no message, and of transcripts from outside.
+        Adds the figures of one conversation if it is named. Reads no message, and of transcripts only their size and time.
+
+        >>> lcm.status().verdict in ("ok", "quiet", "empty", "warning", "degraded")
+        True
         """
         from lossless.engine.inspect.status import StatusRequest, status
 
@@ -322,10 +335,12 @@ class Lossless:
             return status(self._runtime, request)
 
     def stats(self, conversation: str | int | None = None, since: datetime | str | None = None) -> Stats:
-        """Tokens stored, summarised, shown and spent, by role, depth, model and day: of one conversation, or of all.
+        """Count the tokens stored, summarised, shown and spent: of one conversation, or of all.
 
-        `since` leaves out what was said, shown and written before. In a large database roles, days and turns are
-        estimates: `step` tells how many messages each stands for that was counted.
+        The counts are by role, depth, model and day. `since` leaves out what is older. In a large database roles, days and turns
+        are estimates: `step` is the number of messages that each counted one stands for.
+
+        >>> stats = lcm.stats(since="30d")
         """
         from lossless.engine.inspect.stats import stats
 
@@ -343,7 +358,11 @@ class Lossless:
         offset: int | None = None,
         max_tokens: int | None = None,
     ) -> Description:
-        """As `Conversation.describe`, in any conversation."""
+        """Describe a summary, a message or a file of any conversation; see `Conversation.describe`.
+
+        >>> print(lcm.describe(message).text)  # doctest: +ELLIPSIS
+        LCM_MESSAGE ...
+        """
         from lossless.engine.recall import describe as describing
         from lossless.engine.recall import reader as reading
 
@@ -360,7 +379,10 @@ class Lossless:
         strategy: expanding.Strategy = "order",
         cursor: str | None = None,
     ) -> Expansion:
-        """As `Conversation.expand`, in any conversation."""
+        """Return the text below summaries and messages of any conversation; see `Conversation.expand`.
+
+        >>> text = lcm.expand(summary, max_tokens=500).text
+        """
         from lossless.engine.recall import expand as expanding
         from lossless.engine.recall import reader as reading
 
@@ -384,7 +406,12 @@ class Lossless:
         max_tokens: int | None = None,
         token_cap: int | None = None,
     ) -> Inquiry:
-        """As `Conversation.ask`, of all conversations: the three that promise most are read, and share the budget."""
+        """Answer a question from all conversations; see `Conversation.ask`.
+
+        The three most promising conversations are read and share the budget.
+
+        >>> passages = lcm.ask("Where is the deploy key?").evidence  # without a model: the best passages
+        """
         return self._inquiry(question, ids=ids, query=query, max_tokens=max_tokens, token_cap=token_cap)
 
     def _inquiry(
@@ -400,7 +427,7 @@ class Lossless:
         origin: str = "main",
         evidence_only: bool = False,
     ) -> Inquiry:
-        """A question ready to be driven, about the conversations in `scope`, or about all.
+        """Prepare a question about the conversations in `scope`, or about all.
 
         With `evidence_only` no model is asked and nothing is written: the best passages are the answer.
         """
@@ -443,7 +470,10 @@ class Lossless:
         include_recall: bool = False,
         seconds: float = GREP_SECONDS,
     ) -> Hits:
-        """As `Conversation.grep`, in all conversations of this owner."""
+        """Search all conversations of this owner; see `Conversation.grep`.
+
+        >>> hits = lcm.grep("question", mode="full_text", limit=5)
+        """
         from lossless.engine.recall import reader as reading
         from lossless.engine.recall.search_request import parse_request
 
@@ -476,9 +506,11 @@ class Lossless:
         return Reader(self._store, self._files, self.settings, scope)
 
     def drain(self) -> int:
-        """Do what is owed to any conversation now, in this thread, idle or not; how many were worked on.
+        """Do all pending work now, in this thread, and return the number of conversations worked on.
 
-        For hosts that end with their turn. What a guard or a retry delay holds back stays owed.
+        For hosts that end with their turn. Work that a limit or a retry delay holds back stays pending.
+
+        >>> worked = lcm.drain()
         """
         worker, worked = self.worker(), 0
         while worked < _MOST_DRAINED and worker.step(idle=0):
@@ -488,7 +520,10 @@ class Lossless:
         return worked
 
     def worker(self) -> Worker:
-        """A worker that drains what is owed: `step()` once, or `run(stop)` until the event `stop` is set."""
+        """Return a worker for pending work: `step()` does one piece, `run(stop)` works until the event `stop` is set.
+
+        >>> worked = lcm.worker().step(idle=0)
+        """
         from lossless.engine.worker import Worker
 
         return Worker(self._runtime, self._pay, tries=self._tries, vectors=self._vectors())
@@ -498,13 +533,13 @@ class Lossless:
         from lossless.search import embeddings
 
         if self.settings.semantic and not embeddings.is_installed():
-            told = "Vectors are wanted, and the extra lossless[semantic] is not installed."
-            self._on_event(Event("semantic.unavailable", told, "warning"))
+            text = "Semantic search is switched on, and the extra lossless[semantic] is not installed."
+            self._on_event(Event("semantic.unavailable", text, "warning"))
             return None
         return Vectors(self._store) if self.settings.semantic and self.settings.enabled else None
 
     def _pay(self, debt: DebtRow, wanted_elsewhere: Callable[[], bool]) -> Compaction:
-        """Compaction, if a window is owed it, then whatever has to be made anew."""
+        """Compact a conversation, if that is pending for a window; otherwise rewrite its provisional summaries."""
 
         def pause() -> bool:
             return self._background.is_closing or wanted_elsewhere()
@@ -514,8 +549,8 @@ class Lossless:
     def _window(self, window: int | None) -> int:
         if window is None and not self._assumed:
             self._assumed = True
-            told = f"No window was named; {WINDOW:,} tokens are assumed."
-            self._on_event(Event("window.assumed", told, "warning"))
+            text = f"No window was named; {WINDOW:,} tokens are assumed."
+            self._on_event(Event("window.assumed", text, "warning"))
         return WINDOW if window is None else window
 
     def _report_keys(self) -> None:
@@ -541,7 +576,7 @@ class Lossless:
     def _missing_keys(self) -> tuple[str, ...]:
         from lossless import summarizers
 
-        if self._store.read_only:  # somebody who only looks need not have the keys of those who write
+        if self._store.read_only:  # a reader need not have the keys of writers
             return ()
         try:
             found = summarizers.accesses(self._summarizer())
@@ -567,7 +602,7 @@ class Lossless:
 
         try:
             return 0 if self._summarizer().name == "extractive" else MOST_TRIES
-        except InvalidInput:  # told when the database was opened
+        except InvalidInput:  # reported when the database was opened
             return 0
 
     def _has_model(self) -> bool:
@@ -591,7 +626,7 @@ class Lossless:
         return self._asked
 
     def _expander(self) -> Summarizer:
-        """Who answers questions: the expansion model, and behind it, or in its place, who writes the summaries."""
+        """Return the model that answers questions: the expansion model, with the summary model as its fallback."""
         from lossless import summarizers
         from lossless.client.explorer import full_name, reach
         from lossless.summarizers import Chain
@@ -616,10 +651,13 @@ class Lossless:
         return self._prompts
 
     def migrate(self, target: str | Path, *, progress: copy_database.Progress | None = None) -> Migration:
-        """Copy everything, of all owners, into a new database of either kind, and prove that it is there.
+        """Copy everything, of all owners, into a new database of either kind, and prove that it arrived.
 
-        Let the hosts rest meanwhile: what they write after it began is not moved. If it is broken off, the same call
-        goes on with it. `progress(table, done, total)` is told how far it is.
+        Pause the hosts meanwhile: what they write after it began is not copied. After an interruption the same call continues.
+        `progress(table, done, total)` is called while it works.
+
+        >>> lcm.migrate("copy.db").tables[0].name
+        'conversation'
         """
         from lossless.engine.backup import copy_database
         from lossless.engine.shared.file_store import Files
@@ -646,9 +684,11 @@ class Lossless:
     def backup(self, path: str | Path | None = None, *, rolling: str | None = None, prove: bool = False) -> Backup:
         """Copy everything, of all owners and with its files, into one file, while others go on writing.
 
-        It goes beside the database unless you name a file or a directory, and never in the place of anything but the
-        earlier backup of the same `rolling` label. It is opened and read to its end before it gets its name; `prove`
-        has every message of it accounted for besides: see `flaws`.
+        It is written beside the database unless you name a file or a directory, and replaces nothing but the earlier backup of the
+        same `rolling` label. It is opened and read to its end before it gets its name; with `prove` every message in it is
+        accounted for as well: see `flaws`.
+
+        >>> backup = lcm.backup("nightly.zip")
         """
         from lossless.client.backups import backup
 
@@ -670,11 +710,15 @@ class Lossless:
         on_event: Hook = log,
         clock: Clock = time.time,
     ) -> Restored:
-        """Put a backup where a database is, or is to be; checked first, whole or not at all.
+        """Restore a backup to a database that is missing, or replace one; checked first, complete or not at all.
 
-        A database that is there already is only replaced with `replace` and `apply` (without `apply` the report says what
-        would be), only if nobody has it open, and it is kept aside. Transcripts that were written to since the backup are
-        listed: hosts read on in them. With `reimport=False` what they hold by now is passed over, and stays away.
+        An existing database is replaced only with `replace` and `apply` (without `apply` the report says what would be done), only
+        if no program has it open, and is kept beside it. Transcripts that grew since the backup are listed: hosts continue reading
+        them. With `reimport=False` what they contain by now is skipped for good.
+
+        >>> backup = lcm.backup("nightly.zip")
+        >>> Lossless.restore("nightly.zip", "restored.db").applied
+        True
         """
         from lossless.client.backups import leave_out, restore
 
@@ -690,10 +734,13 @@ class Lossless:
     def export(
         self, path: str | Path, *, conversations: Sequence[str | int] | None = None, replace: bool = False
     ) -> Exported:
-        """Write this owner's conversations, or those under some keys with their sub-agents', into one archive.
+        """Write the conversations of this owner into one archive: all, or some with their sub-agents'.
 
-        It holds everything `lossless.imports` needs to put them back as they are, files included. A file that is
-        there already is only replaced if you say so.
+        It contains everything `import_` needs to restore them as they are, files included. An existing file is replaced only with
+        `replace`.
+
+        >>> lcm.export("archive.zip", conversations=["agent:main:main"]).conversations
+        1
         """
         from lossless.engine.backup.archive import export
 
@@ -721,14 +768,15 @@ class Lossless:
         trust_pins: bool = False,
         progress: run.Progress | None = None,
     ) -> ImportReport:
-        """Bring histories in: transcripts, databases of other systems, archives; files, or directories of them.
+        """Import histories: transcripts, databases of other systems, archives; files, or directories of them.
 
-        Unless you say `apply`, nothing is written, and the report says what would be. It may be called as often as you
-        like: what is here already is not read again, and what was broken off goes on. `key` is for a single transcript:
-        otherwise each names its conversation itself. `since` leaves older files alone, `limit` reads so many and no
-        more; `files_dir` is where a database keeps its large files, if not beside it. What was pinned in a database or an
-        archive is pinned here only with `trust_pins`, since a pin speaks to models with your authority.
-        `progress(path, done, total)` is told how many bytes are read.
+        Without `apply` nothing is written, and the report says what would be. Calling it again is safe: what is stored already is
+        not read again, and an interrupted import continues. `key` is for a single transcript: otherwise each names its conversation
+        itself. `since` skips older files, `limit` bounds their number; `files_dir` is the directory of large files of a database,
+        by default beside it. Pins of a database or an archive are imported only with `trust_pins`, since a pin speaks to models
+        with your authority. `progress(path, done, total)` is called with the bytes read.
+
+        >>> report = lcm.import_([], since="30d")
         """
         from lossless.engine.import_history import run
 
@@ -749,7 +797,10 @@ class Lossless:
         return report
 
     def watch(self, paths: str | Path | Iterable[str | Path]) -> Watch:
-        """Follow the transcripts in some directories: `step()` reads what is new in them, as often as you call it."""
+        """Follow the transcripts in some directories: each `step()` reads what is new in them.
+
+        >>> watch = lcm.watch(".")
+        """
         from lossless.engine.import_history.watch import Watch
 
         given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
@@ -794,12 +845,14 @@ class Lossless:
         transplant_to: str | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> tuple[Backfill, ...]:
-        """Import transcripts and compact each conversation to its end: until no run before the newest `tail` messages is left.
+        """Import transcripts and compact each conversation until no run before the newest `tail` messages is left.
 
-        Unless you say `apply`, nothing is written, and it is told what would be done and what it would take. What is here
-        already is not imported again, with `recompact` nothing is; what was broken off goes on. `single_root` leaves one
-        summary of all, and no tail. `transplant_to` copies what came out before everything in another conversation.
-        `progress(key, made, about)` is told how many summaries there are so far, and about how many there will be.
+        Without `apply` nothing is written, and the plan says what would be done and what it costs. Known messages are not imported
+        again, with `recompact` none are; an interrupted run continues. `single_root` leaves one summary of everything, and no tail.
+        `transplant_to` copies the result before everything in another conversation. `progress(key, made, about)` is called with
+        the summaries made and the number expected.
+
+        >>> plans = lcm.backfill(recompact=True, key="agent:main:main")
         """
         from lossless.client.backfill import BackfillRequest, backfill
 
@@ -807,7 +860,7 @@ class Lossless:
         if kept < 0 or (single_root and kept):
             raise InvalidInput(f"tail={kept} is not a tail.", hint="Give 0 or more; a single root leaves none.")
         given = [paths] if isinstance(paths, str | Path) or not isinstance(paths, Iterable) else list(paths)
-        told = progress or (lambda name, done, total: None)
+        report = progress or (lambda name, done, total: None)
         request = BackfillRequest(
             key=key,
             title=title,
@@ -816,17 +869,20 @@ class Lossless:
             tail=kept,
             transplant_to=transplant_to,
             apply=apply,
-            progress=told,
+            progress=report,
         )
         return backfill(self, [checked_path(each) for each in given], request)
 
     def transplant(
         self, source: str | int, target: str | int, *, apply: bool = False, dedupe: bool = False
     ) -> Transplant:
-        """Copy the summaries in a conversation's context, and everything beneath them, into another, before all it holds.
+        """Copy the summaries in the context of a conversation, and everything below them, to the start of another.
 
-        Both are named by their keys, or by their ids. Without `apply` it is only told what would be done. Nothing of the
-        source changes. Where some of it stands in the target already it is refused, unless `dedupe` leaves that out.
+        Without `apply` it returns the plan. The source does not change. Content that the target has already is refused, unless
+        `dedupe` skips it.
+
+        >>> lcm.transplant("agent:main:main", "other").applied
+        False
         """
         from lossless.engine.surgery import transplant as grafting
 
@@ -841,7 +897,10 @@ class Lossless:
 
     @runs
     def repair(self, kinds: Sequence[str] = FLAW_KINDS, **how: Unpack[Rewriting]) -> Repairs:
-        """Rewrite what is wrong in every conversation, archived ones included; see `Conversation.repair`."""
+        """Rewrite flawed summaries in every conversation, archived ones included; see `Conversation.repair`.
+
+        >>> plans = lcm.repair(["provisional"])
+        """
         from lossless.client.surgery import rewrite_options
         from lossless.engine.surgery.flaws import known_kinds
 
@@ -859,9 +918,13 @@ class Lossless:
                 yield chat._rewrite("repair", selection, how, row) if how.apply or how.dry_run else planned
 
     def merge(self, conversation: str | int, *, apply: bool = False) -> Applied:
-        """Join what a host's rollover split under one key: what earlier conversations tell comes before the active one.
+        """Join conversations that a host's rollover split under one key: the earlier ones come before the active one.
 
-        What stands against it is in `plan.review`, and then nothing is done. Deliberate resets are never merged.
+        Without `apply` it returns the plan. Objections are listed in `plan.review`, and then nothing is done. Deliberate resets are
+        never merged.
+
+        >>> lcm.merge("agent:main:main").plan.review
+        ()
         """
         from lossless.engine.surgery import merge as merging
         from lossless.model import Applied
@@ -882,6 +945,9 @@ class Lossless:
         """List the operations on old data, newest first: of all conversations, or of one.
 
         Times are from `since` on and before `until`.
+
+        >>> lcm.history(limit=1)[0].kind
+        'compact'
         """
         from lossless.engine.recall import reader as reading
         from lossless.engine.surgery import history as past
@@ -895,9 +961,12 @@ class Lossless:
         return past.history(self._store, family, limit, since=first, before=last)
 
     def undo(self, operation_id: str) -> Operation:
-        """Take an operation back: every row it touched is as it was before.
+        """Undo an operation: every row it touched is restored.
 
-        `ContextMoved`, and nothing is changed, if somebody changed one of them since.
+        Raises `ContextMoved`, and changes nothing, if one of them was changed since.
+
+        >>> lcm.undo(lcm.history(limit=1)[0].id).status
+        'undone'
         """
         from lossless.engine.surgery import history as past
 
@@ -905,13 +974,18 @@ class Lossless:
 
     @runs
     def resume(self, operation_id: str, **how: Unpack[Rewriting]) -> Rewrite:
-        """Continue a rewrite or a repair that ended early. `model` names another one; `started`, `progress` as there."""
+        """Continue a rewrite or a repair that ended early, with the options of `rewrite`.
+
+        >>> for operation in lcm.history():
+        ...     if operation.status == "partly":
+        ...         done = lcm.resume(operation.id)
+        """
         from lossless.client.surgery import resume, rewrite_options
 
         return resume(self, operation_id, rewrite_options(how))
 
     def _archive(self, path: str | Path | None, kind: str) -> Path:
-        """Where conversations go before they are removed: as named, or beside the database."""
+        """Return the path of the archive that conversations are exported to before they are removed."""
         from lossless.engine.erase import prune as pruning
 
         if path:
@@ -932,13 +1006,16 @@ class Lossless:
         without_files: bool = False,
         progress: pruning.Progress | None = None,
     ) -> Pruning:
-        """Remove conversations in which nothing was said since `before`: a time, or an age such as "90d", "6mo", "1y".
+        """Remove conversations without a message since `before`: a time, or an age such as "90d", "6mo", "1y".
 
-        Only archived ones, unless you say `include_active`, and only together with their sub-agents'. Without `apply` it is
-        only told which. They are exported first, into `archive` or a file beside the database, and removed `batch` by
-        `batch`; what is written to meanwhile stays. Where one of their payloads cannot be read, none goes unless you say
-        `without_files`. `import_` brings the archive back. `vacuum` writes the database anew afterwards, so that the disk
-        has the room again. `progress(done, total)` is told after each batch.
+        Only archived ones, unless `include_active`, and only together with their sub-agents'. Without `apply` it returns the plan.
+        They are exported first, into `archive` or a file beside the database, and removed `batch` by `batch`; what is written to
+        meanwhile stays. If one of their files cannot be read none is removed, unless `without_files`. `import_` restores the
+        archive. `vacuum` then rewrites the database, which gives the space back to the disk. `progress(done, total)` is called
+        after each batch.
+
+        >>> lcm.prune("90d").conversations
+        0
         """
         from lossless.engine.erase import gc as collecting
         from lossless.engine.erase import prune as pruning
@@ -955,8 +1032,8 @@ class Lossless:
             return pruning.plan(self._store, request)
         if vacuum:
             collecting.refuse_without_room(self._store)
-        told = progress or (lambda done, total: None)
-        done = pruning.apply(self._runtime, request, self._archive(archive, "pruned"), told)
+        report = progress or (lambda done, total: None)
+        done = pruning.apply(self._runtime, request, self._archive(archive, "pruned"), report)
         if not vacuum or not done.applied:
             return done
         before_size = self._store.size()
@@ -971,13 +1048,14 @@ class Lossless:
         unshared: bool = False,
         vacuum: bool = False,
     ) -> Garbage:
-        """Remove what nobody needs any more: never a message, never a summary. Without `apply` it is only told.
+        """Remove unused data, never a message or a summary. Without `apply` it returns the plan.
 
-        Payloads on disk without a row, drafts that were left, grants and leases that are over, what archived conversations
-        showed long ago; with `keep_copies`, copies of the database that were kept longer than so many days. Payloads in a
-        directory that is not named after the database go only if you say `unshared`: that no other database uses it.
-        `vacuum` writes the database anew: it takes as much free room as the database has, and locks a server's tables one
-        by one.
+        That is: files without a row, abandoned drafts, expired grants and leases, old records of what archived conversations
+        showed; with `keep_copies`, copies of the database older than so many days. Files in a directory that is not named after
+        the database are removed only with `unshared`, which says that no other database uses it. `vacuum` rewrites the database:
+        it takes as much free space as the database has, and locks the tables of a server one by one.
+
+        >>> garbage = lcm.gc()
         """
         from lossless.engine.erase import gc as collecting
 
@@ -993,9 +1071,12 @@ class Lossless:
     def forget(
         self, conversation: str | int, *, apply: bool = False, backups: bool = False, unshared: bool = False
     ) -> Forgotten:
-        """Take away for good all that was ever said under a key, or in the one conversation of an id; see `Conversation.forget`.
+        """Erase everything ever said under a key, or in the conversation with a number; see `Conversation.forget`.
 
-        Sub-agents' conversations are their own.
+        Without `apply` it returns the plan. Conversations of sub-agents are not included.
+
+        >>> lcm.forget("agent:main:main").applied
+        False
         """
         rows = self._resolved(conversation).rows(self._store)
         return self._forget([(row, None) for row in rows], apply, backups, unshared)
@@ -1014,24 +1095,27 @@ class Lossless:
         return f"Lossless({self._store.location!r}, owner={self._store.owner!r})"
 
     def close(self) -> None:
-        """Close the database. Everything acknowledged is on disk already; what is owed is left to the next to open it."""
+        """Close the database. Everything acknowledged is on disk; pending work is left to the next program that opens it.
+
+        >>> lcm.close()
+        """
         self._background.close(_PATIENCE)
         for key, notes in self._notes.items():
             if notes:
-                with suppress(StoreError):  # what was shown last is told if it can be; nothing depends on it
+                with suppress(StoreError):  # the last manifests are optional: nothing depends on them
                     self.conversation(key)._remember()
         self._store.close()
         if self._scratch:
             self._scratch()
 
     def _redactor(self) -> Redactor | None:
-        """Who takes secrets out of what is stored, if that is wanted."""
+        """Return the redactor that removes secrets from what is stored, if the settings ask for it."""
         if not self.settings.redact:
             return None
         from lossless.engine.ingest.secrets import Redactor
 
         def key() -> bytes:
-            # Whoever only reads stores nothing that a key would have to be kept for.
+            # A reader stores nothing that needs a key later.
             store = self._store
             return os.urandom(32) if store.read_only else store.erase.random_key("redact", self._now()).encode()
 

@@ -39,7 +39,12 @@ class Messages:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Listing[ListedMessage]:
-        """List the messages of a conversation, newest first, with the location and the beginning of each."""
+        """List the messages of a conversation, newest first, with the location and the beginning of each.
+
+        Times are from `since` on and before `until`.
+
+        >>> newest = lcm.messages("agent:main:main", roles=["user"], limit=5)
+        """
         check_roles(roles)
         times, now = self._lcm._times(since, until)
         with self._lcm._store.snapshot():
@@ -56,18 +61,24 @@ class Messages:
             )
 
     def show(self, id: str | int, conversation: str | int | None = None, *, whole: bool = False) -> ShownMessage:
-        """A message with all its parts, by its id (`msg#...`), or by its seq in a conversation.
+        """Show a message with all its parts, by its id (`msg#...`), or by its place in a conversation.
 
-        References stand for large content, unless `whole` puts it back.
+        References stand for large content, unless `whole` restores it.
+
+        >>> lcm.messages.show(1, "agent:main:main").stored.role
+        'user'
         """
         reader = Reader(self._lcm._store, self._lcm._files, self._lcm.settings, ())
         with self._lcm._store.snapshot():
             return details.message(reader, id, self._lcm._row_of(conversation), whole=whole)
 
     def tail(self, conversation: str | int, count: int | None = None) -> MessageTail:
-        """The newest messages that stand in a context themselves, in order: the fresh tail, or `count` (1 to 500).
+        """Return the newest messages of a context in order: the fresh tail, or `count` of them (1 to 500).
 
-        `fresh_tail_max_tokens` of the settings bounds either, and the newest message is always there.
+        `fresh_tail_max_tokens` of the settings bounds either, and the newest message is always included.
+
+        >>> len(lcm.messages.tail("agent:main:main", 2).messages)
+        2
         """
         with self._lcm._store.snapshot():
             row = self._lcm._resolved(conversation).row
@@ -76,7 +87,11 @@ class Messages:
     def around(
         self, id: str | int, conversation: str | int | None = None, *, before: int = 5, after: int = 5
     ) -> Neighbours:
-        """A message, as many before it and as many after it, in order."""
+        """Return a message with some messages before and after it, in order.
+
+        >>> len(lcm.messages.around(message, before=0, after=2).messages)
+        3
+        """
         with self._lcm._store.snapshot():
             return details.around(self._lcm._store, id, self._lcm._row_of(conversation), before=before, after=after)
 

@@ -39,6 +39,8 @@ class Summaries:
         """List the summaries of a conversation by the time of their newest message, newest first.
 
         Times are from `since` on and before `until`.
+
+        >>> leaves = lcm.summaries("agent:main:main", depth=0)
         """
         row = self._lcm._resolved(conversation).row
         times, now = self._lcm._times(since, until)
@@ -55,7 +57,11 @@ class Summaries:
         )
 
     def show(self, id: str) -> ShownSummary:
-        """Everything about a summary: its text, what it was made from and what was made from it, and where it stands."""
+        """Show everything about a summary: its text, its sources, the summaries made from it, and its place.
+
+        >>> lcm.summaries.show(summary).key
+        'agent:main:main'
+        """
         return summaries.show(self._lcm._store, *summaries.named(self._lcm._store, id))
 
     def tree(
@@ -67,10 +73,12 @@ class Summaries:
         everything: bool = False,
         limit: int = TREE_LINES,
     ) -> Tree:
-        """The context of a conversation in order, or the summary `root`, and below each summary what it was made from.
+        """Return the context of a conversation in order, or the summary `root`, with the sources below each summary.
 
-        `depth` is how many levels below are told, `limit` about how many entries; `hidden` of an entry is how many summaries
-        below it are not. With `everything`, what left the context is told as well.
+        `depth` is the number of levels below, `limit` about the number of entries; `hidden` of an entry counts the summaries below
+        it that are not listed. With `everything`, what left the context is included.
+
+        >>> tree = lcm.summaries.tree("agent:main:main", depth=1)
         """
         row = None if conversation is None else self._lcm._resolved(conversation).row
         if root is not None:
@@ -83,9 +91,17 @@ class Summaries:
         return tree(self._lcm._store, row, depth=depth, everything=everything, limit=limit)
 
     def revisions(self, id: str) -> tuple[Revision, ...]:
-        """The texts that a summary has had, the present one first, and the operations that wrote them."""
+        """Return the texts that a summary has had, the current one first, and the operations that wrote them.
+
+        >>> len(lcm.summaries.revisions(summary))
+        1
+        """
         return summaries.revisions(self._lcm._store, *summaries.named(self._lcm._store, id))
 
     def compare(self, id: str, old: int | None = None, new: int | None = None) -> Comparison:
-        """Two texts of a summary, by their numbers: the present one and the one before, if you do not say."""
+        """Compare two texts of a summary, by their numbers: by default the current one and the one before.
+
+        >>> print(lcm.summaries.compare(summary).diff)
+        <BLANKLINE>
+        """
         return summaries.compare(id, self.revisions(id), old, new)

@@ -1,4 +1,4 @@
-"""Operations on old data, ready to be driven: what is asked, whom, and what is told on the way."""
+"""Prepare the rewriting of summaries: the model, the requests, and callbacks on the way."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ class RewriteOptions(Struct, frozen=True):
 
     apply: bool = False
     dry_run: bool = False
-    """A model is asked, and nothing is written. With neither of the two it is only planned."""
+    """Ask a model and write nothing. With neither of the two there is only a plan."""
     model: str | Function | Summarizer | None = None
-    """Who writes; otherwise who writes the summaries."""
+    """The model that writes, by default that of the summaries."""
     prompt_dir: str | Path | None = None
     timestamps: bool = True
-    """Whether the model is told when things were said."""
+    """Include the times of messages in the request."""
     timezone: str | None = None
     started: Callable[[Applied], None] | None = None
-    """Told the plan, and the operation's id, before anything is asked."""
+    """Called with the plan and the operation's id before a model is asked."""
     progress: Callable[[Step], None] | None = None
-    """Told each step that has ended, in their order."""
+    """Called with each step that has ended, in order."""
 
     def options(self) -> dict[str, str | bool | None]:
-        """What has to be known to go on with it later; a function of one's own has to be there again."""
+        """Return the options that a continuation needs; a function of the caller has to be given again."""
         return {
             "model": self.model if isinstance(self.model, str) else None,
             "prompt_dir": None if self.prompt_dir is None else str(Path(self.prompt_dir).resolve()),
@@ -81,7 +81,7 @@ def rewrite_options(given: Rewriting) -> RewriteOptions:
 
 
 class Remaking(Struct):
-    """Summaries being made anew, and whom they are asked of: driven here, a few at a time, or by whoever awaits."""
+    """The rewriting of summaries, and the model it asks, some requests at a time."""
 
     making: Making
     summarizer: Summarizer
@@ -128,7 +128,7 @@ def prepare_rewrite(
     how: RewriteOptions,
     operation: str | None = None,
 ) -> Rewrite:
-    """Summaries to be made anew, ready to be driven; what came of it, where nothing is to be asked."""
+    """Prepare the rewriting of summaries; where no model is to be asked, its result."""
     settings, templates = fitted(lcm._store, row, _settings(lcm, how))[1], _templates(lcm, how)
     summarizer = _summarizer(lcm, settings, how)
     steps = select.steps(lcm._store, row, selection, settings, templates)
@@ -147,13 +147,13 @@ def prepare_rewrite(
         making.begin(how.options())
     if how.started is not None:
         how.started(Applied(plan, "planned", (), making.operation))
-    # Asked for by name, its cost told before: only what is spent in all holds it back.
+    # The caller asked for it and knows the cost: only the limit of all spending applies.
     guards = Guards(lcm._store, unhurried(settings), f"rewrite:{row.key}", summarizer.name, lcm._clock)
     return Remaking(making, summarizer, guards, how.progress or (lambda step: None))
 
 
 def resume(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Rewrite:
-    """What is left of an operation that ended early, ready to be driven."""
+    """Prepare the rest of an operation that ended early."""
     found = history.found(lcm._store, operation_id)
     row = lcm._store.conversations.get(found.conversation_id)
     if row is None:
@@ -161,10 +161,10 @@ def resume(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Rewrite:
     kind: Literal["rewrite", "repair"] = "rewrite" if found.kind == "rewrite" else "repair"
     if found.status not in ("planned", "partly") or found.kind != kind:
         raise InvalidInput(f"Nothing of {operation_id} is left to do: it is {found.status}.")
-    told = jsontext.stored(found.plan)
-    options = told["options"] | ({} if how.model is None else {"model": how.model})
+    stored = jsontext.stored(found.plan)
+    options = stored["options"] | ({} if how.model is None else {"model": how.model})
     again = structs.replace(how, apply=True, **options)
-    return prepare_rewrite(lcm, row, kind, dict(told["steps"]), again, operation_id)
+    return prepare_rewrite(lcm, row, kind, dict(stored["steps"]), again, operation_id)
 
 
 def _settings(lcm: Lossless, how: RewriteOptions) -> Settings:
