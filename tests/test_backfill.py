@@ -15,7 +15,7 @@ from lossless import Lossless, Message, SummaryRequest
 from lossless.engine.compaction import plan
 from lossless.engine.compaction.backfill import foretell, limits, next_run
 from lossless.engine.compaction.prompts import Templates
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, NotFound, SummarizerAuth, SummarizerUnavailable
 from lossless.model import Backfill
 from lossless.store.base import MESSAGE, USER_MESSAGE, ItemRow
@@ -71,7 +71,9 @@ def one(found: tuple[Backfill, ...]) -> Backfill:
 
 
 def flaws(lcm: Lossless) -> list[str]:
-    return [sentence for row in lcm._store.conversations.of_owner() for sentence in broken(lcm._store, row.id)]
+    return [
+        sentence for row in lcm._store.conversations.of_owner() for sentence in promise_violations(lcm._store, row.id)
+    ]
 
 
 def test_a_transcript_is_imported_and_compacted_until_nothing_is_left(lcm: Lossless, session: Session) -> None:

@@ -28,7 +28,7 @@ from lossless import AsyncLossless, Lossless, LosslessError, Message, Settings
 from lossless.engine.backup import backup as engine
 from lossless.engine.backup.backup_file import Bundle
 from lossless.engine.shared.file_store import Files
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import (
     InvalidInput,
     NotFound,
@@ -154,7 +154,7 @@ def test_a_restored_transcript_is_read_on_and_nothing_twice(tmp_path: Path) -> N
         chat.bootstrap(session.path)
         chat.bootstrap(session.path)
         assert texts(lcm) == session.texts() == ["One.", "Two.", "Three.", "Four."]
-        assert broken(lcm._store, chat.status().id) == []
+        assert promise_violations(lcm._store, chat.status().id) == []
 
 
 def test_a_restore_says_what_transcripts_will_bring_back_and_leaves_it_out_when_told(
@@ -182,7 +182,7 @@ def test_a_restore_says_what_transcripts_will_bring_back_and_leaves_it_out_when_
         chat.bootstrap(session.path)
         assert [text for text in texts(lcm) if text] == ["One.", "Two.", "Four."]
         assert chat.files() == []
-        assert broken(lcm._store, chat.status().id) == []
+        assert promise_violations(lcm._store, chat.status().id) == []
 
 
 _WRITER = """

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from lossless import Lossless, Message
 from lossless.cli import cli
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from tests.command import fine
 from tests.test_backfill import spoken
 from tests.transcribing import Session
@@ -100,7 +100,7 @@ def test_a_model_that_fails_is_told_and_the_next_run_goes_on(database: str, sess
     assert "0 messages imported" in fine("backfill", session.path, "--db", database, *SMALL, "--apply")
     with Lossless.open(database) as opened:
         (chat,) = opened.conversations()
-        assert broken(opened._store, chat.id) == []
+        assert promise_violations(opened._store, chat.id) == []
 
 
 def test_a_file_that_is_none_is_told_by_its_name(database: str, tmp_path: Path) -> None:

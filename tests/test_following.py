@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from lossless import Conversation, Lossless, Message, Settings
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from tests.test_bootstrap import shown, texts
 from tests.transcribing import Session, age, assistant, user
 
@@ -88,7 +88,9 @@ def test_a_message_whose_line_is_written_after_a_reset_does_not_come_back(
     session.says(assistant("and on"))
     chat.bootstrap(session.path)
     assert shown(chat) == ["fresh start", "and on"]
-    assert [sentence for row in lcm._store.conversations.of_owner() for sentence in broken(lcm._store, row.id)] == []
+    assert [
+        sentence for row in lcm._store.conversations.of_owner() for sentence in promise_violations(lcm._store, row.id)
+    ] == []
 
 
 def test_the_same_words_after_a_reset_are_not_taken_for_those_before_it(chat: Conversation, session: Session) -> None:
@@ -209,7 +211,7 @@ def test_a_branch_does_not_come_back_behind_a_summary_of_what_followed_it(tmp_pa
         session.says(user("Lnew" + words))
         chat.bootstrap(session.path)
         assert shown(chat)[-1].startswith("Lnew")
-        assert [broken(lcm._store, each.id) for each in lcm.conversations()] == [[]]
+        assert [promise_violations(lcm._store, each.id) for each in lcm.conversations()] == [[]]
 
 
 def test_the_same_words_after_an_import_of_a_file_that_is_gone_are_new(chat: Conversation, session: Session) -> None:

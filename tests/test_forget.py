@@ -24,7 +24,7 @@ from lossless.cli import cli
 from lossless.engine.doctor.checks import CHECKS
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, NotFound, StoreReadOnly
 from lossless.model import Forgotten, StoredMessage, SummaryRequest, ToolCall
 from lossless.store.sqlite.store import SQLiteStore
@@ -133,7 +133,7 @@ def test_three_forgotten_words_are_nowhere_and_the_rest_is_untouched(database: s
         assert done[1].summaries
         assert len(done[2].files) == 1
         row = chat.status()
-        assert broken(lcm._store, row.id) == []
+        assert promise_violations(lcm._store, row.id) == []
         assert_promise(chat)
         assert {each.seq: each for each in chat.messages() if each.seq in before} == before
         assert [each.outside for each in chat.messages() if each.seq not in before] == ["forgotten"] * 3
@@ -203,7 +203,7 @@ def test_a_stretch_of_messages_goes_together(database: str, tmp_path: Path) -> N
         assert done.gone  # leaves of which nothing is left
         assert [each.seq for each in chat.messages() if each.outside == "forgotten"] == list(range(1, 41))
         assert_promise(chat)
-        assert broken(lcm._store, chat.status().id) == []
+        assert promise_violations(lcm._store, chat.status().id) == []
         assert expanded(chat) == list(range(41, 403))
         with pytest.raises(NotFound):
             chat.forget("msg#9000000001")
@@ -228,7 +228,7 @@ def test_a_whole_conversation_goes_with_those_before_it_under_its_key(database: 
         assert [each.text for each in chat.messages()] == [""]
         assert chat.summaries() == []
         for row in lcm._store.conversations.under_key("k"):
-            assert broken(lcm._store, row.id) == []
+            assert promise_violations(lcm._store, row.id) == []
         assert other.messages()[0].text == "Something else altogether."
         with pytest.raises(NotFound):
             lcm.forget("nobody")
@@ -301,7 +301,7 @@ def test_copies_pins_vectors_and_what_left_the_context_go_with_it(database: str,
         assert (done.other_texts, done.pins, done.vectors) == (1, 2, 1)
         assert chat.pins() == []
         assert len(chat.detached()) == 1
-        assert broken(lcm._store, chat.status().id) == []
+        assert promise_violations(lcm._store, chat.status().id) == []
         chat.context(at=1)
     assert_nowhere(tmp_path, database, RAW)
 
@@ -364,7 +364,7 @@ def test_what_a_transplant_copied_goes_along(database: str, tmp_path: Path) -> N
         assert (done.messages, done.copied) == (2, 1)
         assert not lcm.grep(DEEP)
         target = lcm.conversation("target")
-        assert broken(lcm._store, target.status().id) == []
+        assert promise_violations(lcm._store, target.status().id) == []
     with opened(database, tmp_path) as lcm:
         copied = lcm.conversation("target").messages()[5]
         assert "copied into target" in " ".join(lcm.conversation("target").forget(copied.id).beyond)
@@ -458,7 +458,7 @@ def test_killed_in_the_middle_it_is_completed_the_next_time(database: str, tmp_p
     assert dead.returncode == -signal.SIGKILL, dead.stderr
     with opened(database, tmp_path) as lcm:
         chat = lcm.conversation("k")
-        assert broken(lcm._store, chat.status().id) == []
+        assert promise_violations(lcm._store, chat.status().id) == []
         done = chat.forget(large_id, apply=True)
         assert done.complete
         assert not chat.grep(LARGE)
@@ -560,7 +560,7 @@ class Meanwhile:
 def assert_gone(lcm: Lossless, chat: Conversation, database: str, tmp_path: Path) -> None:
     assert not chat.grep(DEEP)
     assert not [each.id for each in chat.summaries() if DEEP in each.text]
-    assert broken(lcm._store, chat.status().id) == []
+    assert promise_violations(lcm._store, chat.status().id) == []
     assert_promise(chat)
     assert not lcm._store.erase.holding([DEEP])
 
@@ -677,7 +677,7 @@ def test_hosts_write_while_summaries_are_rewritten(
         assert done.complete
         assert rewritten >= 2
         assert len([each for each in chat.messages() if each.text.startswith("Meanwhile")]) == rewritten
-        assert broken(lcm._store, chat.status().id) == []
+        assert promise_violations(lcm._store, chat.status().id) == []
         assert_promise(chat)
     assert_nowhere(tmp_path, database, DEEP)
 

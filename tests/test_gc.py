@@ -18,9 +18,9 @@ import pytest
 from lossless import AsyncLossless, Lossless, Message, Settings
 from lossless.engine.backup.backup_file import drafting
 from lossless.engine.erase import gc as collecting
-from lossless.engine.shared.drafts import draft_held
-from lossless.engine.shared.files_dir import SHARED, is_its_own
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.drafts import hold_draft
+from lossless.engine.shared.files_dir import SHARED, is_exclusive
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, StoreFull
 from lossless.model import Garbage
 from lossless.store.base import GrantRow, NewManifest
@@ -101,7 +101,7 @@ def test_what_nobody_needs_is_told_and_then_gone(lcm: Lossless) -> None:
     assert done.bytes >= 5004
     assert (chat.messages(), chat.summaries()) == before
     assert LARGE in before[0][-1].text
-    assert broken(lcm._store, chat.status().id) == []
+    assert promise_violations(lcm._store, chat.status().id) == []
     assert lcm._store.grants.get("holds")
     debt = lcm._store.debts.get(chat.status().id)
     assert debt
@@ -160,7 +160,7 @@ def test_a_directory_named_after_the_database_is_its_own(tmp_path: Path) -> None
             backup.mkdir()
             (backup / "database").write_bytes(b"half")
             os.utime(backup, (NOW - days * DAY, NOW - days * DAY))
-        with draft_held(backups[0]):
+        with hold_draft(backups[0]):
             done = lcm.gc(apply=True)
         assert (done.files, done.drafts, done.doubtful) == (1, 2, 0)
         assert not stray.exists()
@@ -261,7 +261,7 @@ def test_what_lies_beside_a_database_and_is_none_takes_nothing_from_it(tmp_path:
 
 def test_looking_for_namesakes_takes_no_lock_from_whoever_has_one_open_here(tmp_path: Path) -> None:
     with shared_name(tmp_path, "said") as lcm, Lossless.open(tmp_path / "lcm.x", settings=Settings()) as other:
-        assert lcm._store.housekeeping.namesakes() == [str(tmp_path / "lcm.x")]
+        assert lcm._store.namesakes() == [str(tmp_path / "lcm.x")]
         held = Path("/proc/locks")
         if held.exists():
             inode = f":{(tmp_path / 'lcm.x').stat().st_ino} "
@@ -277,18 +277,18 @@ def test_databases_of_a_server_have_a_directory_each(
     (tmp_path / "lossless" / "lcm-files").mkdir(parents=True)  # somebody else's
     with Lossless.open(url, settings=settings, clock=lambda: NOW) as lcm:
         assert lcm._files.root.name.endswith(f"-{url.rpartition('/')[2]}-files")
-        assert is_its_own(lcm._store, lcm._files)
+        assert is_exclusive(lcm._store, lcm._files)
         lcm.conversation("k").ingest([Message.user(LARGE, event_id="large")])
         own = lcm._files.root
     shutil.rmtree(own.with_name("lcm-files"))
     own.rename(own.with_name("lcm-files"))  # as all of them once had it
     with Lossless.open(url, settings=settings, clock=lambda: NOW) as lcm:
         assert lcm.conversation("k").messages()[0].text == LARGE
-        assert not is_its_own(lcm._store, lcm._files)
+        assert not is_exclusive(lcm._store, lcm._files)
         lcm.forget("k", apply=True)
         assert len([path for path in payloads(lcm) if path.name != SHARED]) == 1
     with Lossless.open(own.with_name("lcm.db"), settings=settings, clock=lambda: NOW) as default:
-        assert not is_its_own(default._store, default._files)
+        assert not is_exclusive(default._store, default._files)
 
 
 def test_a_copy_that_a_restore_put_aside_twice_tells_its_time(emptied: Callable[[], str], tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_the_draft_of_a_killed_backup_is_found_and_removed(tmp_path: Path, by: s
     with Lossless.open(database, clock=lambda: time.time() + 7_200) as lcm:
         if by == "gc":
             (found,) = lcm.doctor(checks=["D04"]).findings
-            assert "1 drafts of killed backups" in found.text
+            assert "1 draft of interrupted backups" in found.text
             assert lcm.gc().drafts == 1
             assert draft.exists()
             assert lcm.gc(apply=True).drafts == 1

@@ -318,7 +318,7 @@ def test_what_cannot_be_asked_is_refused_with_the_reason(chat: Conversation, rea
 
 @pytest.mark.parametrize("cursor", ["", "AAAA", "ключ", "a" * 500, "gaFhAQ", "krBAgaFtwA", 7])
 def test_a_cursor_that_is_none_is_refused(chat: Conversation, cursor: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"not a cursor|another question"):
+    with pytest.raises(InvalidInput, match=r"not a cursor|another query"):
         chat.grep("key", cursor=cursor)
 
 

@@ -251,7 +251,7 @@ def test_calls_are_counted_apart_from_those_for_summaries(host: Host, provider: 
     chat.ingest([Message.user(f"{n} {PROSE}") for n in range(4)])
     assert provider.calls == 2
     assert (
-        host.told == ["A large file is described without a model: This conversation asked for too many summaries."] * 2
+        host.told == ["A large file is described without a model: This conversation requested too many summaries."] * 2
     )
     assert [QUOTED in file.summary for file in chat.files()].count(True) == 2
     host.now += 3600

@@ -118,10 +118,10 @@ def test_what_is_written_to_meanwhile_stays(database: str, lcm: Lossless, tmp_pa
         said(lcm, f"k{n}", "2024-01-01T00:00Z", archived=False)
 
     class Meddling(Files):
-        def whole(self, sha256: str) -> bytes:
+        def read_all(self, sha256: str) -> bytes:
             late = datetime(2024, 1, 1, tzinfo=UTC)  # by its own time the message is as old as the others
             other.conversation("k1").ingest([Message.user("late", event_id="late", at=late)])
-            return super().whole(sha256)
+            return super().read_all(sha256)
 
     request = PruneRequest(int(NOW.timestamp() * 1_000_000), active=True)
     runtime = structs.replace(lcm._runtime, files=Meddling(lcm._files.root))
@@ -137,9 +137,9 @@ class Interrupting(Files):
 
     meanwhile: Callable[[], object]
 
-    def whole(self, sha256: str) -> bytes:
+    def read_all(self, sha256: str) -> bytes:
         self.meanwhile()
-        return super().whole(sha256)
+        return super().read_all(sha256)
 
 
 @pytest.mark.parametrize("what", ["another text", "a pin", "another name", "a sub-agent", "a text of a summary"])

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from lossless import Conversation, Lossless, Message, Settings, Text, ToolCall
 from lossless.engine.ingest.secrets import Redactor
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import ConfigError
 from lossless.model import File, Opaque, Part, Reasoning, ToolResult
 from tests import secrets
@@ -201,7 +201,7 @@ def test_an_archive_comes_in_without_its_secrets_and_whole(tmp_path: Path) -> No
         report = lcm.import_(tmp_path / "open" / "archive.zip", apply=True)
         assert report.errors == ()
         chat = lcm.conversation("k")
-        assert broken(lcm._store, chat.status().id) == []
+        assert promise_violations(lcm._store, chat.status().id) == []
         text = chat.messages()[6].text
         assert text.startswith("[REDACTED:google-key:")
         assert "line 499 of another log\n[REDACTED:api-key:" in text  # put back out of its file, where it stood

@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 
 from lossless import Conversation, Lossless, Message, Text, ToolCall
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.events import Event, log
 from lossless.model import Opaque, SummaryRequest, ToolResult
 from lossless.tools import tools
@@ -65,7 +65,7 @@ def test_nobody_who_looks_through_every_byte_finds_one(
             done = chat.forget(named(chat, event_id).id, apply=True, backups=True, unshared=True)
             assert (done.complete, done.left) == (True, 0)
         for each in lcm.conversations():
-            assert broken(lcm._store, each.id) == []
+            assert promise_violations(lcm._store, each.id) == []
         assert_promise(chat)
         lcm.export(ours / "export.zip")
         lcm.backup(ours / "backup")

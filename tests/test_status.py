@@ -339,10 +339,10 @@ def test_refused_credentials_and_too_many_calls_are_told_until_when(tmp_path: Pa
     with open_at(str(tmp_path / "lcm.db"), clock) as lcm:
         lcm.conversation("k").ingest(turns(1))
         guards = Guards(lcm._store, lcm.settings, "k", "openai/gpt", clock)
-        guards.refused()
+        guards.note_refusal()
         assert [(each.severity, each.what) for each in lcm.status().reasons] == [("warning", "credentials")]
         for _ in range(4):
-            guards.refused()
+            guards.note_refusal()
         spent = {"calls": [], "until": NOW + 60}
         with lcm._store.transaction():
             lcm._store.state.set_guard("spend:k", spent, 0)

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Summary, SummaryRequest
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import ConfigError, ContextMoved, InvalidInput, NotFound
 from lossless.model import Operation, Step
 from lossless.store.base import NewSummary
@@ -41,7 +41,7 @@ def rows(store: Store) -> dict[str, str]:
 
 def whole(lcm: Lossless) -> None:
     for conversation in lcm.conversations():
-        assert broken(lcm._store, conversation.id) == []
+        assert promise_violations(lcm._store, conversation.id) == []
     assert lcm._store.check_search() == []
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, SummaryRequest
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Context, Excerpt
@@ -46,7 +46,9 @@ def talk(lcm: Lossless, key: str, turns: int = 12, *, compact: bool = True) -> C
 
 
 def flaws(lcm: Lossless) -> list[str]:
-    return [sentence for row in lcm._store.conversations.of_owner() for sentence in broken(lcm._store, row.id)]
+    return [
+        sentence for row in lcm._store.conversations.of_owner() for sentence in promise_violations(lcm._store, row.id)
+    ]
 
 
 def told(chat: Conversation) -> list[str]:

@@ -119,8 +119,8 @@ async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | Summar
             with counting(job.guards.count):
                 reply = await anyio.to_thread.run_sync(job.summarizer.ask, request, abandon_on_cancel=True)
     except SummarizerError as error:
-        return await _run(job.guards.failed, error)
-    await _run(job.guards.answered)
+        return await _run(job.guards.note_failure, error)
+    await _run(job.guards.note_answer)
     return reply
 
 

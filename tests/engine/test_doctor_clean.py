@@ -116,9 +116,9 @@ def test_what_was_written_to_meanwhile_stays(database: str, lcm: Lossless, tmp_p
     lcm.conversation(JOB).ingest([Message.user("A large one. " * 1000)])
 
     class Meddling(Files):
-        def whole(self, sha256: str) -> bytes:
+        def read_all(self, sha256: str) -> bytes:
             other.conversation(JOB).ingest([Message.user("late")])
-            return super().whole(sha256)
+            return super().read_all(sha256)
 
     with opened(database, lcm._files.root) as other:
         runtime = structs.replace(lcm._runtime, files=Meddling(lcm._files.root))
@@ -131,9 +131,9 @@ def test_a_pin_that_came_meanwhile_keeps_its_conversation(database: str, lcm: Lo
     lcm.conversation(JOB).ingest([Message.user("A large one. " * 1000)])
 
     class Meddling(Files):
-        def whole(self, sha256: str) -> bytes:
+        def read_all(self, sha256: str) -> bytes:
             other.conversation(JOB).pin("always")
-            return super().whole(sha256)
+            return super().read_all(sha256)
 
     with Lossless.open(database, settings=lcm.settings) as other:
         runtime = structs.replace(lcm._runtime, files=Meddling(lcm._files.root))

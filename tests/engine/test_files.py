@@ -439,7 +439,7 @@ def test_putting_bytes_again_repairs_the_file_they_are_named_after(tmp_path: Pat
     assert not files.put(name, data)
     _damage(tmp_path / "files" / name[:2] / name, damage, tmp_path / "outside")
     assert files.put(name, data)
-    assert files.whole(name) == data
+    assert files.read_all(name) == data
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])

@@ -23,25 +23,25 @@ SETTINGS = Settings(
 def test_twenty_four_calls_in_ten_minutes_and_then_half_an_hour_of_rest() -> None:
     spend = Spend()
     for call in range(24):
-        spend = spend.called(float(call), Settings())
+        spend = spend.with_call(float(call), Settings())
         assert spend.until == 0
-    spend = spend.called(25.0, Settings())
+    spend = spend.with_call(25.0, Settings())
     assert spend.until == 25 + 30 * MINUTE
 
 
 def test_calls_that_are_old_enough_do_not_count() -> None:
     spend = Spend()
     for call in range(100):
-        spend = spend.called(call * MINUTE, Settings())
+        spend = spend.with_call(call * MINUTE, Settings())
     assert spend.until == 0
 
 
 def test_five_refusals_in_a_row_open_the_breaker() -> None:
     breaker = Breaker()
     for _ in range(4):
-        breaker = breaker.refused(0.0, Settings())
+        breaker = breaker.with_refusal(0.0, Settings())
         assert breaker.until == 0
-    assert breaker.refused(7.0, Settings()).until == 7 + 30 * MINUTE
+    assert breaker.with_refusal(7.0, Settings()).until == 7 + 30 * MINUTE
 
 
 def turns(count: int) -> list[Message]:
@@ -121,7 +121,7 @@ def test_what_a_clock_that_was_ahead_left_behind_does_not_count() -> None:
     year, now = 365 * 24 * 60 * MINUTE, 1_000.0
     assert not Spend(until=now + year).is_held(now, Settings())
     assert Spend(until=now + 29 * MINUTE).is_held(now, Settings())
-    assert Spend((now + year,) * 24).called(now, Settings()).calls == (now,)
+    assert Spend((now + year,) * 24).with_call(now, Settings()).calls == (now,)
     assert not Breaker(until=now + year).is_open(now, Settings())
     assert Breaker(until=now + 29 * MINUTE).is_open(now, Settings())
     assert Daily({int((now + year) // 3600): 500}).total(now) == 0
@@ -131,7 +131,7 @@ def test_a_day_has_a_limit_that_moves_on_hour_by_hour() -> None:
     hour, day = 3600.0, Daily()
     for at in (0.0, 1.0, 5 * hour):
         assert day.full_until(at, 3) == 0
-        day = day.called(at)
+        day = day.with_call(at)
     assert day.total(6 * hour) == 3
     assert day.full_until(6 * hour, 3) == 24 * hour
     assert day.full_until(24 * hour, 3) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lossless import Conversation, Lossless, Message, Text
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import NotFound
 from lossless.store.base import NewSummary
 
@@ -29,7 +29,7 @@ def number(lcm: Lossless, chat: Conversation) -> int:
 
 
 def test_a_compacted_conversation_keeps_the_promise(lcm: Lossless, number: int) -> None:
-    assert broken(lcm._store, number) == []
+    assert promise_violations(lcm._store, number) == []
 
 
 def test_what_was_taken_out_by_name_counts(lcm: Lossless, number: int) -> None:
@@ -37,7 +37,7 @@ def test_what_was_taken_out_by_name_counts(lcm: Lossless, number: int) -> None:
     items = store.context.items(number)
     with store.transaction():
         store.context.detach(number, [items[0], items[-1]], "new", 1)
-    assert broken(store, number) == []
+    assert promise_violations(store, number) == []
 
 
 FAULTS = {
@@ -45,16 +45,16 @@ FAULTS = {
     " (SELECT max(ordinal) FROM item WHERE conversation_id = :id)",
     "more than once (": "INSERT INTO detached (conversation_id, ordinal, summary_id, tokens, depth, cause, at) SELECT"
     " conversation_id, ordinal, summary_id, tokens, depth, 'new', 1 FROM item WHERE conversation_id = :id AND summary_id IS NULL",
-    "cost something else": "UPDATE item SET tokens = tokens + 1 WHERE conversation_id = :id",
+    "wrong token counts": "UPDATE item SET tokens = tokens + 1 WHERE conversation_id = :id",
     "not the sum": "UPDATE conversation SET context_tokens = context_tokens + 1 WHERE id = :id",
-    "no model is to see": "UPDATE message SET outside = 'role' WHERE id = (SELECT max(m.id) FROM message m)",
+    "must not be shown to a model": "UPDATE message SET outside = 'role' WHERE id = (SELECT max(m.id) FROM message m)",
     "have gaps": "UPDATE conversation SET next_seq = next_seq + 1 WHERE id = :id",
     "out of order": "UPDATE item SET ordinal = 100000 WHERE conversation_id = :id AND summary_id ="
     " (SELECT max(summary_id) FROM item WHERE conversation_id = :id)",
-    "no message below": "DELETE FROM summary_message WHERE summary_id IN (SELECT id FROM summary WHERE conversation_id = :id)",
+    "cover no message": "DELETE FROM summary_message WHERE summary_id IN (SELECT id FROM summary WHERE conversation_id = :id)",
     "not downwards": "INSERT INTO summary_source (summary_id, source_id, ordinal) SELECT min(id), max(id), 99 FROM summary"
     " WHERE conversation_id = :id",
-    "not of this conversation": "UPDATE item SET ordinal = 900000 WHERE conversation_id = :id AND ordinal ="
+    "belong to another conversation": "UPDATE item SET ordinal = 900000 WHERE conversation_id = :id AND ordinal ="
     " (SELECT max(ordinal) FROM item WHERE conversation_id = :id)",
 }
 
@@ -64,7 +64,7 @@ def test_every_way_to_break_it_is_found(lcm: Lossless, number: int, told: str) -
     store = lcm._store
     with store.transaction():
         store.run(FAULTS[told], id=number)
-    assert any(told in sentence for sentence in broken(store, number))
+    assert any(told in sentence for sentence in promise_violations(store, number))
 
 
 def test_a_source_that_is_reached_twice_is_found(lcm: Lossless, number: int) -> None:
@@ -79,11 +79,11 @@ def test_a_source_that_is_reached_twice_is_found(lcm: Lossless, number: int) -> 
                 low=low,
                 at=ordinal,
             )
-    assert any("more than once below one item" in sentence for sentence in broken(store, number))
+    assert any("more than once below one item" in sentence for sentence in promise_violations(store, number))
 
 
 def test_of_another_owner_nothing_is_told(database: str, lcm: Lossless, number: int) -> None:
     with Lossless.open(database, owner="other") as other:
         with pytest.raises(NotFound):
-            broken(other._store, number)
+            promise_violations(other._store, number)
         assert other._store.promise.flaws(number) == []

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from lossless import Lossless, Message, SummaryRequest
-from lossless.engine.worker import later, settlement
+from lossless.engine.worker import retry_later, settlement
 from lossless.errors import InvalidInput, StoreUnavailable, SummarizerUnavailable
 from lossless.events import Event
 from lossless.model import Compaction, CompactionStop
@@ -66,7 +66,7 @@ def test_what_failed_is_tried_again_ever_more_rarely(
     attempts: int, compacting: int, rewriting: int, window: int
 ) -> None:
     minutes = compacting if window else rewriting
-    after = later(a_debt(attempts=attempts, window_tokens=window), NOW)
+    after = retry_later(a_debt(attempts=attempts, window_tokens=window), NOW)
     assert (after.pending, after.attempts, after.next_at) == (True, attempts + 1, NOW + 60 * minutes)
 
 

@@ -21,7 +21,7 @@ from lossless import Lossless, Message, Summary, Text
 from lossless.engine.context.summary_xml import as_message, as_pin
 from lossless.engine.import_history import archive as unpacking
 from lossless.engine.import_history.archive import unpack
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, LosslessError, NotFound, SchemaTooNew
 from lossless.imports import archive as archives
 from lossless.imports.archive import Archive
@@ -122,7 +122,7 @@ def test_the_conversation_is_read_searched_and_goes_on(packed: tuple[str, Path],
         (file,) = [
             each for row in lcm._store.conversations.of_owner() for each in lcm._store.files.of_conversation(row.id)
         ]
-        assert lcm._files.whole(file.sha256).startswith(b"A large one.")
+        assert lcm._files.read_all(file.sha256).startswith(b"A large one.")
         assert chat.ingest([Message.user("and on", event_id="on")]).stored == (2,)
         with lcm._store.transaction():
             assert lcm._store.messages.known_events(1, ["default-0", "another name"], aliases=True).keys() == {
@@ -333,9 +333,9 @@ def _drop(name: str) -> Change:
 def test_what_is_not_whole_is_refused_before_anything_is_written(
     packed: tuple[str, Path], tmp_path: Path, change: Change, told: str
 ) -> None:
-    broken = rewritten(packed[1], change, tmp_path / "broken.zip")
+    promise_violations = rewritten(packed[1], change, tmp_path / "broken.zip")
     with pytest.raises(InvalidInput, match=told), opened(tmp_path / "lcm.db", tmp_path / "files") as lcm:
-        take_in(broken, lcm)
+        take_in(promise_violations, lcm)
     with opened(tmp_path / "lcm.db", tmp_path / "files") as lcm:
         assert list(lcm.conversations()) == []
     assert not (tmp_path / "files").exists()
@@ -499,7 +499,7 @@ def test_tokens_that_cannot_be_those_of_a_text_are_counted_again(
         assert lcm._store.conversations.get(placed["000003"]).context_tokens == message.tokens  # type: ignore[union-attr]  # it is there
         assert all(0 <= row.tokens < 10_000 for row in lcm._store.summaries.read(placed["000001"]))
         for conversation_id in placed.values():
-            assert broken(lcm._store, conversation_id) == []
+            assert promise_violations(lcm._store, conversation_id) == []
 
 
 def test_pins_of_an_archive_speak_only_when_they_are_trusted(

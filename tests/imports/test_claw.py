@@ -12,7 +12,7 @@ import pytest
 
 from lossless import Conversation, Lossless, Message, ToolCall, ToolResult
 from lossless.engine.import_history import foreign_history
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, NotOurDatabase, SchemaTooNew, StoreBusy, StoreCorrupt, StoreUnavailable
 from lossless.formats import openclaw
 from lossless.imports import recognise
@@ -340,4 +340,4 @@ def test_the_promise_holds_for_what_was_imported_and_compacted_here(lcm: Lossles
     chat = lcm.conversation("bench")
     chat.ingest([Message.user(f"And then {n}. " * 20) for n in range(100)])
     assert chat.compact(window=6_000, force=True).summaries
-    assert broken(lcm._store, came.conversation) == []
+    assert promise_violations(lcm._store, came.conversation) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lossless import Lossless, Settings
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from tests.imports.databases import CLAW, HERMES, move_in
 
 
@@ -22,6 +22,8 @@ def test_to_postgresql_and_back_it_is_the_same(source: Path, tmp_path: Path, pos
         digests.append(lcm.migrate(str(tmp_path / "back.db")).digest)
     assert len(set(digests)) == 1
     with Lossless.open(tmp_path / "back.db", settings=settings) as lcm:
-        assert [broken(lcm._store, each.id) for each in lcm.conversations()] == [[]] * len(lcm.conversations())
+        assert [promise_violations(lcm._store, each.id) for each in lcm.conversations()] == [[]] * len(
+            lcm.conversations()
+        )
         assert sum(each.messages for each in lcm.conversations()) in (600, 601)
         assert lcm._store.check_search() == []

@@ -100,7 +100,7 @@ def _compacted(lcm: Lossless, row: ConversationRow, planned: Backfill, request: 
         with store.transaction():
             store.conversations.set_title(row.id, lcm._redact.text(request.title) if lcm._redact else request.title)
     guards = Guards(store, settings, row.key, summarizer.name, lcm._clock)
-    guards.lift()
+    guards.reset()
     work = engine.begin(store, row, settings, templates=lcm._templates(), now=lcm._clock, tail=request.tail)
 
     def progress(made: int) -> None:

@@ -16,7 +16,7 @@ from lossless.engine.backup import backup as engine
 from lossless.engine.backup import restore as restoring
 from lossless.engine.backup.backup_file import Bundle
 from lossless.engine.shared.file_store import Files
-from lossless.engine.shared.files_dir import files_dir, is_its_own
+from lossless.engine.shared.files_dir import files_dir, is_exclusive
 from lossless.engine.sync.lag import unread_transcripts
 from lossless.errors import InvalidInput, StoreError
 from lossless.model import Backup, Proof, Restored
@@ -162,7 +162,7 @@ def _files(site: Site, settings: Settings, open_store: OpenStore) -> tuple[Files
     named = settings.large_files_dir is not None
     with suppress(StoreError), closing(open_store(settings.database, True)) as store:
         files = Files(files_dir(store, settings))
-        return files, is_its_own(store, files)
+        return files, is_exclusive(store, files)
     # There is none, or none that can be opened.
     usual = named or is_file(settings.database)
     return Files(settings.files_dir if usual else site.beside.with_name(f"{site.beside.name}-files")), not named

@@ -184,7 +184,7 @@ class Conversation:
         >>> chat.end("shutdown")
         False
         """
-        if sessions.goes_on(reason) or self._is_closed():
+        if sessions.keeps_conversation(reason) or self._is_closed():
             return False
         self._catch_up()
         self._remember()
@@ -539,7 +539,7 @@ class Conversation:
             return Ready(Compaction((), tokens, tokens, "below threshold"))
         summarizer, guards = self._asks(in_background=pause is not None)
         if force:
-            guards.lift()
+            guards.reset()
         elif target is None and guards.is_exhausted(row.next_seq, window):
             return Ready(Compaction((), tokens, tokens, "exhausted"))
         flow = compact(
@@ -957,7 +957,7 @@ class Conversation:
             if own := [note for conversation_id, note in notes if conversation_id == row.id]:
                 self._store.manifests.add(row.id, own, load.KEPT)
             if self._parent:
-                sessions.belong(self._store, row, *self._parent)
+                sessions.attach_to_parent(self._store, row, *self._parent)
 
         try:
             yield write
@@ -1316,7 +1316,7 @@ class Conversation:
             found = self._store.files.get(conversation_id, file_id)
             if found is None:
                 raise FileUnavailable(f"{file_id} has no row.")
-            return self._files.whole(found.sha256)
+            return self._files.read_all(found.sha256)
 
         try:
             return (

@@ -81,7 +81,7 @@ class Job(Struct):
         self.written(self.row.key, done)
         if not self.window:
             return done  # rewritten summaries say nothing about what is left to compact
-        done, is_news = self.guards.ended(done, self.row.next_seq, self.window)
+        done, is_news = self.guards.note_end(done, self.row.next_seq, self.window)
         if is_news:
             text = (
                 f"{self.row.key}: {done.tokens_after:,} tokens are left and nothing more can be summarised. "

@@ -1,7 +1,7 @@
-"""Where one conversation ends and the next begins: /new, /reset, the end of a session, a run of a scheduled job.
+"""Start and end conversations: /new, /reset, the end of a session, a run of a scheduled job.
 
-Nothing is ever deleted by any of them. What leaves a context is listed beside it, what is archived stays in the family of
-its key, and both are still found and read.
+None of them deletes anything. What leaves a context is listed beside it, an archived conversation stays in the family of its
+key, and both can still be found and read.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from lossless.model import Detached, Renewed
 
 _RENEWED = "renewed"
-_GOES_ON = ("", "new", "unknown", "restart", "shutdown")
-"""Reasons for which a session ends and its conversation does not."""
+_CONTINUED = ("", "new", "unknown", "restart", "shutdown")
+"""Reasons for which a session ends and its conversation continues."""
 
 
 def leaving(items: Sequence[ItemRow], retain_depth: int, system: ItemRow | None = None) -> list[ItemRow]:
-    """Return what a /new takes out of a context: messages, and summaries that are not as deep as that.
+    """Return what a /new removes from a context: messages, and summaries less deep than `retain_depth`.
 
     `system`, the newest system message, stays.
     """
@@ -32,7 +32,7 @@ def leaving(items: Sequence[ItemRow], retain_depth: int, system: ItemRow | None 
 
 
 def current(store: Store, key: str, session: str | None) -> ConversationRow | None:
-    """The conversation that a key means: the active one; of a scheduled job, the run that this session is."""
+    """Return the conversation of a key: the active one; for a scheduled job, the run of this session."""
     active = store.conversations.active(key)
     if session is None or not is_scheduled(key):
         return active
@@ -41,11 +41,11 @@ def current(store: Store, key: str, session: str | None) -> ConversationRow | No
 
 
 def renew(store: Store, key: str, session: str | None, retain_depth: int, now: int) -> Renewed:
-    """Begin the context of a conversation anew."""
+    """Empty the context of a conversation."""
     from lossless.model import Renewed
 
     with store.transaction():
-        row = _held(store, key, session)
+        row = _lock_current(store, key, session)
         if row is None:
             return Renewed((), 0, 0)
         items = leaving(store.context.items(row.id), retain_depth, store.context.newest_system(row.id))
@@ -59,7 +59,7 @@ def renew(store: Store, key: str, session: str | None, retain_depth: int, now: i
 
 
 def undo_renew(store: Store, conversation_id: int, at: int, plan: dict[str, Any]) -> None:
-    """Put back what the /new of that time took out of the context; what came since stays behind it."""
+    """Put back what the /new of that time removed from the context; what came since stays after it."""
     left = [
         item.ordinal for item, cause, since in store.context.detached(conversation_id) if (cause, since) == ("new", at)
     ]
@@ -69,67 +69,69 @@ def undo_renew(store: Store, conversation_id: int, at: int, plan: dict[str, Any]
 
 
 def replace_system(store: Store, row: ConversationRow) -> None:
-    """In a transaction: take out the system message that a /new left in the context, since a newer one comes."""
+    """In a transaction: remove the system message that a /new kept, since a newer one arrives."""
     system = store.context.newest_system(row.id)
     if system is not None and row.renewed_at is not None and system.ordinal <= begun_after(store, row):
         store.context.detach(row.id, [system], "new", row.renewed_at)
 
 
 def begun_after(store: Store, row: ConversationRow) -> int:
-    """The seq of the last message before a /new, or 0: the host's own list of messages begins behind it."""
+    """Return the seq of the last message before a /new, or 0: the host's own list starts after it."""
     found = store.state.cursor(row.id, _RENEWED) if row.renewed_at is not None else None
     return int(found["seq"]) if found else 0
 
 
 def reset(store: Store, key: str, session: str | None, now: int) -> bool:
-    """Archive a conversation and start a fresh one; False if the present one is still empty."""
+    """Archive a conversation and start a fresh one; return False if it is still empty."""
     with store.transaction():
-        row = _held(store, key, session)
+        row = _lock_current(store, key, session)
         if row is None:
-            store.conversations.start(key, _of_run(key, session), now)
+            store.conversations.start(key, _run_session(key, session), now)
             return True
-        return _replaced(store, row, session, "manual-reset", now)
+        return _replace(store, row, session, "manual-reset", now)
 
 
-def goes_on(reason: str) -> bool:
-    """Whether a conversation outlives a session that ends for that reason."""
-    return _plain(reason) in _GOES_ON
+def keeps_conversation(reason: str) -> bool:
+    """Return whether a conversation continues after a session that ends for that reason."""
+    return _normalize(reason) in _CONTINUED
 
 
-def _plain(reason: str) -> str:
+def _normalize(reason: str) -> str:
     return reason.strip().casefold()
 
 
 def end(store: Store, key: str, session: str | None, reason: str, now: int) -> bool:
-    """Archive a conversation whose session ended for good; unless it was deleted, a fresh one starts."""
-    if goes_on(reason):
+    """Archive a conversation whose session ended for good; unless it was deleted, start a fresh one."""
+    if keeps_conversation(reason):
         return False
     with store.transaction():
-        row = _held(store, key, session)
+        row = _lock_current(store, key, session)
         if row is None:
             return False
-        if _plain(reason) == "deleted":
+        if _normalize(reason) == "deleted":
             store.operations.record(row.id, "end", now, {}, "the session was deleted, and its conversation archived")
             return store.conversations.archive(row.id, "session-deleted", now)
-        return _replaced(store, row, session, "session-end", now)
+        return _replace(store, row, session, "session-end", now)
 
 
-def _replaced(store: Store, row: ConversationRow, session: str | None, cause: str, now: int) -> bool:
+def _replace(store: Store, row: ConversationRow, session: str | None, cause: str, now: int) -> bool:
     if not row.active or not row.messages:
         return False
     kind, what = ("reset", "/reset") if cause == "manual-reset" else ("end", "the session ended")
     store.operations.record(row.id, kind, now, {}, f"{what}: the conversation was archived, and a fresh one started")
-    store.conversations.start(row.key, _of_run(row.key, session), now, continues=row.id, parent=row.parent, cause=cause)
+    store.conversations.start(
+        row.key, _run_session(row.key, session), now, continues=row.id, parent=row.parent, cause=cause
+    )
     return True
 
 
-def _of_run(key: str, session: str | None) -> str | None:
-    """The session of a fresh conversation. Mostly it has one with its first message, and the one before keeps its own."""
+def _run_session(key: str, session: str | None) -> str | None:
+    """Return the session of a fresh conversation: usually none until its first message."""
     return session if is_scheduled(key) else None
 
 
-def _held(store: Store, key: str, session: str | None) -> ConversationRow | None:
-    """The current conversation, held; another one if it was archived while we waited for it."""
+def _lock_current(store: Store, key: str, session: str | None) -> ConversationRow | None:
+    """Lock and return the current conversation, or its successor if it was archived meanwhile."""
     row = current(store, key, session)
     while row is not None:
         held = store.conversations.hold(row.id)
@@ -139,19 +141,20 @@ def _held(store: Store, key: str, session: str | None) -> ConversationRow | None
     return None
 
 
-def belong(store: Store, row: ConversationRow, key: str, session: str | None) -> None:
-    """In a transaction: a sub-agent's conversation hangs below its parent's, as soon as there are both."""
+def attach_to_parent(store: Store, row: ConversationRow, key: str, session: str | None) -> None:
+    """In a transaction: attach a sub-agent's conversation to its parent's, once both exist."""
     parent = current(store, key, session) if row.parent is None else None
     if parent is not None:
         store.conversations.set_parent(row.id, parent.id)
 
 
 def detached(store: Store, row: ConversationRow) -> tuple[Detached, ...]:
-    """What left a context, by its place."""
+    """Return what left a context, by position."""
     return named_items(store, row.id, store.context.detached(row.id))
 
 
 def named_items(store: Store, conversation_id: int, left: Sequence[tuple[ItemRow, str, int]]) -> tuple[Detached, ...]:
+    """Return items with their public ids."""
     from lossless.model import Detached
 
     ids = [item.summary_id for item, *_ in left if item.summary_id is not None]

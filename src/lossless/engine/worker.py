@@ -1,9 +1,9 @@
-"""Deferred work: one debt per conversation, drained when its host is idle, by whoever comes first.
+"""Do pending work: one debt per conversation, worked on by any process when the host is idle.
 
-A context that is over its budget does not wait for that: a host that never pauses would never be compacted.
+A context over its budget is compacted without waiting: a host that never pauses would never be compacted.
 
-A worker claims a debt for a minute and renews that while it works, so the debt of one that was killed is free again soon.
-Any number of workers, on threads, in processes or on machines, may share a database.
+A worker claims a debt for a minute and renews the claim while it works, so the debt of a killed worker is soon free again. Any
+number of workers, on threads, in processes or on machines, may share a database.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from lossless.engine.shared.runtime import Runtime
     from lossless.model import CompactionStop, DebtStop
 
-IDLE, LEASE, RENEW, LOOK = 2.0, 60.0, 20.0, 30.0
-"""Seconds: without an ingest before work starts; that a claim holds; between renewals; between looks for work."""
+IDLE, LEASE, RENEW, POLL = 2.0, 60.0, 20.0, 30.0
+"""Seconds without an ingest before work starts; of a claim; between renewals; between checks for work."""
 _DONE: Final[tuple[CompactionStop, ...]] = ("compacted", "below threshold", "nothing to compact", "exhausted")
 _FIRST_DELAY, _LONGEST_DELAY, _MOST_DOUBLED = 300.0, 1800.0, 4
 
 Drain = Callable[[DebtRow, Callable[[], bool]], Compaction]
-"""Work on a debt, until done or until the function says that the conversation is wanted elsewhere."""
+"""Works on a debt until it is done, or until the function says that a host uses the conversation."""
 
 
 class Settlement(Struct, frozen=True):
-    """What becomes of a debt."""
+    """The state of a debt after work on it."""
 
     pending: bool
     attempts: int
@@ -44,21 +44,22 @@ class Settlement(Struct, frozen=True):
 
 
 def settlement(debt: DebtRow, done: Compaction, now: float) -> Settlement:
-    """Paid, to be continued, or to be tried again later: a delay is for those who stall, never for progress."""
+    """Return whether a debt is done, continues, or is retried later: only a lack of progress causes a delay."""
     if done.stop in _DONE:
-        # What a model failed at just now is not tried again at once; a new turn's debt does not wait for that.
+        # A summary that a model just failed to write is not retried at once; a new turn's debt does not wait for that.
         return Settlement(False, 0, now + _FIRST_DELAY if debt.window_tokens else 0)
     if done.retry_at is not None:
         return Settlement(True, debt.attempts, min(max(now, done.retry_at.timestamp()), now + LONGEST_PAUSE))
     if done.stop != "in vain" and (done.summaries or done.stop in ("yielded", "moved")):
         return Settlement(True, 0, now)
-    return later(debt, now)
+    return retry_later(debt, now)
 
 
-def later(debt: DebtRow, now: float) -> Settlement:
-    """Tried in vain: again in 5, 10, 20 and then every 30 minutes; to rewrite summaries in 40 and then every 60.
+def retry_later(debt: DebtRow, now: float) -> Settlement:
+    """Return the next attempt after a failure: in 5, 10, 20, then every 30 minutes.
 
-    A summary that no model wrote serves until then, while a context that is not compacted only grows.
+    To rewrite summaries it is in 40 and then every 60 minutes: a summary that no model wrote serves until then, while a context
+    that is not compacted only grows.
     """
     longest = _LONGEST_DELAY if debt.window_tokens else LONGEST_PAUSE
     delay = min(_FIRST_DELAY * 2 ** min(debt.attempts, _MOST_DOUBLED), longest)
@@ -66,7 +67,7 @@ def later(debt: DebtRow, now: float) -> Settlement:
 
 
 class Worker:
-    """Drains the debts of one owner, one at a time."""
+    """Works on the debts of one owner, one at a time."""
 
     def __init__(
         self,
@@ -83,7 +84,10 @@ class Worker:
         self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
 
     def step(self, *, idle: float = IDLE) -> bool:
-        """Work on one debt whose conversation saw no ingest for `idle` seconds, or is over its budget. False if there is none."""
+        """Work on one debt whose conversation had no ingest for `idle` seconds, or is over its budget.
+
+        Return False if there is none.
+        """
         now = self._now()
         debt = self._store.debts.claim(
             self._name,
@@ -95,26 +99,26 @@ class Worker:
         )
         if debt is None:
             return False
-        with self._held(debt):
+        with self._renewing(debt):
             self._work_on(debt, idle)
         return True
 
     def embed(self, *, idle: float = IDLE) -> bool:
-        """Make some of the vectors that are missing, for when nothing is owed. False if there are none to make."""
+        """Make some missing vectors, when no other work is pending. Return False if none are missing."""
         return self._vectors is not None and self._vectors.step(_micros(self._now() - idle))
 
     def _work_on(self, debt: DebtRow, idle: float) -> None:
         stop: DebtStop
         failure = None
         try:
-            # Until a context that does not fit is below its threshold again, something is left out of every request.
+            # A context that does not fit loses messages in every request, until it is below its threshold.
             is_urgent = self._is_over(debt)
-            done = self._drain(debt, lambda: not is_urgent and self._is_wanted(debt, idle))
+            done = self._drain(debt, lambda: not is_urgent and self._is_in_use(debt, idle))
             after = settlement(debt, done, self._now())
             stop = done.stop
-            self._on_event(_paid(debt, done))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the other conversations waiting
-            after, stop, failure = later(debt, self._now()), "failed", str(error) or type(error).__name__
+            self._on_event(_report(debt, done))
+        except Exception as error:  # noqa: BLE001 - an error in one conversation must not block the others
+            after, stop, failure = retry_later(debt, self._now()), "failed", str(error) or type(error).__name__
             self._on_event(
                 Event(
                     "worker.failed",
@@ -124,7 +128,7 @@ class Worker:
                 )
             )
         except BaseException:
-            # Stopped in the middle: the debt is free for the next one at once.
+            # Interrupted: the debt is free for the next worker at once.
             with suppress(StoreError):
                 self._store.debts.settle(
                     debt, pending=True, attempts=debt.attempts, next_at=debt.next_at, stop="stopped", failure=None
@@ -139,26 +143,26 @@ class Worker:
             failure=failure,
         )
 
-    def _is_wanted(self, debt: DebtRow, idle: float) -> bool:
+    def _is_in_use(self, debt: DebtRow, idle: float) -> bool:
         row, now = self._store.conversations.active(debt.key), self._now()
         if row is None or row.id != debt.conversation_id:
             return True
         return _micros(now - idle) < row.updated_at <= _micros(now + LONGEST_PAUSE)
 
     def _is_over(self, debt: DebtRow) -> bool:
-        """Whether a conversation's context is over the budget it is to be compacted for."""
+        """Return whether a context is over the budget that it is compacted for."""
         row = self._store.conversations.active(debt.key)
         budget = min(debt.window_tokens, self._budget or debt.window_tokens)
         return row is not None and 0 < budget < row.context_tokens + debt.overhead
 
     @contextmanager
-    def _held(self, debt: DebtRow) -> Iterator[None]:
-        """The claim renewed while the work lasts."""
+    def _renewing(self, debt: DebtRow) -> Iterator[None]:
+        """Renew the claim while the work lasts."""
         over = threading.Event()
 
         def renew() -> None:
             while not over.wait(RENEW):
-                with suppress(StoreError):  # tried again in a moment; if it lapses, compare-and-swap still protects
+                with suppress(StoreError):  # retried soon; if the claim expires, compare-and-swap still protects
                     self._store.debts.renew(debt, _micros(self._now() + LEASE))
 
         thread = threading.Thread(target=renew, name="lcm-lease", daemon=True)
@@ -170,9 +174,9 @@ class Worker:
             thread.join()
 
     def run(self, stop: threading.Event, *, wake: threading.Event | None = None, after: float = 0) -> None:
-        """Work until `stop` is set, looking again soon while something is owed and at once when woken.
+        """Work until `stop` is set; check again soon while work is pending, and at once when woken.
 
-        The first look is `after` so many seconds.
+        The first check is after `after` seconds.
         """
         wake = wake or stop
         if after:
@@ -181,19 +185,19 @@ class Worker:
             try:
                 if self.step() or self.embed():
                     continue
-                pause = IDLE if self._store.debts.any_pending() else LOOK
-            except Exception as error:  # noqa: BLE001 - whatever it is, there is work after it
-                if stop.is_set():  # the database was closed under us
+                pause = IDLE if self._store.debts.any_pending() else POLL
+            except Exception as error:  # noqa: BLE001 - the worker continues after any error
+                if stop.is_set():  # the database was closed meanwhile
                     return
                 self._on_event(Event("worker.failed", str(error) or type(error).__name__, "error"))
-                pause = LOOK
+                pause = POLL
             wake.wait(pause)
             if wake is not stop:
                 wake.clear()
 
 
 class Background:
-    """A worker on a thread of its own, started by the first debt of this process."""
+    """A worker on its own thread, started by the first debt of this process."""
 
     def __init__(self, worker: Callable[[], Worker]) -> None:
         self._worker = worker
@@ -203,12 +207,12 @@ class Background:
         self._lock = threading.Lock()
 
     def wake(self) -> None:
-        """Have what is pending done now."""
+        """Start pending work now."""
         self.start()
         self._wake.set()
 
     def start(self, *, after: float = 0) -> None:
-        """Have a worker look for work, the first time after so many seconds, unless one runs already."""
+        """Start a worker unless one runs; it checks for work after `after` seconds."""
         with self._lock:
             if self._pid != os.getpid():  # threads do not survive a fork
                 self._thread, self._pid = None, os.getpid()
@@ -223,7 +227,7 @@ class Background:
                 self._thread.start()
 
     def close(self, seconds: float) -> None:
-        """No further debt is begun. One that waits for a model is left to its lease after so many seconds."""
+        """Start no further work. A call to a model is left to its lease after so many seconds."""
         self._stop.set()
         self._wake.set()
         if self._thread is not None and self._pid == os.getpid():
@@ -234,7 +238,7 @@ class Background:
         return self._stop.is_set()
 
 
-def _paid(debt: DebtRow, done: Compaction) -> Event:
+def _report(debt: DebtRow, done: Compaction) -> Event:
     facts = {
         "conversation": debt.key,
         "stop": done.stop,
@@ -242,8 +246,8 @@ def _paid(debt: DebtRow, done: Compaction) -> Event:
         "tokens_before": done.tokens_before,
         "tokens_after": done.tokens_after,
     }
-    told = f"{done.tokens_before:,} -> {done.tokens_after:,} tokens, {len(done.summaries)} summaries made"
-    return Event("worker.paid", f"{debt.key}: {done.stop}; {told}", "info", facts)
+    result = f"{done.tokens_before:,} -> {done.tokens_after:,} tokens, {len(done.summaries)} summaries made"
+    return Event("worker.paid", f"{debt.key}: {done.stop}; {result}", "info", facts)
 
 
 def _micros(seconds: float) -> int:

@@ -101,6 +101,10 @@ class Store(ABC):
     def remains(self, needles: Sequence[str]) -> list[str] | None:
         """Return those of these words, which no row contains, that are still in the bytes of the database; None if we cannot read them."""
 
+    def namesakes(self) -> list[str]:
+        """Return other databases in the same directory that would keep their payloads under the same name."""
+        return []  # a server has one database of a name
+
     @abstractmethod
     def kept_copies(self) -> list[str]:
         """Return the copies of this database, or of rows of it, that were kept before migrations and repairs."""

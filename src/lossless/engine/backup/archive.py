@@ -174,7 +174,7 @@ class _Packing:
         if f"files/{sha256}" in self._members or sha256 in self._missing:
             return
         try:
-            data = self._files.whole(sha256)
+            data = self._files.read_all(sha256)
         except FileUnavailable:
             self._missing.append(sha256)
             return

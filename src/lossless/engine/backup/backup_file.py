@@ -21,7 +21,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
 
-from lossless.engine.shared.drafts import draft_held
+from lossless.engine.shared.drafts import hold_draft
 from lossless.engine.shared.file_store import Files
 from lossless.errors import (
     FileUnavailable,
@@ -78,7 +78,7 @@ def drafting(path: Path) -> Iterator[Path]:
     with telling(path):
         draft.mkdir(mode=0o700)
         try:
-            with draft_held(draft):
+            with hold_draft(draft):
                 yield draft
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -129,7 +129,7 @@ def pack(path: Path, manifest: Manifest, database: Path, names: Iterable[str], *
 def _whole(name: str, places: Iterable[Files]) -> bytes | None:
     for files in places:
         with suppress(FileUnavailable):
-            return files.whole(name)
+            return files.read_all(name)
     return None
 
 

@@ -153,9 +153,9 @@ def _move_files(source: Store, files: Files, their_files: Files, progress: Progr
 
 def _copy(name: str, files: Files, their_files: Files) -> bool:
     try:
-        data = files.whole(name)
+        data = files.read_all(name)
     except FileUnavailable:
         return False  # gone before we came: no reason to leave the rest behind
     their_files.put(name, data)
-    their_files.whole(name)
+    their_files.read_all(name)
     return True

@@ -20,7 +20,7 @@ from lossless.engine.erase import forget_apply
 from lossless.engine.erase.forget_plan import Erasure, Fingerprint, select_erasures
 from lossless.engine.erase.forget_plan import Target as Target
 from lossless.engine.erase.prune import archives, drop_archives
-from lossless.engine.shared.files_dir import is_its_own
+from lossless.engine.shared.files_dir import is_exclusive
 from lossless.engine.shared.runtime import Runtime
 from lossless.engine.shared.transplanted_ranges import is_copied
 from lossless.engine.sync.read_marks import PREFIX
@@ -160,7 +160,7 @@ def _transplant_sources(store: Store, erasures: Sequence[Erasure]) -> Iterator[s
 def _shared_files(runtime: Runtime, request: ForgetRequest, names: Sequence[str]) -> Iterator[str]:
     """Yield a sentence about files that stay, because another database may use the same directory."""
     paths = [runtime.files.root / name[:2] / name for name in names if runtime.files.exists(name)]
-    if paths and not request.unshared and not is_its_own(runtime.store, runtime.files):
+    if paths and not request.unshared and not is_exclusive(runtime.store, runtime.files):
         named = ", ".join(map(str, paths[:_MOST_NAMED])) + (", ..." if paths[_MOST_NAMED:] else "")
         yield (
             f"Another database may use {named}, which therefore stays. If no other database keeps its files there,"

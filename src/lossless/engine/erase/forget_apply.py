@@ -15,7 +15,7 @@ from lossless.config import Settings
 from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.summarize import CUT, Draft, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.erase.forget_plan import Erasure
-from lossless.engine.shared.files_dir import is_its_own
+from lossless.engine.shared.files_dir import is_exclusive
 from lossless.engine.shared.model_flow import drive
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import SummarizerError
@@ -177,7 +177,7 @@ def complete_rewriting(runtime: Runtime, templates: Callable[[], Templates]) -> 
 def remove_unused_files(runtime: Runtime, *, unshared: bool) -> None:
     """Remove files that nothing refers to; where another database may use them, record them instead."""
     store = runtime.store
-    own_directory = unshared or is_its_own(store, runtime.files)
+    own_directory = unshared or is_exclusive(store, runtime.files)
     with store.transaction():
         store.hold_files(alone=True)
         before = store.state.guard(SKIPPED_FILES, hold=True) or []

@@ -17,9 +17,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from lossless import config
-from lossless.engine.shared.drafts import Stray, drafts_left, is_removed, old
+from lossless.engine.shared.drafts import Stray, find_drafts, older_than, try_remove
 from lossless.engine.shared.file_store import Files
-from lossless.engine.shared.files_dir import is_its_own
+from lossless.engine.shared.files_dir import is_exclusive
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import StoreFull
 from lossless.model import Garbage
@@ -46,11 +46,11 @@ class Found(Struct, frozen=True):
 def look(runtime: Runtime, *, keep_copies: int | None = None, unshared: bool = False) -> Found:
     """What nobody needs; of the copies that were kept, those older than so many days, if somebody says how many."""
     store, files, now = runtime.store, runtime.files, runtime.now()
-    payloads = tuple(_unused(store, old(_payloads(files.root), now / 1_000_000 - _HOUR)))
-    ours = unshared or is_its_own(store, files)
+    payloads = tuple(_unused(store, older_than(_payloads(files.root), now / 1_000_000 - _HOUR)))
+    ours = unshared or is_exclusive(store, files)
     return Found(
         payloads if ours else (),
-        drafts_left(store, files, now),
+        find_drafts(store, files, now),
         tuple(_outlived(store, now, keep_copies)),
         store.housekeeping.expired(now),
         store.housekeeping.spare(),
@@ -105,7 +105,7 @@ def collect(runtime: Runtime, found: Found, *, vacuum: bool = False) -> Garbage:
     store = runtime.store
     before = store.size()
     payloads = sweep(store, runtime.files, [stray.path.name for stray in found.payloads])
-    drafts = [stray for stray in found.drafts if is_removed(stray.path)]
+    drafts = [stray for stray in found.drafts if try_remove(stray.path)]
     for copy in found.copies:
         store.housekeeping.drop_copy(copy.name)
     over = store.housekeeping.clear_expired(runtime.now())
@@ -128,7 +128,7 @@ def sweep(store: Store, files: Files, names: Iterable[str]) -> list[Stray]:
     """Remove those of these payloads that no row refers to; which these were."""
     paths = [files.root / name[:2] / name for name in names]
     gone: list[Stray] = []
-    for some in _some(old(paths, float("inf"))):
+    for some in _some(older_than(paths, float("inf"))):
         with store.transaction():
             store.hold_files(alone=True)
             gone += _removed(files, list(_unused(store, some)))

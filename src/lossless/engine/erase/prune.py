@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from lossless.engine.erase import gc
 from lossless.engine.shared.drafts import Stray
 from lossless.engine.shared.file_store import Files
-from lossless.engine.shared.files_dir import beside, is_its_own
+from lossless.engine.shared.files_dir import is_exclusive, sibling_base
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import FileUnavailable, InvalidTimeFilter
 from lossless.model import Pruning, Silent
@@ -126,7 +126,7 @@ def take_out(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, o
     store, files = runtime.store, runtime.files
     tallies = store.housekeeping.tallies([row.id for row in rows])
     _export(runtime, rows, archive, without_files=options.without_files)
-    done, contents, ours = TakenOut(), set[str](), is_its_own(store, files)
+    done, contents, ours = TakenOut(), set[str](), is_exclusive(store, files)
     seen = 0
     for some in _batches(families(rows), options.batch):
         gone, names = _batch(store, some, tallies, options)
@@ -233,13 +233,13 @@ def _is_whole(family: Sequence[ConversationRow], referring: Sequence[tuple[int, 
 
 def archive_path(runtime: Runtime, kind: str) -> Path:
     """Where conversations are exported to before they are removed, if nobody says."""
-    place = beside(runtime.store, runtime.files) or runtime.files.root.parent / "memory"
+    place = sibling_base(runtime.store, runtime.files) or runtime.files.root.parent / "memory"
     return place.with_name(f"{place.name}.{kind}-{runtime.now_utc():%Y%m%d-%H%M%S}.zip")
 
 
 def archives(store: Store, files: Files) -> list[str]:
     """The archives that were put beside a database before conversations were removed from it."""
-    if (place := beside(store, files)) is None:
+    if (place := sibling_base(store, files)) is None:
         return []
     return sorted(path for kind in _KINDS for path in glob.glob(f"{glob.escape(str(place))}.{kind}-*.zip"))
 

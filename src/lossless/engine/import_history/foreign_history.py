@@ -23,7 +23,7 @@ from lossless.engine.ingest import large_content
 from lossless.engine.ingest.ingest import ingest
 from lossless.engine.ingest.intake import Intake
 from lossless.engine.shared.file_store import NO_BYTES, Files
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, StoreBusy
 from lossless.imports.base import History, PastFile, PastMessage, PastSummary, Source
 from lossless.model import Imported, ImportedHistory, ImportPlan, PlannedHistory
@@ -245,7 +245,7 @@ def _verify(store: Store, arrival: _Arrival, messages: int) -> ImportedHistory:
         files=history.files,
         active=row is not None and row.active,
         changed=tuple(_CHANGED[name].format(count=f"{n:,}") for name, n in arrival.changed.items() if n),
-        problems=(*problems, *broken(store, arrival.id)),
+        problems=(*problems, *promise_violations(store, arrival.id)),
     )
 
 

@@ -246,4 +246,4 @@ def content(
         raise InvalidInput("Lines and bytes are two ways to count.", hint="Give one of them.")
     if lines is not None:
         return files.lines(row.sha256, *lines)
-    return files.whole(row.sha256) if span is None else files.read(row.sha256, *span)
+    return files.read_all(row.sha256) if span is None else files.read(row.sha256, *span)

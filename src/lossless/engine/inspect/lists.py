@@ -79,12 +79,12 @@ def conversations(
     if cursor is None:
         below, (since, until) = None, times.bounds(now)
     else:
-        key = cursors.key_of(cursor, "conversations", filters, tuple[Number, Number, Number | None, Number | None])
+        key = cursors.decode_page(cursor, "conversations", filters, tuple[Number, Number, Number | None, Number | None])
         below, since, until = key[:2], key[2], key[3]
     rows = store.lists.conversation_page(active=active, since=since, before=until, below=below, limit=limit + 1)
     page = rows[:limit]
     last = (page[-1].updated_at, page[-1].id, since, until) if len(rows) > limit else None
-    return Listing(list_rows(store, page), cursors.after("conversations", filters, last) if last else None)
+    return Listing(list_rows(store, page), cursors.encode_page("conversations", filters, last) if last else None)
 
 
 def list_rows(store: Store, rows: Sequence[ConversationRow]) -> list[ListedConversation]:
@@ -148,7 +148,7 @@ def messages(
     if cursor is None:
         beyond, (since, until) = None, times.bounds(now)
     else:
-        key = cursors.key_of(cursor, "messages", filters, tuple[Number, Number | None, Number | None])
+        key = cursors.decode_page(cursor, "messages", filters, tuple[Number, Number | None, Number | None])
         beyond, since, until = key
     rows = store.lists.message_page(
         row.id,
@@ -160,7 +160,7 @@ def messages(
         limit=limit + 1,
     )
     page = rows[:limit]
-    more = cursors.after("messages", filters, (page[-1].seq, since, until)) if len(rows) > limit else None
+    more = cursors.encode_page("messages", filters, (page[-1].seq, since, until)) if len(rows) > limit else None
     return Listing(list_message_rows(store, row.id, page, content=content), more)
 
 
@@ -224,12 +224,12 @@ def files(
     if cursor is None:
         below, (since, until) = None, times.bounds(now)
     else:
-        key = cursors.key_of(cursor, "files", filters, tuple[Number, str, Number | None, Number | None])
+        key = cursors.decode_page(cursor, "files", filters, tuple[Number, str, Number | None, Number | None])
         below, since, until = key[:2], key[2], key[3]
     rows = store.lists.file_page(row.id, since=since, before=until, below=below, limit=limit + 1)
     page = rows[:limit]
     last = (page[-1].created_at, page[-1].id, since, until) if len(rows) > limit else None
-    return Listing(map(stored_file, page), cursors.after("files", filters, last) if last else None)
+    return Listing(map(stored_file, page), cursors.encode_page("files", filters, last) if last else None)
 
 
 def stored_file(row: FileRow) -> StoredFile:

@@ -46,7 +46,7 @@ def page(
     if not cursor:
         below, (since, before) = None, times.bounds(now)
     else:
-        key = cursors.key_of(cursor, "summaries", asked, tuple[Number, Number, Number | None, Number | None])
+        key = cursors.decode_page(cursor, "summaries", asked, tuple[Number, Number, Number | None, Number | None])
         *below, since, before = key
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST}.")
@@ -63,7 +63,9 @@ def page(
     counted = store.details.messages_below(row.id, [each.id for each in rows if each.descendants <= _COUNTED])
     told = (listed(row.id, each, messages=counted.get(each.id), content=content) for each in rows)
     more = len(found) > limit
-    return Listing(told, cursors.after("summaries", asked, (*_place_of(rows[-1]), since, before)) if more else None)
+    return Listing(
+        told, cursors.encode_page("summaries", asked, (*_place_of(rows[-1]), since, before)) if more else None
+    )
 
 
 def _depths(depth: int | None, kind: Kind | None) -> tuple[int, int] | None:

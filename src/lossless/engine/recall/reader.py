@@ -97,7 +97,7 @@ class Reader(Struct, frozen=True):
             found = self.store.files.get(conversation, file_id)
             with suppress(FileUnavailable):
                 if found is not None:
-                    return self.files.whole(found.sha256)
+                    return self.files.read_all(found.sha256)
             lost.append(file_id)
             return b""
 

@@ -1,8 +1,8 @@
-"""What holds calls to models back: too many of them, or credentials that are refused again and again.
+"""Limit the calls to models: too many of them, or credentials that are refused repeatedly.
 
-The rules are pure functions of a remembered state and the time; `Guards` keeps the state in the database, so that a
-restart forgets nothing. What is counted are requests on the wire, each just before it is sent. A stored time that lies
-further ahead than the longest wait there is comes from a clock that was wrong, and does not count.
+The rules are pure functions of a stored state and the time; `Guards` keeps the state in the database, so that a restart loses
+nothing. Requests are counted just before they are sent. A stored time further ahead than the longest wait comes from a wrong
+clock and is ignored.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _HOUR, _DAY = 3600, 24
 
 
 class Spend(Struct, frozen=True):
-    """The requests of one conversation: when, and until when no more are made."""
+    """The request times of one conversation, and the time until which it makes no more."""
 
     calls: tuple[float, ...] = ()
     until: float = 0.0
 
-    def called(self, now: float, settings: Settings) -> Spend:
-        """Add one request."""
+    def with_call(self, now: float, settings: Settings) -> Spend:
+        """Return the state with one more request."""
         recent = self.recent(now, settings)
         if len(recent) >= settings.summary_max_calls_per_window:
             return Spend((), now + settings.summary_spend_backoff_ms / 1000)
@@ -40,6 +40,7 @@ class Spend(Struct, frozen=True):
         return tuple(at for at in self.calls if now - settings.summary_call_window_ms / 1000 < at <= now)
 
     def is_held(self, now: float, settings: Settings) -> bool:
+        """Return whether the conversation may make no request now."""
         return now < self.until <= now + settings.summary_spend_backoff_ms / 1000
 
 
@@ -48,8 +49,8 @@ class Daily(Struct, frozen=True):
 
     hours: dict[int, int] = field(default_factory=dict)
 
-    def called(self, now: float) -> Daily:
-        """Add one request."""
+    def with_call(self, now: float) -> Daily:
+        """Return the state with one more request."""
         hour = int(now // _HOUR)
         recent = self.recent(now)
         return Daily({**recent, hour: recent.get(hour, 0) + 1})
@@ -60,10 +61,11 @@ class Daily(Struct, frozen=True):
         return {each: count for each, count in sorted(self.hours.items()) if hour - _DAY < each <= hour}
 
     def total(self, now: float) -> int:
+        """Return the number of requests in the last 24 hours."""
         return sum(self.recent(now).values())
 
     def full_until(self, now: float, most: int | None) -> float:
-        """Return when a request may be made again; 0 if one may be made now."""
+        """Return the time at which a request may be made again; 0 if one may be made now."""
         recent = self.recent(now)
         left = sum(recent.values())
         for hour, count in recent.items():
@@ -76,27 +78,29 @@ class Daily(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """A compaction after which there is nothing to gain: not tried again until there is something new."""
+    """A compaction that could gain nothing: it is not tried again until there is something new."""
 
     seq: int = 0
     window: int = 0
 
 
 class Breaker(Struct, frozen=True):
-    """A model whose credentials were refused: how often in a row, and until when it is left alone."""
+    """The refusals of a model's credentials in a row, and the time until which it is not called."""
 
     failures: int = 0
     until: float = 0.0
     missing: str = ""
-    """Why there were no credentials at all, when it was asked last."""
+    """The reason why there were no credentials at the last call."""
 
-    def refused(self, now: float, settings: Settings) -> Breaker:
+    def with_refusal(self, now: float, settings: Settings) -> Breaker:
+        """Return the state with one more refusal."""
         failures = self.failures + 1
         if failures < settings.circuit_breaker_threshold:
             return Breaker(failures)
         return Breaker(0, now + settings.circuit_breaker_cooldown_ms / 1000)
 
     def is_open(self, now: float, settings: Settings) -> bool:
+        """Return whether the model may not be called now."""
         return now < self.until <= now + settings.circuit_breaker_cooldown_ms / 1000
 
 
@@ -105,7 +109,7 @@ _HELD_BACK: Final[tuple[CompactionStop, ...]] = (*get_args(ModelBlock), "moved",
 
 
 class Guards:
-    """The guards of one conversation and one summariser. A summariser that costs nothing is not held back."""
+    """The call limits of one conversation and one summarizer. A free summarizer is not limited."""
 
     def __init__(self, store: Store, settings: Settings, key: str, model: str, now: Callable[[], float]) -> None:
         self._store, self._settings, self._now = store, settings, now
@@ -115,7 +119,7 @@ class Guards:
         self._calls = self._sent = 0
         self._known = Breaker()
         self._counted: tuple[Spend, Daily] | None = None
-        """As they were when a request was counted last; the next one is checked once more when it is counted."""
+        """The state after the last counted request; the next one is checked again when it is counted."""
 
     def ask(self, summarizer: Summarizer, request: SummaryRequest) -> Reply | SummarizerError:
         """Return the reply of a summarizer, or the error that kept it from one."""
@@ -124,23 +128,24 @@ class Guards:
             with counting(self.count):
                 reply = summarizer.ask(request)
         except SummarizerError as error:
-            return self.failed(error)
-        self.answered()
+            return self.note_failure(error)
+        self.note_answer()
         return reply
 
-    def failed(self, error: SummarizerError) -> SummarizerError:
+    def note_failure(self, error: SummarizerError) -> SummarizerError:
+        """Count a refusal of credentials; return the error."""
         if isinstance(error, SummarizerAuth):
-            self.refused(str(error) if error.missing else "")
+            self.note_refusal(str(error) if error.missing else "")
         return error
 
     def is_exhausted(self, seq: int, window: int) -> bool:
-        """Whether a compaction found nothing to gain, and nothing new came since."""
+        """Return whether a compaction could gain nothing, and nothing new came since."""
         return self._read(self._stop, Stop) == Stop(seq, window)
 
-    def ended(self, done: Compaction, seq: int, window: int) -> tuple[Compaction, bool]:
-        """How a compaction ended, remembered; and whether that is news: that nothing is left to gain.
+    def note_end(self, done: Compaction, seq: int, window: int) -> tuple[Compaction, bool]:
+        """Store how a compaction ended; return it, and whether it is the first that can gain nothing.
 
-        Calls that gained nothing at all hold the next ones back for a while.
+        Calls that gained nothing at all delay the next ones.
         """
         if self._calls and not done.summaries and done.stop not in _HELD_BACK:
             self._write(self._spend, Spend((), self._now() + self._settings.summary_spend_backoff_ms / 1000))
@@ -151,7 +156,7 @@ class Guards:
         return done, after != Stop() and before == Stop()
 
     def before_call(self) -> None:
-        """Raise `SummarizerBlocked` if nothing may be asked now. Nothing is counted before it is sent."""
+        """Raise `SummarizerBlocked` if no request may be sent now. Nothing is counted yet."""
         self._sent = 0
         if self._free:
             return
@@ -159,7 +164,7 @@ class Guards:
         self._known = self._read(self._breaker, Breaker)
         if self._known.is_open(now, settings):
             raise SummarizerBlocked(
-                "breaker", "The summariser's credentials were refused too often.", until=self._known.until
+                "breaker", "The summarizer's credentials were refused too often.", until=self._known.until
             )
         spend, daily = self._counted or (self._read(self._spend, Spend), self._daily())
         if spend.is_held(now, settings):
@@ -173,10 +178,10 @@ class Guards:
             daily = self._daily(hold=True)
             self._refuse_if_full(daily, now)
             spend = self._read(self._spend, Spend, hold=True)
-            counted = spend if spend.is_held(now, settings) else spend.called(now, settings)
+            counted = spend if spend.is_held(now, settings) else spend.with_call(now, settings)
             self._store.state.set_guard(self._spend, to_builtins(counted), _micros(now))
             if not counted.is_held(now, settings):
-                daily = daily.called(now)
+                daily = daily.with_call(now)
                 self._store.state.set_guard(DAILY, to_builtins(daily, str_keys=True), _micros(now), shared=True)
         self._counted = counted, daily
         if counted.is_held(now, settings):
@@ -184,8 +189,8 @@ class Guards:
         self._calls += 1
         self._sent += 1
 
-    def refused(self, missing: str = "") -> None:
-        """Credentials were refused: that costs nothing, and counts towards the breaker. `missing` ones do not."""
+    def note_refusal(self, missing: str = "") -> None:
+        """Count refused credentials towards the breaker; `missing` ones do not count."""
         if missing:
             if self._known.missing != missing:
                 self._write(self._breaker, structs.replace(self._known, missing=missing))
@@ -195,22 +200,22 @@ class Guards:
             if self._sent:
                 spend = self._read(self._spend, Spend, hold=True)
                 self._write(self._spend, Spend(spend.calls[:-1], spend.until))
-            self._write(self._breaker, self._read(self._breaker, Breaker).refused(self._now(), self._settings))
+            self._write(self._breaker, self._read(self._breaker, Breaker).with_refusal(self._now(), self._settings))
 
-    def answered(self) -> None:
-        """A call went through: whatever was refused before it is forgotten."""
+    def note_answer(self) -> None:
+        """Forget earlier refusals after a successful call."""
         if self._known != Breaker():
             self._write(self._breaker, Breaker())
             self._known = Breaker()
 
     def found_key(self) -> None:
-        """There is a key, where there was none: forget that."""
+        """Forget that a key was missing."""
         known = self._read(self._breaker, Breaker)
         if known.missing:
             self._write(self._breaker, structs.replace(known, missing=""))
 
-    def lift(self) -> None:
-        """Forget what holds calls back, as somebody asks for it now; the daily limit stays."""
+    def reset(self) -> None:
+        """Forget every limit for a call that the user requested; the daily limit stays."""
         self._counted = None
         for name, state in ((self._spend, Spend()), (self._breaker, Breaker()), (self._stop, Stop())):
             if self._store.state.guard(name) is not None:
@@ -225,7 +230,7 @@ class Guards:
             raise SummarizerBlocked(
                 "daily limit",
                 f"The limit of {most:,} requests to models in 24 hours is reached.",
-                hint="The setting max_calls_per_day raises it.",
+                hint="Raise it with the setting max_calls_per_day.",
                 until=until,
             )
 
@@ -245,7 +250,7 @@ def daily(store: Store, *, hold: bool = False) -> Daily:
 
 
 def _too_many(spend: Spend) -> SummarizerBlocked:
-    return SummarizerBlocked("spend", "This conversation asked for too many summaries.", until=spend.until)
+    return SummarizerBlocked("spend", "This conversation requested too many summaries.", until=spend.until)
 
 
 def _micros(seconds: float) -> int:

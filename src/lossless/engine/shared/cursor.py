@@ -1,6 +1,6 @@
-"""Pure: where a search or a list goes on, as a short text to be handed back.
+"""Encode the position where a search or a list continues, as a short text. Pure functions.
 
-It holds how far things were looked at, and a check of what was asked for, so that it serves no other question.
+It contains the positions reached, and a checksum of the query, so that it is valid for no other query.
 """
 
 from __future__ import annotations
@@ -20,66 +20,72 @@ Number: TypeAlias = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 Position: TypeAlias = tuple[Number, ...]
 _MOST_CHARACTERS = 400
 _LENGTHS = {"message": 2, "summary": 2, "file": 4}
-_WRONG = (ValueError, TypeError, AttributeError, KeyError, msgspec.DecodeError)
+_INVALID = (ValueError, TypeError, AttributeError, KeyError, msgspec.DecodeError)
 
 
 class _Cursor(Struct, array_like=True, forbid_unknown_fields=True):
+    """The state of a search."""
+
     check: int
     open: dict[str, Position]
     seen: Number = 0
 
 
 class _Page(Struct, forbid_unknown_fields=True):
+    """The state of a list."""
+
     v: int
     resource: str
     filters: int
     key: Any
 
 
-def encode(positions: dict[str, Position], asked: Any, seen: int = 0) -> str | None:
-    """The cursor of a question whose kinds were looked at so far; a missing one is done with, an empty one not begun.
+def encode(positions: dict[str, Position], query: Any, seen: int = 0) -> str | None:
+    """Return the cursor of a search at these positions; a missing kind is finished, an empty position not started.
 
-    `seen` is how many hits were shown up to here.
+    `seen` is the number of hits shown so far.
     """
     if not positions:
         return None
-    return _text(msgspec.msgpack.encode(_Cursor(_check(asked), positions, seen)))
+    return _text(msgspec.msgpack.encode(_Cursor(_check(query), positions, seen)))
 
 
-def decode(cursor: str, asked: Any) -> tuple[dict[str, Position], int]:
-    """How far the same question was looked at before, and how many hits were shown; `InvalidCursor` for any other text."""
+def decode(cursor: str, query: Any) -> tuple[dict[str, Position], int]:
+    """Return the positions and the number of hits of a cursor; raise `InvalidCursor` for another query or text."""
     try:
         found = msgspec.msgpack.decode(_bytes(cursor), type=_Cursor)
         if any(len(position) not in (0, _LENGTHS[kind]) for kind, position in found.open.items()):
             raise ValueError
-    except _WRONG as error:
-        raise _refused(cursor) from error
-    if found.check != _check(asked):
+    except _INVALID as error:
+        raise _invalid_cursor(cursor) from error
+    if found.check != _check(query):
         raise InvalidCursor(
-            "The cursor belongs to another question.", hint="Go on with the same arguments; only `limit` may change."
+            "The cursor belongs to another query.", hint="Continue with the same arguments; only `limit` may change."
         )
     return found.open, found.seen
 
 
-def after(resource: str, asked: Any, key: tuple[int | str | None, ...]) -> str:
-    """The cursor that goes on behind the row of this key, in the list of a resource that was asked for so."""
-    return _text(msgspec.json.encode(_Page(v=1, resource=resource, filters=_check(asked), key=key)))
+def encode_page(resource: str, query: Any, key: tuple[int | str | None, ...]) -> str:
+    """Return the cursor of a list after the row with this key."""
+    return _text(msgspec.json.encode(_Page(v=1, resource=resource, filters=_check(query), key=key)))
 
 
-def key_of(cursor: str, resource: str, asked: Any, shape: type[T]) -> T:
-    """The key that `after` was given, if it was for the same list; `InvalidCursor` for any other text."""
+def decode_page(cursor: str, resource: str, query: Any, shape: type[T]) -> T:
+    """Return the key of a list's cursor; raise `InvalidCursor` for another list or text."""
     try:
         found = msgspec.json.decode(_bytes(cursor), type=_Page)
         if found.v != 1:
             raise ValueError
         key = msgspec.convert(found.key, shape) if found.resource == resource else None
-    except _WRONG as error:
-        raise _refused(cursor) from error
+    except _INVALID as error:
+        raise _invalid_cursor(cursor) from error
     if key is None:
-        raise InvalidCursor(f"The cursor is one of {found.resource[:40]}.", hint=f"Give one of {resource}, or none.")
-    if found.filters != _check(asked):
         raise InvalidCursor(
-            "The cursor belongs to other filters.", hint="Go on with the same arguments; only `limit` may change."
+            f"The cursor belongs to the list of {found.resource[:40]}.", hint=f"Give a cursor of {resource}, or none."
+        )
+    if found.filters != _check(query):
+        raise InvalidCursor(
+            "The cursor belongs to other filters.", hint="Continue with the same arguments; only `limit` may change."
         )
     return key
 
@@ -94,11 +100,9 @@ def _bytes(cursor: str) -> bytes:
     return urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
 
 
-def _refused(cursor: object) -> InvalidCursor:
-    return InvalidCursor(
-        f"{str(cursor)[:80]!r} is not a cursor.", hint="Give the one that the page before ended with, or none."
-    )
+def _invalid_cursor(cursor: object) -> InvalidCursor:
+    return InvalidCursor(f"{str(cursor)[:80]!r} is not a cursor.", hint="Give the cursor of the last page, or none.")
 
 
-def _check(asked: Any) -> int:
-    return crc32(jsontext.dumps(asked).encode())
+def _check(query: Any) -> int:
+    return crc32(jsontext.dumps(query).encode())

@@ -1,4 +1,4 @@
-"""Find and remove what killed writers of payloads, archives and backups left behind."""
+"""Find and remove files that killed writers of payloads, archives and backups left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from lossless.engine.shared.file_store import Files
-from lossless.engine.shared.files_dir import beside
+from lossless.engine.shared.files_dir import sibling_base
 from lossless.store.store import Store
 
 if sys.platform != "win32":
@@ -23,32 +23,32 @@ if sys.platform != "win32":
 
 _HOUR, _DAY = 3_600, 86_400
 _DRAFT = re.compile(r"\..+\.\d+\.[0-9a-f]{8}|.+\.\d+-[0-9a-f]{8}\.part")
-"""How we call what we write beside its place, until it is whole."""
+"""Names of files that are written beside their place until they are complete."""
 _BACKUP_DRAFT = re.compile(r".+\.\d+-[0-9a-f]{8}\.part")
 _IN_BACKUP = {"backup", "database", "files"}
 
 
 class Stray(Struct, frozen=True):
-    """A file that is not needed, and its bytes."""
+    """A file that is not needed, and its size."""
 
     path: Path
     bytes: int
 
 
-def drafts_left(store: Store, files: Files, now: int) -> tuple[Stray, ...]:
-    """Return what writers of payloads, archives and backups left when they were killed."""
-    return tuple(old(_drafts(store, files), now / 1_000_000 - _HOUR))
+def find_drafts(store: Store, files: Files, now: int) -> tuple[Stray, ...]:
+    """Return the drafts of payloads, archives and backups whose writers were killed."""
+    return tuple(older_than(_drafts(store, files), now / 1_000_000 - _HOUR))
 
 
 def remove_drafts(directory: Path, seconds: float) -> None:
-    """Remove what backups that were killed left in a directory, whatever they were called."""
-    for stray in old(_backup_drafts(directory), seconds - _HOUR):
-        is_removed(stray.path)
+    """Remove the drafts of killed backups in a directory."""
+    for stray in older_than(_backup_drafts(directory), seconds - _HOUR):
+        try_remove(stray.path)
 
 
 @contextmanager
-def draft_held(draft: Path) -> Iterator[None]:
-    """Hold a directory while it is written to. A process that is killed lets go of it, which shows that it is left."""
+def hold_draft(draft: Path) -> Iterator[None]:
+    """Lock a directory while it is written to. The lock of a killed process is released, which marks its draft."""
     if sys.platform == "win32":
         yield
         return
@@ -61,8 +61,8 @@ def draft_held(draft: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _is_left(draft: Path, at: float, before: float) -> bool:
-    """Whether nobody writes to a directory. What is written in it does not make it younger, and a backup takes its time."""
+def _is_abandoned(draft: Path, at: float, before: float) -> bool:
+    """Return whether no process writes to a directory. A long backup does not update its time."""
     if sys.platform != "win32" and at < before:
         handle = os.open(draft, os.O_RDONLY)
         try:
@@ -87,27 +87,29 @@ def _backup_drafts(directory: Path) -> Iterator[Path]:
 
 
 def _drafts(store: Store, files: Files) -> Iterator[Path]:
-    """What is half written by its name: payloads, archives and backups."""
+    """Yield payloads, archives and backups that are incomplete by their names."""
     found = [*files.root.glob("[0-9a-f][0-9a-f]/.*")]
-    for place in filter(None, {beside(store, files), store.place()}):
+    for place in filter(None, {sibling_base(store, files), store.place()}):
         name = glob.escape(place.name)
         found += [*place.parent.glob(f".{name}.*"), *place.parent.glob(f"{name}.*.part")]
         found += _backup_drafts(place.parent)
     return (path for path in sorted(set(found)) if _DRAFT.fullmatch(path.name))
 
 
-def old(paths: Iterable[Path], before: float) -> Iterator[Stray]:
+def older_than(paths: Iterable[Path], before: float) -> Iterator[Stray]:
+    """Yield the files, and abandoned directories, that were written before a time."""
     for path in paths:
-        with suppress(FileNotFoundError):  # whoever made it was quicker
+        with suppress(FileNotFoundError):  # its writer renamed it meanwhile
             found = path.lstat()
             if stat.S_ISDIR(found.st_mode):
-                if _is_left(path, found.st_mtime, before):
+                if _is_abandoned(path, found.st_mtime, before):
                     yield Stray(path, sum(each.lstat().st_size for each in path.rglob("*")))
             elif found.st_mtime < before:
                 yield Stray(path, found.st_size)
 
 
-def is_removed(path: Path) -> bool:
+def try_remove(path: Path) -> bool:
+    """Remove a file or directory; return whether that succeeded."""
     try:
         if path.is_dir():
             shutil.rmtree(path)

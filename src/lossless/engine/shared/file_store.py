@@ -1,7 +1,7 @@
-"""The files directory: bytes kept out of line under the name of their content.
+"""Store payloads in files named after the hash of their content.
 
-Equal bytes are one file, whoever sent them. A path is made from a hash and never from what a message
-says, so nothing stored can lead out of the directory.
+Equal bytes are one file, from any sender. A path is made from a hash and never from a message, so nothing stored can lead out
+of the directory.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ NO_BYTES = "0" * 64
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
-_Look: TypeAlias = tuple[int, int, int, int, int]
+_FileState: TypeAlias = tuple[int, int, int, int, int]
 _SETTLED_NS = 2_000_000_000
-"""A file that changed less than this ago may change again without its times showing it."""
+"""A file that changed less than this ago may change again without a change of its times."""
 _MOST_VERIFIED = 10_000
 
 
 class Files:
-    """A directory of payloads, made when the first one arrives."""
+    """A directory of payloads, created with the first one."""
 
     def __init__(self, root: Path, *, scratch: bool = False) -> None:
         self.root = root
         self.scratch = scratch
-        """Whether it goes with whoever opened it, so that nobody else has anything there."""
-        self._verified: dict[str, _Look] = {}
+        """The directory is temporary, so that no other database uses it."""
+        self._verified: dict[str, _FileState] = {}
 
     def put(self, sha256: str, data: bytes) -> bool:
-        """Store the bytes durably under their hash. Return False if these very bytes are there already.
+        """Store the bytes durably under their hash. Return False if these bytes are stored already.
 
-        A file of that name is read and compared; whatever is wrong there is replaced.
+        A file of that name is read and compared; if it is wrong, it is replaced.
         """
         if self.is_intact(sha256):
             return False
@@ -53,7 +53,7 @@ class Files:
         return True
 
     def write(self, sha256: str, chunks: Iterable[bytes]) -> None:
-        """Store the chunks durably under their hash, replacing whatever has that name."""
+        """Store the chunks durably under their hash, and replace any file of that name."""
         path = self._path(sha256)
         try:
             made = [directory for directory in (self.root, path.parent) if not directory.is_dir()]
@@ -76,6 +76,7 @@ class Files:
             ) from error
 
     def remove(self, sha256: str) -> None:
+        """Remove a payload, if it exists."""
         with suppress(FileNotFoundError):
             os.unlink(self._path(sha256))
 
@@ -101,8 +102,8 @@ class Files:
         except FileUnavailable:
             return False
 
-    def whole(self, sha256: str) -> bytes:
-        """All the bytes, if they are still the ones that were put here."""
+    def read_all(self, sha256: str) -> bytes:
+        """Return all bytes of a payload, if they match its hash."""
         with self._open(sha256, verify=False) as stream:
             data = stream.read()
         if hashlib.sha256(data).hexdigest() != sha256:
@@ -110,7 +111,7 @@ class Files:
         return data
 
     def read(self, sha256: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes from `start` up to `end`; what lies beyond the end of the file is empty."""
+        """Return the bytes from `start` up to `end`; beyond the end of the file there are none."""
         if start < 0 or (end is not None and end < start):
             raise InvalidInput(f"{start} to {end} is not a range of bytes.", hint="Give 0 <= start <= end.")
         with self._open(sha256) as stream:
@@ -119,7 +120,7 @@ class Files:
             return stream.read(min(size if end is None else end, size) - min(start, size))
 
     def lines(self, sha256: str, first: int = 1, last: int | None = None) -> bytes:
-        """Whole lines, counted from 1, `last` included."""
+        """Return complete lines, counted from 1, `last` included."""
         if first < 1 or (last is not None and last < first):
             raise InvalidInput(f"{first} to {last} is not a range of lines.", hint="Give 1 <= first <= last.")
         with self._open(sha256) as stream:
@@ -156,8 +157,8 @@ class Files:
     def _verify(self, sha256: str, stream: BufferedReader) -> None:
         """Compare a file with its name, once for as long as it does not change."""
         found = os.fstat(stream.fileno())
-        look = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        if self._verified.get(sha256) == look:
+        state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if self._verified.get(sha256) == state:
             return
         try:
             matches = hashlib.file_digest(stream, "sha256").hexdigest() == sha256
@@ -169,7 +170,7 @@ class Files:
         if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _SETTLED_NS:
             if len(self._verified) >= _MOST_VERIFIED:
                 self._verified.clear()
-            self._verified[sha256] = look
+            self._verified[sha256] = state
 
     def _damaged(self, sha256: str) -> FileUnavailable:
         return FileUnavailable(
@@ -179,12 +180,12 @@ class Files:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename what stands in a payload's way; it is not ours to delete."""
+    """Rename what is in the way of a payload; it is not ours to delete."""
     os.rename(path, path.with_name(f"{path.name}.aside-{os.urandom(4).hex()}"))
 
 
 def _write(path: Path, chunks: Iterable[bytes]) -> None:
-    """All of it under its name, or nothing: written beside, synced, renamed, the directory synced."""
+    """Write a file completely or not at all: beside its place, synced, renamed, the directory synced."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

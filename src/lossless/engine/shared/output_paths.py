@@ -1,4 +1,4 @@
-"""Decide where results may be written: never over a database or a backup, never into a directory of ours.
+"""Refuse to write results over a database or a backup, or into a payload directory.
 
 A file that may be an open database is not opened to find out: on POSIX, closing a second handle drops SQLite's locks.
 """
@@ -17,14 +17,16 @@ from lossless.errors import InvalidInput
 from lossless.store.header import LOGS, is_database
 
 _KEPT = re.compile(r".+\.(?:(?:cleaned|pruned)-\d{8}-\d{6}\.zip|before-[\w.-]+|(?:backup|replaced)-\d{8}T\d{6}Z.*)")
-"""Names of what we keep beside a database: archives of removed conversations, copies and backups."""
+"""Names of archives of removed conversations, copies and backups beside a database."""
 _PAYLOAD = "[0-9a-f][0-9a-f]/" + "[0-9a-f]" * 64
 _NEAR = 3
-"""How far up a directory of payloads is looked for: files lie two levels below it."""
+"""Number of levels searched upwards for a payload directory: files are two levels below it."""
 _MOST_MANIFEST = 64 << 20
 
 
-class _Head(Struct):
+class _ManifestHead(Struct):
+    """The manifest of a zip file, reduced to its format."""
+
     format: str = ""
 
 
@@ -79,10 +81,10 @@ def _content(target: Path) -> str:
         return "is a database"
     try:
         with ZipFile(target) as packed:
-            told = packed.getinfo("manifest.json")
+            manifest = packed.getinfo("manifest.json")
             if (
-                told.file_size <= _MOST_MANIFEST
-                and json.decode(packed.read(told), type=_Head).format == "lossless-backup"
+                manifest.file_size <= _MOST_MANIFEST
+                and json.decode(packed.read(manifest), type=_ManifestHead).format == "lossless-backup"
             ):
                 return "is a backup"
     except (OSError, BadZipFile, LookupError, MsgspecError, ValueError, RuntimeError, NotImplementedError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.errors import ContextMoved, InvalidInput, StoreCorrupt
 from lossless.model import Applied, Plan, Step
 from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow, SummaryRow, Touched
@@ -40,7 +40,7 @@ def dissolve(store: Store, conversation: ConversationRow, summary: SummaryRow, *
     done = {"summary": summary.public_id, "purge": purge}
     with store.transaction():
         store.conversations.hold(conversation.id)
-        flaws = broken(store, conversation.id)
+        flaws = promise_violations(store, conversation.id)
         operation = store.operations.record(conversation.id, "dissolve", now, done, told, "planned")
         with store.operations.recording(operation, touched):
             if item and not store.operations.unfold(conversation.id, item, sources, now):
@@ -48,7 +48,7 @@ def dissolve(store: Store, conversation: ConversationRow, summary: SummaryRow, *
             if purge:
                 store.operations.purge(conversation.id, summary.id)
         store.operations.set_operation(operation, "applied", told)
-        if broken(store, conversation.id) != flaws:
+        if promise_violations(store, conversation.id) != flaws:
             raise StoreCorrupt(f"{summary.public_id} cannot be dissolved whole.", hint="Nothing was changed.")
     return Applied(planned, "applied", tuple(replace(step, state="written") for step in planned.steps), operation)
 

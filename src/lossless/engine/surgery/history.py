@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossless.engine import sessions
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.engine.surgery.dissolve import places
 from lossless.errors import ContextMoved, InvalidInput, NotFound, StoreCorrupt
 from lossless.model import Operation
@@ -44,9 +44,9 @@ def undo(store: Store, operation_id: str, now: int) -> Operation:
     row = found(store, operation_id)
     with store.transaction():
         store.conversations.hold(row.conversation_id)
-        before = broken(store, row.conversation_id)
+        before = promise_violations(store, row.conversation_id)
         _take_back(store, found(store, operation_id), now)
-        if flaws := [each for each in broken(store, row.conversation_id) if each not in before]:
+        if flaws := [each for each in promise_violations(store, row.conversation_id) if each not in before]:
             if later := store.operations.later_operation(row.conversation_id, row):
                 raise ContextMoved(f"The context changed since {operation_id}.", hint=f"Undo {later} first.")
             raise StoreCorrupt(f"{operation_id} cannot be undone: {flaws[0]}", hint="Nothing was changed.")

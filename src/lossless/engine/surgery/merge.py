@@ -6,7 +6,7 @@ messages cannot come before others. What is not safe is told, for a person to lo
 
 from __future__ import annotations
 
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.engine.surgery import transplant
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Applied, Plan
@@ -69,7 +69,7 @@ def _objections(store: Store, target: ConversationRow, splits: list[Conversation
             found.append(f"{name} does not say when it was archived.")
         if row.created_at >= target.created_at:
             found.append(f"{name} is not older than the active one.")
-        if broken(store, row.id):
+        if promise_violations(store, row.id):
             found.append(f"{name} does not keep the promise itself.")
         if bare:
             found.append(f"{name} shows {bare:,} messages that no summary tells: they cannot be placed before others.")

@@ -17,7 +17,7 @@ from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.summarize import PROVISIONAL, Draft, Told, as_row, drafted, of_messages, of_summaries
 from lossless.engine.compaction.sweep import report_length
 from lossless.engine.shared.model_flow import ModelFlow, without_fallback
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.engine.surgery import select
 from lossless.engine.surgery.flaws import flaw
 from lossless.errors import LosslessError, StoreCorrupt
@@ -148,7 +148,7 @@ class Making(Struct):
 
     def begin(self, options: dict[str, str | bool | None]) -> None:
         """Write the plan down, so that it can be taken up again."""
-        self.flaws = broken(self.store, self.conversation.id)
+        self.flaws = promise_violations(self.store, self.conversation.id)
         names = [[step.id, step.reason] for step in self.plan.steps]
         plan = {"options": options, "steps": names}
         at = int(self.now() * 1_000_000)
@@ -166,7 +166,7 @@ class Making(Struct):
         status = "partly" if self.problem else "applied"
         with self.store.transaction():
             self.store.operations.set_operation(self.operation, status, self._sentence(written))
-        if news := [flaw for flaw in broken(self.store, self.conversation.id) if flaw not in self.flaws]:
+        if news := [flaw for flaw in promise_violations(self.store, self.conversation.id) if flaw not in self.flaws]:
             raise StoreCorrupt(f"{self.operation} broke the promise: {news[0]}", hint=f"`lcm undo {self.operation}`.")
         return Applied(self.plan, "partly" if self.problem else "applied", steps, self.operation, self.problem)
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lossless.engine.compaction.summary_source import file_ids
-from lossless.engine.shared.promise import broken
+from lossless.engine.shared.promise import promise_violations
 from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import InvalidInput, NotFound, StoreCorrupt
 from lossless.model import Transplant
@@ -110,9 +110,9 @@ def _held(store: Store, source: int, target: int, dedupe: bool) -> _Copying:
 
 
 def _proved(store: Store, copying: _Copying, now: int) -> Transplant:
-    before = broken(store, copying.target.id)
+    before = promise_violations(store, copying.target.id)
     made = _copy(store, copying, now)
-    if broken(store, copying.target.id) != before:
+    if promise_violations(store, copying.target.id) != before:
         raise StoreCorrupt(
             f"The history of {copying.source.key} cannot be copied whole.", hint="Nothing was changed in either."
         )

@@ -141,10 +141,6 @@ class Housekeeping(Section):
         )
         return {row[0] for row in rows}
 
-    def namesakes(self) -> list[str]:
-        """Return other databases in the same directory that would keep their payloads under the same name."""
-        return []  # a server has one database of a name
-
     def copies_kept(self) -> list[KeptCopy]:
         """Return the copies that `kept_copies` names."""
         return [

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lossless import config
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check, to_faults
-from lossless.engine.shared.drafts import drafts_left
+from lossless.engine.shared.drafts import find_drafts
 from lossless.store.base import Step
 
 
@@ -59,7 +59,7 @@ def find_unused_space(examination: Examination) -> Iterator[Fault]:
     if not examination.whole_database:
         return
     yield from (Fault(None, "", text=text) for text in examination.store.slack())
-    if drafts := drafts_left(examination.store, examination.files, examination.now):
+    if drafts := find_drafts(examination.store, examination.files, examination.now):
         size = sum(each.bytes for each in drafts) / 1e6
         count = f"{len(drafts):,} " + ("draft" if len(drafts) == 1 else "drafts")
         text = f"{count} of interrupted backups or other writers ({size:,.1f} MB): lcm gc --apply removes them."

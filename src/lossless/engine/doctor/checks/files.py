@@ -12,7 +12,7 @@ from pathlib import Path
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check
 from lossless.engine.shared.file_store import NO_BYTES
-from lossless.engine.shared.files_dir import is_its_own
+from lossless.engine.shared.files_dir import is_exclusive
 from lossless.errors import FileUnavailable, InvalidInput
 from lossless.store.base import Step
 
@@ -61,7 +61,7 @@ def _is_intact(examination: Examination, sha256: str, size: int) -> bool:
 def find_unused_files(examination: Examination) -> Iterator[Fault]:
     if not examination.whole_database:
         return
-    own_directory = is_its_own(examination.store, examination.files)
+    own_directory = is_exclusive(examination.store, examination.files)
     for path in _stored_paths(examination.files.root):
         with suppress(OSError):
             old = examination.now / 1_000_000 - path.stat().st_mtime > _HOUR

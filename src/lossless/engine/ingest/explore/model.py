@@ -106,8 +106,8 @@ class ModelExplorer(Struct, frozen=True):
             with counting(self.guards.count):
                 reply = self.ask(summary_request, seconds)
         except SummarizerError as error:
-            raise self.guards.failed(error) from error
-        self.guards.answered()
+            raise self.guards.note_failure(error) from error
+        self.guards.note_answer()
         return reply
 
     def _without(self, outline: str, why: str) -> str:
