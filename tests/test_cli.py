@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,8 +33,8 @@ def test_status_tells_what_is_stored(tmp_path: Path) -> None:
 def test_a_new_machine_has_an_empty_status(tmp_path: Path) -> None:
     ran = lcm("status", HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path / "data"), XDG_CONFIG_HOME=str(tmp_path))
     assert ran.returncode == 0, ran.stderr
-    assert "size           not there yet" in ran.stdout
-    assert "last ingest    never" in ran.stdout
+    assert "size           not created yet" in ran.stdout
+    assert "last message   never" in ran.stdout
     assert not (tmp_path / "data").exists()
 
 
@@ -122,6 +123,17 @@ def test_compact_from_the_command_line(tmp_path: Path) -> None:
     assert ran.stdout.startswith("compacted: ")
     assert json.loads(lcm("compact", "k", "--db", path, "--json").stdout)["data"]["stop"] == "below threshold"
     assert lcm("compact", "nobody", "--db", path).returncode == 3
+
+
+def test_without_arguments_it_shows_first_commands_on_one_screen() -> None:
+    ran = lcm()
+    lines = ran.stdout.splitlines()
+    assert ran.returncode == 0
+    assert len(lines) < 24
+    assert max(map(len, lines)) <= 80
+    for line in lines:
+        if command := re.match(r"  lcm ([a-z]+)", line):
+            assert lcm(command[1], "-h").returncode == 0, line
 
 
 def test_help_and_version() -> None:

@@ -257,14 +257,42 @@ def each_command(root: click.Group, ctx: click.Context) -> Iterator[tuple[str, c
             yield inner.command_path, command
 
 
+_START: Final = """\
+Memory for AI agents that loses nothing.
+
+Start:
+  lcm import                     find the sessions of Claude Code, Codex,
+                                 OpenClaw and pi on this machine (dry run)
+  lcm import --apply             import them
+  lcm watch                      import what is new as it is written
+
+Look and search:
+  lcm status                     show what is stored and if it is up to date
+  lcm conversations              list conversations
+  lcm grep WORDS                 search all messages and summaries
+  lcm ask "QUESTION"             answer a question from the history
+
+Maintain:
+  lcm compact --all              summarise long conversations now
+  lcm doctor                     check the database and fix problems
+  lcm backup                     copy the database to one verified file
+
+`lcm demo` shows an example, `lcm -h` lists all commands, and
+`lcm COMMAND -h` shows the options of one."""
+
+
 @click.group(
     cls=Program,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     epilog="`lcm demo` shows it at work; `lcm COMMAND --help` tells every option of a command.",
 )
 @click.version_option(__version__, prog_name="lcm")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Memory for AI agents that loses nothing."""
+    if ctx.invoked_subcommand is None:
+        click.echo(_START)
 
 
 cli.params += common_options()
