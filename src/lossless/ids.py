@@ -1,4 +1,4 @@
-"""Pure: what somebody means who names a summary, a file or a message."""
+"""Parse and print the ids of messages (`msg#...`), summaries (`sum_...`) and files (`file_...`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ID = re.compile(r"(?<![A-Za-z0-9_])(?:sum|file)_[a-z0-9_-]*", re.ASCII)
 _ANY_CASE = re.compile(r"(?<![A-Za-z0-9_])(?:sum|file)_", re.ASCII | re.IGNORECASE)
 _BARE = re.compile(r"(?P<kind>sum|file)_(?P<suffix>[a-z0-9_-]+)", re.ASCII)
 _MESSAGE = re.compile(r"(?:msg#)?(?P<id>[0-9]+)", re.ASCII)
-# The opening of what stands in a message for a large content: its own id, and details that may name others.
+# The start of a reference to large content in a message: its own id, and details that may contain other ids.
 _COPIED = re.compile(
     r"\[LCM (?:Tool Output|File|Raw Payload): (?P<id>(?:sum|file)_[a-z0-9_-]+) ?[|\]]"
     r"|\[[^\[\]|\n]{0,300}\| LCM file: (?P<image>file_[a-z0-9_-]+)\]",
@@ -24,7 +24,7 @@ _FORMS = 'Give one id as it was printed: "sum_...", "file_..." or "msg#...".'
 
 
 class Reference(Struct, frozen=True):
-    """One thing that is named: `id` as people see it, `number` for a message."""
+    """A parsed id: `id` as it is shown, `number` for a message."""
 
     kind: str
     id: str
@@ -32,7 +32,7 @@ class Reference(Struct, frozen=True):
 
 
 def parse(named: object) -> Reference:
-    """What an id, or a reference copied from a message, names. Anything else raises `InvalidInput` with a hint."""
+    """Parse an id or a reference copied from a message; raise `InvalidInput` with a hint for anything else."""
     text = str(named).strip() if isinstance(named, str | int) and not isinstance(named, bool) else ""
     if copied := _COPIED.match(text):
         text = copied["id"] or copied["image"]
@@ -44,7 +44,7 @@ def parse(named: object) -> Reference:
 
 
 def message_id(number: int) -> str:
-    """A message's id as it is shown."""
+    """Return the id of a message as it is shown."""
     return f"msg#{number}"
 
 
@@ -58,7 +58,7 @@ def _message(digits: str) -> Reference:
 
 def _bare(bare: re.Match[str]) -> Reference:
     if not bare["suffix"].strip("0"):
-        raise InvalidInput(f"{bare[0][:_SHOWN]} is a zero id: it names nothing.", hint=_FORMS)
+        raise InvalidInput(f"{bare[0][:_SHOWN]} is a zero id, which does not exist.", hint=_FORMS)
     return Reference({"sum": "summary", "file": "file"}[bare["kind"]], bare[0])
 
 

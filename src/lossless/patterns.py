@@ -1,8 +1,7 @@
-"""Patterns over conversation keys: which ones to ignore, which to read without writing.
+"""Match session patterns against conversation keys, in linear time.
 
-A key is segments joined by `:`, as in `agent:main:cron:nightly`. In a pattern `*` stands for any
-run of characters within one segment, `**` for anything at all, and every other character for
-itself. The whole key has to match, and case counts.
+A key is segments joined by `:`, as in `agent:main:cron:nightly`. In a pattern `*` matches any characters within one
+segment, `**` any characters, and every other character itself. The complete key must match, including case.
 """
 
 from __future__ import annotations
@@ -14,19 +13,18 @@ from typing import NamedTuple
 
 
 def any_match(patterns: Iterable[str], key: str) -> bool:
-    """Whether at least one of the patterns matches the whole key."""
+    """Return whether at least one of the patterns matches the complete key."""
     return any(matches(pattern, key) for pattern in patterns)
 
 
 def matches(pattern: str, key: str) -> bool:
-    """Whether the pattern matches the whole key.
+    """Return whether the pattern matches the complete key.
 
-    One pass over the key, whatever the pattern: nothing is tried twice, so a hostile pattern or key
-    costs no more than a friendly one of its length.
+    One pass over the key without backtracking, so the cost depends only on the lengths of pattern and key.
     """
     steps = _compile(pattern)
     wild = steps.within | steps.across
-    # Bit n is set while the first n steps of the pattern can account for all of the key read so far.
+    # Bit n is set if the first n steps of the pattern match the key read so far.
     reached = 1
     reached |= (reached & wild) << 1
     for character in key:
@@ -39,7 +37,7 @@ def matches(pattern: str, key: str) -> bool:
 
 
 def is_scheduled(key: str) -> bool:
-    """Whether a key is a scheduled job's, each of whose runs stands alone: `agent:NAME:cron:JOB`."""
+    """Return whether a key belongs to a scheduled job with independent runs: `agent:NAME:cron:JOB`."""
     parts = key.split(":")
     return len(parts) >= 4 and parts[0] == "agent" and parts[2] == "cron"
 
@@ -57,7 +55,7 @@ class _Steps(NamedTuple):
 def _compile(pattern: str) -> _Steps:
     literal: dict[str, int] = {}
     within = across = count = 0
-    # A whole run of stars is one step, so two wildcards never stand side by side.
+    # A run of stars is one step, so two wildcards are never adjacent.
     for step in re.findall(r"\*+|[^*]", pattern):
         bit = 1 << count
         if step == "*":
@@ -67,4 +65,4 @@ def _compile(pattern: str) -> _Steps:
         else:
             literal[step] = literal.get(step, 0) | bit
         count += 1
-    return _Steps(count, literal, within, across)
+    return _Steps(length=count, literal=literal, within=within, across=across)

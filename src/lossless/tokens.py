@@ -1,10 +1,10 @@
-"""How many tokens a text costs, without a tokenizer.
+"""Estimate the tokens of a text without a tokenizer.
 
 Every byte has a price, and the prices are summed at the speed of C. The sum is then corrected by a second
-one, the tilt: indented text is cheaper than its spaces, base64 dearer than its letters. Both tables come
+one, the tilt: indented text costs less than its spaces, base64 more than its letters. Both tables come
 from `bench/fit_tokens.py`, which fits them to OpenAI's o200k over documentation in 15 languages, source code,
-JSON, logs and invented texts. Most current models have no public tokenizer; what their provider reports
-corrects the rest, see `Calibration`.
+JSON, logs and generated texts. Most current models have no public tokenizer; the usage that their provider
+reports corrects the estimate, see `Calibration`.
 
 Error against o200k, median / 90th percentile in percent, on pieces of 60 to 6,000 bytes: of files held out of
 the fit, and of the texts of `tests/cases/tokens`, which guided the choice of sources but were not fitted to.
@@ -27,18 +27,18 @@ from zlib import adler32
 
 from msgspec import Struct
 
-from lossless import sent
+from lossless import request_strings
 from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 MESSAGE_TOKENS = 4
-"""What the role and the borders of a message cost."""
+"""The tokens of the role and the delimiters of a message."""
 PART_TOKENS = 3
-"""What the frame of a part costs."""
+"""The tokens of the delimiters of a part."""
 IMAGE_TOKENS = 1_600
-"""What a file costs whose data the model sees: about a large image. Its base64 is never read as text."""
+"""The tokens of a file whose data the model sees: about a large image. Its base64 is not counted as text."""
 
 # Printed by bench/fit_tokens.py: one value for each byte, in 1/32 of a token; a tilt of 16 is none. No value
-# is above 63, so that a block of 1,024 sums up below 65,521, where adler32 begins to wrap.
+# is above 63, so that a block of 1,024 sums up below 65,521, where adler32 wraps.
 _PRICES = bytes.fromhex("""
     171717171717171717181e171703171717171717171717171717171717171717
     0d180d0c193f211618090a141312160e151515151515151515151c0116081a1e
@@ -65,14 +65,14 @@ _LONGEST = 128
 
 
 def estimate(text: str) -> int:
-    """About how many tokens a text costs; 0 only for the empty text."""
+    """Estimate the tokens of a text; 0 only for the empty text."""
     return estimate_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def estimate_bytes(data: bytes) -> int:
-    """`estimate` for a caller who already holds the UTF-8 bytes."""
+    """Estimate the tokens of UTF-8 bytes."""
     # The low half of adler32 is 1 + the sum of the bytes. Unlike bytes.count and translate with deletion it
-    # does not branch on the data, so it costs the same for a text the processor has never seen.
+    # does not branch on the data, so its speed does not depend on the text.
     size = len(data)
     if size <= _BLOCK:
         price = adler32(data.translate(_PRICES)) & 0xFFFF
@@ -88,7 +88,7 @@ def estimate_bytes(data: bytes) -> int:
 
 
 def _sums(data: bytes) -> tuple[int, int]:
-    """Price and tilt of a long text, the tilt from a quarter of it: enough to tell code from base64."""
+    """Return price and tilt of a long text, the tilt from a quarter of it, enough to distinguish code from base64."""
     price = tilt = sampled = 0
     for start in range(0, len(data), _BLOCK):
         block = data[start : start + _BLOCK]
@@ -100,7 +100,7 @@ def _sums(data: bytes) -> tuple[int, int]:
 
 
 def truncate(text: str, max_tokens: int) -> str:
-    """The longest beginning of a text that bisection finds to cost at most `max_tokens`."""
+    """Cut a text to at most `max_tokens`, by bisection."""
     if max_tokens <= 0:
         return ""
     if estimate(text) <= max_tokens:
@@ -116,22 +116,22 @@ def truncate(text: str, max_tokens: int) -> str:
 
 
 class Calibration(Struct, frozen=True):
-    """What a model's own counts say about our estimates.
+    """The relation between a model's own token counts and our estimates.
 
     The ratio is the median slope between the latest observations whose estimates differ, and the overhead
-    (a system prompt, tool schemas) is the median of what the ratio leaves unexplained, so that a few wild
-    counts change neither. While all estimates are alike nothing tells the two apart: a count up to half
-    above the estimate is then put down to the ratio, a higher one to the overhead.
+    (a system prompt, tool schemas) is the median of the remaining difference, so that a few outliers
+    change neither. If all estimates are similar, the two cannot be separated: a count up to 50 % above the
+    estimate is then attributed to the ratio, a higher one to the overhead.
     """
 
     ratio: float = 1.0
     overhead: float = 0.0
     samples: int = 0
     observed: tuple[tuple[int, int], ...] = ()
-    """The latest pairs of what was estimated and what was reported."""
+    """The latest pairs of estimated and reported tokens."""
 
     def observe(self, estimated: int, reported: int) -> Calibration:
-        """The calibration after one more turn; one without a plausible count changes nothing."""
+        """Return the calibration after one more turn; an implausible count changes nothing."""
         if estimated <= 0 or reported <= 0:
             return self
         observed = (*self.observed, (estimated, reported))[-_LATEST:]
@@ -146,19 +146,19 @@ class Calibration(Struct, frozen=True):
         if slopes:
             ratio = _plausible(_median(slopes))
         overhead = _median([count - ratio * guess for guess, count in observed])
-        if overhead < 0:  # nothing is sent on top, so the whole difference is the ratio's
+        if overhead < 0:  # there is no overhead, so the ratio explains the difference
             ratio, overhead = average, 0.0
         return Calibration(ratio, overhead, self.samples + 1, observed)
 
     def apply(self, estimated: int) -> int:
-        """What the provider would count for a prompt of that estimate."""
+        """Return the count that the provider would report for an estimate."""
         return max(0, round(self.ratio * estimated + self.overhead))
 
     def factor(self, applied: float = 1.0) -> float:
-        """Return what budgets are divided by: the ratio in steps of 5 %, at least 0.5 and at most 2.
+        """Return the divisor of budgets: the ratio in steps of 5 %, at least 0.5 and at most 2.
 
-        It stays what was `applied` before until the ratio is more than two steps away from it, so that a view does not
-        change with every turn; and while prompts were of nearly one length, which say little about the ratio.
+        It stays as `applied` before until the ratio is more than two steps away, so that the context does not change
+        with every turn; and while all prompts have nearly the same length, which says little about the ratio.
         """
         slopes = [
             (count - other_count) / (guess - other_guess)
@@ -172,9 +172,9 @@ class Calibration(Struct, frozen=True):
 
 
 def reported(usage: object) -> int:
-    """Return the prompt tokens that a provider reports: the `usage` of an Anthropic or OpenAI reply, or of pi, as dict or object.
+    """Return the prompt tokens in the `usage` of an Anthropic, OpenAI or pi reply, as dict or object.
 
-    What was read from a cache or written to it counts. 0 if it has none of the known fields.
+    Tokens read from a cache or written to it count. 0 if it has none of the known fields.
     """
 
     def value(name: str) -> int | None:
@@ -194,7 +194,7 @@ _COUNTED = (
     ("input", "cacheRead", "cacheWrite"),
 )
 _ENOUGH, _APART = 6, 1.5
-"""So many pairs of prompts, one so many times as long as the other, tell the ratio."""
+"""The pairs of prompts needed for a ratio, one prompt at least so many times as long as the other."""
 _STEP, _BAND, _LEAST, _MOST = 0.05, 0.1001, 0.5, 2.0
 
 
@@ -204,7 +204,7 @@ _RATIO_ALONE = 1.5
 
 
 def _plausible(ratio: float) -> float:
-    """No tokenizer in use counts less than a quarter, or more than four times, of what o200k does."""
+    """Limit a ratio: every tokenizer counts between a quarter and four times as many tokens as o200k."""
     return min(max(ratio, 0.25), 4.0)
 
 
@@ -215,7 +215,7 @@ def _median(values: list[float]) -> float:
 
 
 def message_tokens(message: Message) -> int:
-    """What a message costs as it is sent: words, thinking, calls, results and files, and what a format sends beside them."""
+    """Estimate the tokens of a message as sent: text, reasoning, calls, results, files and extra fields."""
     name = estimate(message.name) if message.name else 0
     beside = _noted_tokens(message.extra) if message.extra else 0
     return MESSAGE_TOKENS + name + beside + sum(map(_part_tokens, message.parts))
@@ -226,7 +226,7 @@ def _part_tokens(part: Part) -> int:
         case Text(text):
             tokens = estimate(text)
         case Reasoning(text, signature):
-            # Each holds the same thought: in words, sealed, and as its format writes it.
+            # Each contains the same reasoning: as text, encrypted, and as its format writes it.
             tokens = max(estimate(text), _sealed_tokens(signature or ""), _noted_tokens(part.extra))
             return PART_TOKENS + tokens
         case ToolCall(_, name, arguments):
@@ -244,28 +244,28 @@ def _file_tokens(file: File) -> int:
     url = file.url or ""
     inline = file.data or (url.partition(",")[2] if url.startswith("data:") else "")
     if inline:
-        text = sent.attached_text(file)
+        text = request_strings.attached_text(file)
         return IMAGE_TOKENS if text is None else estimate(file.name or "") + estimate(text)
     return estimate(file.name or "") + (0 if url.startswith("data:") else estimate(url))
 
 
 def _noted_tokens(extra: Extra) -> int:
-    return sum(_value_tokens(note.value, note.key) for note in sent.notes(extra))
+    return sum(_value_tokens(note.value, note.key) for note in request_strings.notes(extra))
 
 
 def _value_tokens(value: object, key: str = "") -> int:
-    """What a JSON value costs: what is sealed or a picture not by its letters."""
-    tokens, hidden = 0, dict[sent.Path, str]()
-    for found in sent.strings(value, key=key):
+    """Estimate the tokens of a JSON value; encrypted values and pictures do not count by their characters."""
+    tokens, hidden = 0, dict[request_strings.Path, str]()
+    for found in request_strings.strings(value, key=key):
         if found.kind in ("sealed", "media") and len(found.path) <= _DEEPEST:
             hidden[found.path] = ""
             tokens += _sealed_tokens(found.text) if found.kind == "sealed" else IMAGE_TOKENS
-    shown = sent.changed(value, hidden) if hidden else value
+    shown = request_strings.replace_at(value, hidden) if hidden else value
     return tokens + estimate(key) + estimate(json.dumps(shown, ensure_ascii=False, default=str))
 
 
 def _sealed_tokens(text: str) -> int:
-    """About what encrypted text stands for: its bytes as words, less what the seal itself takes."""
+    """Estimate the tokens of the plain text behind an encrypted one."""
     return max(0, len(text) - _SEAL) * 3 // 16
 
 

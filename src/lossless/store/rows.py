@@ -3,7 +3,7 @@
 Its words are stored once, in `text`, where searches read them. `parts` is NULL for one plain text; else
 it is JSON in which each piece says where its words stand (`span`: start and length in characters). Behind them stand,
 for searches only, the words that are sent beside the texts: who speaks, the names of tools and files, what a format keeps
-in `extra` (`lossless.sent`). Words that a text column cannot hold (NUL, lone surrogates) are written whole into `parts` instead,
+in `extra` (`lossless.request_strings`). Words that a text column cannot hold (NUL, lone surrogates) are written whole into `parts` instead,
 escaped, and `text` gets a cleaned copy.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import DecodeError, Struct, convert, json
 
-from lossless import sent
+from lossless import request_strings
 from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.store import jsontext
 from lossless.store.base import Links, MessageRow, NewMessage
@@ -98,7 +98,11 @@ def encode(message: Message, key: str | None = None) -> Words:
 def _beside(message: Message) -> list[str]:
     """Return the text of a message beside its parts, for searches."""
     named = [message.name] if message.name else []
-    return [*named, *sent.words(sent.noted(message.extra))] if message.extra else named
+    return (
+        [*named, *request_strings.visible_texts(request_strings.extra_strings(message.extra))]
+        if message.extra
+        else named
+    )
 
 
 def _meta(message: Message, key: str | None) -> dict[str, Any]:
@@ -133,7 +137,9 @@ class _Writer:
         if part.extra:
             self.free = True
             piece["extra"] = part.extra
-            self.beside += sent.words(sent.noted(part.extra, thought=isinstance(part, Reasoning)))
+            self.beside += request_strings.visible_texts(
+                request_strings.extra_strings(part.extra, thought=isinstance(part, Reasoning))
+            )
         return piece
 
     def _bare(self, part: Text | Reasoning | ToolCall | File | Opaque) -> dict[str, Any]:
@@ -151,7 +157,7 @@ class _Writer:
                 return {"type": "file", "mime": mime, "name": name, "data": data, "url": url}
             case Opaque(kind, data):
                 self.free = True
-                self._add("\n".join(sent.words(sent.strings(data))))
+                self._add("\n".join(request_strings.visible_texts(request_strings.strings(data))))
                 return {"type": "opaque", "kind": kind, "data": data}
 
     def _result(self, part: ToolResult) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lossless import sent
+from lossless import request_strings
 from lossless.engine.ingest.identity import Canonicalize, without_tags
 from lossless.model import Extra, File, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext
@@ -257,15 +257,15 @@ def _with_beside(text: str, extra: Extra) -> str:
 
 def _beside(extra: Extra) -> list[str]:
     """Return what a format sends beside a text: documents, citations, a legacy call."""
-    return [_note_text(note) for note in sent.notes(extra)]
+    return [_note_text(note) for note in request_strings.notes(extra)]
 
 
-def _note_text(note: sent.Note) -> str:
+def _note_text(note: request_strings.Note) -> str:
     match note.value:
         case {"name": str(name), "arguments": str(arguments)} if note.key == "function_call":
             return f"Tool call ({_label(name) or 'unknown'}): {arguments}"
         case value:
-            said = "\n".join(sent.words(sent.strings(value, key=note.key)))
+            said = "\n".join(request_strings.visible_texts(request_strings.strings(value, key=note.key)))
             return f"{note.key}: {said}" if said else ""
 
 
@@ -298,7 +298,9 @@ def _result_text(part: Text | File | Opaque) -> str:
                 return ""
             if _MEDIA_KINDS.fullmatch(kind):
                 # A bare string is the name of the thing; a record may have a caption, or be a document of words.
-                text = (isinstance(data, dict) and "\n".join(sent.words(sent.strings(data)))) or MEDIA
+                text = (
+                    isinstance(data, dict) and "\n".join(request_strings.visible_texts(request_strings.strings(data)))
+                ) or MEDIA
             else:
                 text = "\n".join(_told(data, _ENVELOPE_DEPTH))
             return f"Record ({_label(kind) or 'unknown'}): {text}" if text and text != MEDIA else text
@@ -348,7 +350,7 @@ def _said_in_record(record: dict[str, Any], depth: int) -> list[str] | None:
         return []
     if _is_media(record):
         told = {key: each for key, each in record.items() if key not in _FRAME and key not in _MEDIA_KEYS}
-        return [MEDIA, *sent.words(sent.strings(told))]
+        return [MEDIA, *request_strings.visible_texts(request_strings.strings(told))]
     telling = {key: value for key, value in record.items() if not _is_frame(record, key)}
     if not all(map(_WRAPPER.fullmatch, telling)):
         return None

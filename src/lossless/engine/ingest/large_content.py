@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct, field, structs
 
-from lossless import sent
+from lossless import request_strings
 from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
-from lossless.sent import Sent, decoded, is_text_type, text_in
+from lossless.request_strings import RequestString, decode_base64, decode_text, is_text_type
 from lossless.tokens import estimate
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ def is_heavy(message: Message, threshold: int) -> bool:
     if message.extra:
         if not _OURS.isdisjoint(message.extra):
             return True
-        size += _length(sent.noted(message.extra))
+        size += _length(request_strings.extra_strings(message.extra))
     for part in message.parts:
         if part.extra:
             if not _OURS.isdisjoint(part.extra):
                 return True
-            size += _length(sent.noted(part.extra))
+            size += _length(request_strings.extra_strings(part.extra))
         if isinstance(part, Text):
             text = part.text
             size += len(text)
@@ -100,21 +100,21 @@ def is_heavy(message: Message, threshold: int) -> bool:
             for inner in part.parts:
                 if isinstance(inner, File) or (inner.extra and not _OURS.isdisjoint(inner.extra)):
                     return True
-                size += _length(sent.noted(inner.extra)) if inner.extra else 0
+                size += _length(request_strings.extra_strings(inner.extra)) if inner.extra else 0
                 if isinstance(inner, Text):
                     size += len(inner.text)
                     if len(inner.text) >= _RUN and _has_long_word(inner.text):
                         return True
                 else:
-                    size += _length(sent.strings(inner.data))
+                    size += _length(request_strings.strings(inner.data))
         elif isinstance(part, File):
             return True
         elif isinstance(part, Opaque):
-            size += _length(sent.strings(part.data))
+            size += _length(request_strings.strings(part.data))
     return 4 * size >= threshold  # no character costs more than its four bytes at the most
 
 
-def _length(found: Iterable[Sent]) -> int:
+def _length(found: Iterable[RequestString]) -> int:
     return sum(len(each.text) for each in found)
 
 
@@ -172,7 +172,7 @@ def _back(extra: Extra) -> Extra:
     return {**{key: value for key, value in extra.items() if key != _ASIDE}, **extra[_ASIDE]}
 
 
-def _large_fields(parts: tuple[Part, ...], extra: Extra, leaving: _Leaving) -> dict[_Place, list[sent.Path]]:
+def _large_fields(parts: tuple[Part, ...], extra: Extra, leaving: _Leaving) -> dict[_Place, list[request_strings.Path]]:
     """Return the largest strings sent beside texts, by their owner, until the rest is below the threshold."""
     found = [
         (len(each.text), place, each)
@@ -183,7 +183,7 @@ def _large_fields(parts: tuple[Part, ...], extra: Extra, leaving: _Leaving) -> d
     if 4 * sum(length for length, *_ in found) < leaving.threshold:
         return {}
     costs = sorted(((estimate(each.text), place, each.path) for _, place, each in found), key=lambda one: -one[0])
-    total, chosen = sum(cost for cost, *_ in costs), dict[_Place, list[sent.Path]]()
+    total, chosen = sum(cost for cost, *_ in costs), dict[_Place, list[request_strings.Path]]()
     for cost, place, path in costs:
         if total < leaving.threshold or cost < _WORTH_IT:
             break
@@ -207,15 +207,20 @@ def _held(part: Part) -> dict[str, Any]:
     return {"extra": part.extra, "data": part.data} if isinstance(part, Opaque) else {"extra": part.extra}
 
 
-def _strings(held: dict[str, Any]) -> Iterator[Sent]:
+def _strings(held: dict[str, Any]) -> Iterator[RequestString]:
     if held["extra"]:
-        yield from (each._replace(path=("extra", *each.path)) for each in sent.noted(held["extra"]))
+        yield from (each._replace(path=("extra", *each.path)) for each in request_strings.extra_strings(held["extra"]))
     if "data" in held:
-        yield from sent.strings(held["data"], ("data",))
+        yield from request_strings.strings(held["data"], ("data",))
 
 
 def _without_fields(
-    part: P, place: _Place, role: str, fields: dict[_Place, list[sent.Path]], leaving: _Leaving, tool: str = ""
+    part: P,
+    place: _Place,
+    role: str,
+    fields: dict[_Place, list[request_strings.Path]],
+    leaving: _Leaving,
+    tool: str = "",
 ) -> P:
     """Return the part with references in place of its large strings."""
     if isinstance(part, ToolResult):
@@ -239,14 +244,14 @@ def _without_fields(
 
 def _moved(
     held: dict[str, Any],
-    paths: Iterable[sent.Path],
+    paths: Iterable[request_strings.Path],
     label: _Label,
     leaving: _Leaving,
     name: str | None = None,
     mime: str | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a part without the strings at some paths, and with the mark of their positions."""
-    changes, places = dict[sent.Path, str](), list[list[Any]]()
+    changes, places = dict[request_strings.Path, str](), list[list[Any]]()
     texts = {each.path: each.text for each in _strings(held)}
     for path in paths:
         text = texts[path]
@@ -256,7 +261,7 @@ def _moved(
         places.append([list(path), payload.id])
     if not places:
         return held
-    lighter: dict[str, Any] = sent.changed(held, changes)
+    lighter: dict[str, Any] = request_strings.replace_at(held, changes)
     return {**lighter, "extra": {**lighter["extra"], _MARK: {"fields": places}}}
 
 
@@ -284,12 +289,15 @@ def _image(part: File, role: str, leaving: _Leaving) -> Text:
     """Return the reference to an inline file, which says whether it is an image, a sound, or text."""
     data, encoding = _decoded(part.data or "")
     is_media = (part.mime or "").startswith(("image/", "audio/", "video/")) and not is_text_type(part.mime)
-    text = text_in(data, part.mime) if encoding == "base64" and not is_media else None
+    text = decode_text(data, part.mime) if encoding == "base64" and not is_media else None
     payload = _payload(data, part.name, part.mime, leaving, text=text, binary=encoding == "base64" and text is None)
     leaving.taken.append(payload)
     who = role.capitalize() if role in ("user", "assistant", "system", "tool") else "Attached"
     words = f"[{who} {_what(payload)}: {_named(part.name)} ({_named(part.mime)}, {_size(payload)}) | LCM file: {payload.id}]"
-    beside = [_explored(words, payload) if text is not None else words, *sent.words(sent.noted(part.extra))]
+    beside = [
+        _explored(words, payload) if text is not None else words,
+        *request_strings.visible_texts(request_strings.extra_strings(part.extra)),
+    ]
     rest = {"mime": part.mime, "name": part.name, "url": part.url, "extra": part.extra}
     return Text("\n".join(beside), {_MARK: {"file": payload.id, "encoding": encoding, "part": rest}})
 
@@ -416,7 +424,7 @@ def _base64_cut(text: str, found: re.Match[str], role: str, leaving: _Leaving) -
     if encoding != "base64":
         return None
     mime = before[1] if before else None
-    words = text_in(data, mime)
+    words = decode_text(data, mime)
     payload = _payload(data, None, mime, leaving, text=words, binary=words is None)
     what = _what(payload)
     who = what.capitalize() if role in ("user", "system") or what == "file" else role.capitalize()
@@ -431,7 +439,7 @@ def _mixed(run: str) -> bool:
 
 def _decoded(text: str) -> tuple[bytes, str]:
     """Return the decoded bytes if encoding them again gives the same text, else the text's own bytes."""
-    data = decoded(text)
+    data = decode_base64(text)
     return (text.encode("utf-8", "surrogatepass"), "text") if data is None else (data, "base64")
 
 
@@ -564,7 +572,9 @@ def _refilled(held: dict[str, Any], read: Callable[[str], bytes]) -> dict[str, A
     """Return the fields of a part with their strings put back, and without the mark."""
     match held["extra"].get(_MARK):
         case {"fields": places}:
-            held = sent.changed(held, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places})
+            held = request_strings.replace_at(
+                held, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places}
+            )
         case {"cuts": _}:
             pass
         case _:

@@ -14,7 +14,7 @@ from lossless.engine.recall.reader import Reader, stamp, words
 from lossless.errors import FileUnavailable, InvalidInput
 from lossless.ids import Reference, message_id
 from lossless.model import Branch, Description, StoredFile, StoredMessage, TextPage
-from lossless.sent import is_text_type
+from lossless.request_strings import is_text_type
 from lossless.store import jsontext
 from lossless.store.base import SPAN, BranchRow
 from lossless.store.rows import message_of, moment

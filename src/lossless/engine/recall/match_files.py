@@ -15,8 +15,8 @@ from lossless.engine.shared.file_store import Files
 from lossless.errors import FileUnavailable
 from lossless.events import Event, Hook
 from lossless.model import Excerpt, Hit
+from lossless.request_strings import is_text_type
 from lossless.search.snippets import TermFinder, snippet
-from lossless.sent import is_text_type
 from lossless.store.base import FileRow
 from lossless.store.rows import moment
 

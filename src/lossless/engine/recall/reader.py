@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct, structs
 
-from lossless import sent
+from lossless import request_strings
 from lossless.config import Settings
 from lossless.engine.sessions import current
 from lossless.engine.shared.file_store import Files
@@ -218,11 +218,11 @@ def words(message: Message) -> str:
 
 def _beside(extra: Extra) -> Iterator[str]:
     """Yield the fields sent beside a text, without reasoning, encrypted text and encoded bytes."""
-    for note in sent.notes(extra):
-        found = list(sent.strings(note.value, key=note.key))
-        if any(sent.words(found)):
+    for note in request_strings.notes(extra):
+        found = list(request_strings.strings(note.value, key=note.key))
+        if any(request_strings.visible_texts(found)):
             hidden = {each.path: "" for each in found if each.kind not in ("words", "frame")}
-            value = sent.changed(note.value, hidden)
+            value = request_strings.replace_at(note.value, hidden)
             yield f"[{note.key}] {value if isinstance(value, str) else jsontext.dumps(value)}"
 
 

@@ -17,7 +17,7 @@ from lossless.engine.ingest.explore.prose import describe_markdown, describe_tex
 from lossless.engine.ingest.explore.records import describe_json, describe_jsonl
 from lossless.engine.ingest.explore.sql import describe_sql
 from lossless.engine.ingest.explore.tables import describe_table
-from lossless.sent import text_in
+from lossless.request_strings import decode_text
 
 __all__ = ["Explore", "Kind", "describe_bytes", "explore", "extension", "guess_kind", "medium"]
 
@@ -45,7 +45,7 @@ def describe_bytes(data: bytes, *, name: str | None = None, mime: str | None = N
 def _decoded(data: bytes, mime: str | None) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
-    return text_in(data, mime) or ""
+    return decode_text(data, mime) or ""
 
 
 def _facts(text: str, kind: Kind, name: str | None, mime: str | None) -> list[Fact]:

@@ -1,10 +1,8 @@
-"""Every string that a request carries beside the texts of a message.
+"""Find the strings that a request contains beside the texts of a message.
 
-A format keeps what we do not model in `extra` and in `Opaque` parts, and `dump` sends it: documents, citations, search
-results, legacy calls. Whatever counts, indexes, summarises or moves the words of a message finds them here, so that all
-of them see the same.
-
-Pure. Names of the notes in an `extra` are those of `lossless.formats.wire`.
+A format stores what we do not model in `extra` and in `Opaque` parts, and `dump` sends it: documents, citations, search
+results, legacy calls. All code that counts, indexes, summarises or moves the text of a message uses these functions, so
+that it sees the same strings. The names of the notes in an `extra` are those of `lossless.formats.wire`.
 """
 
 from __future__ import annotations
@@ -19,17 +17,17 @@ from lossless.model import Extra, File
 
 Path: TypeAlias = tuple[str | int, ...]
 Kind: TypeAlias = Literal["words", "thought", "sealed", "media", "frame"]
-"""`words` are for everybody; a `thought` is for the model that had it; `sealed` is for its provider only; `media` is base64;
-a `frame` (types, ids) tells how to read the rest."""
+"""`words` may be read by anyone; a `thought` only by the model that wrote it; `sealed` only by its provider; `media` is
+base64; a `frame` (types, ids) describes the rest."""
 
 FORMATS = ("anthropic", "openai_chat", "openai_responses", "openclaw")
 _NESTED = {"$in", "$item"}
-"""Our own notes that hold notes of the wire."""
+"""Our own notes that contain notes of the wire format."""
 _SPOKEN_REPLY = ("$reply", "audio", "transcript")
-"""The words of a reply that was spoken: the API takes back an id in their place."""
+"""The transcript of a spoken reply: requests contain an id instead."""
 _NOT_SENT = {"cache_control"}
 _BOOKKEEPING = {"api", "provider", "model", "usage", "responseId", "responseModel", "timestamp", "stopReason"}
-"""What pi writes about a reply and sends to no provider."""
+"""Fields that pi writes about a reply and sends to no provider."""
 _FRAME = {
     *("type", "id", "status", "role", "object", "format", "detail", "index", "phase", "media_type", "mimeType"),
     *("call_id", "tool_use_id", "tool_call_id", "toolCallId", "item_id", "file_id", "container_id", "language_id"),
@@ -62,14 +60,14 @@ _BINARY = (
 
 
 class Note(NamedTuple):
-    """A value that a format puts into a record beside what we model."""
+    """A value of a record that we do not model."""
 
     path: Path
     key: str
     value: Any
 
 
-class Sent(NamedTuple):
+class RequestString(NamedTuple):
     """A string inside a JSON value, and the path to it."""
 
     path: Path
@@ -78,9 +76,9 @@ class Sent(NamedTuple):
 
 
 def notes(extra: Extra) -> Iterable[Note]:
-    """Return what of an `extra` is sent."""
+    """Return the values of an `extra` that are sent."""
     if len(extra) == 1 and isinstance(held := extra.get("openclaw"), dict) and _BOOKKEEPING.issuperset(held):
-        return ()  # as with every reply that pi writes
+        return ()  # every reply that pi writes
     return _all_notes(extra)
 
 
@@ -109,23 +107,23 @@ def _own_note(key: str, value: Any, path: Path) -> Iterator[Note]:
                 yield from _notes(inside, (*path, key, name), False)
     elif key == "$reply":
         match value:
-            case {"audio": {"transcript": str(said)}}:
-                yield Note((*path, *_SPOKEN_REPLY), "transcript", said)
+            case {"audio": {"transcript": str(spoken)}}:
+                yield Note((*path, *_SPOKEN_REPLY), "transcript", spoken)
 
 
-def strings(value: Any, path: Path = (), key: str = "", *, thought: bool = False) -> Iterator[Sent]:
-    """Yield the strings of a JSON value in order. `key` is the name it stands under, `thought` whether a model only thought it."""
+def strings(value: Any, path: Path = (), key: str = "", *, thought: bool = False) -> Iterator[RequestString]:
+    """Yield the strings of a JSON value in order. `key` is its name, `thought` marks it as reasoning of a model."""
     waiting: list[tuple[Path, str, Any, bool, str]] = [(path, key, value, thought or key in _THOUGHT, "")]
     while waiting:
         at, name, held, thinks, kind = waiting.pop()
         if isinstance(held, str):
-            yield Sent(at, held, _kind(name, held, thinks, kind))
+            yield RequestString(at, held, _kind(name, held, thinks, kind))
         elif isinstance(held, list):
             waiting += [((*at, n), name, held[n], thinks, kind) for n in range(len(held) - 1, -1, -1)]
         elif isinstance(held, dict):
             kind = held["type"].lower() if isinstance(held.get("type"), str) else ""
             thinks = thinks or "thinking" in kind or "reasoning" in kind
-            spoken = "type" in held or "role" in held  # elsewhere `reasoning` is a tool's own word
+            spoken = "type" in held or "role" in held  # elsewhere `reasoning` is a tool's own field
             waiting += [
                 (
                     (*at, each),
@@ -161,19 +159,19 @@ def _is_frame(key: str, value: Any) -> bool:
     )
 
 
-def noted(extra: Extra, *, thought: bool = False) -> Iterator[Sent]:
+def extra_strings(extra: Extra, *, thought: bool = False) -> Iterator[RequestString]:
     """Yield the strings of an `extra` that are sent."""
     for note in notes(extra):
         yield from strings(note.value, note.path, note.key, thought=thought)
 
 
-def words(found: Iterable[Sent]) -> Iterator[str]:
-    """Yield the texts that anybody may read."""
+def visible_texts(found: Iterable[RequestString]) -> Iterator[str]:
+    """Yield the texts that anyone may read."""
     return (each.text for each in found if each.kind == "words" and each.text)
 
 
-def changed(value: Any, changes: Mapping[Path, Any]) -> Any:
-    """Return a copy of a JSON value with other values at some paths; it shares what stays the same."""
+def replace_at(value: Any, changes: Mapping[Path, Any]) -> Any:
+    """Return a copy of a JSON value with new values at some paths; unchanged parts are shared."""
     if () in changes:
         return changes[()]
     below: dict[Any, dict[Path, Any]] = {}
@@ -183,17 +181,17 @@ def changed(value: Any, changes: Mapping[Path, Any]) -> Any:
         return value
     copy = dict(value) if isinstance(value, dict) else list(value)
     for step, inside in below.items():
-        copy[step] = changed(copy[step], inside)
+        copy[step] = replace_at(copy[step], inside)
     return copy
 
 
 def is_text_type(mime: str | None) -> bool:
-    """Whether a media type is one of text."""
+    """Return whether a media type is text."""
     return mime is not None and _TEXT_TYPES.fullmatch(mime.partition(";")[0].strip()) is not None
 
 
-def text_in(data: bytes, mime: str | None = None) -> str | None:
-    """Return the text that bytes are, by decoding them or by their media type; None for anything else."""
+def decode_text(data: bytes, mime: str | None = None) -> str | None:
+    """Decode bytes as text, if they or their media type are text; None otherwise."""
     claimed = is_text_type(mime)
     if not data or (not claimed and (data.startswith(_BINARY) or b"\0" in data)):
         return None
@@ -205,8 +203,8 @@ def text_in(data: bytes, mime: str | None = None) -> str | None:
     return text if claimed or 100 * controls <= min(len(data), 65_536) else None
 
 
-def decoded(data: str) -> bytes | None:
-    """Return the bytes behind base64 if encoding them gives the same text again."""
+def decode_base64(data: str) -> bytes | None:
+    """Decode base64; None unless encoding the bytes gives the same text again."""
     try:
         held = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
@@ -215,8 +213,8 @@ def decoded(data: str) -> bytes | None:
 
 
 def attached_text(file: File) -> str | None:
-    """Return the text that an inline file holds, if it is one."""
+    """Return the text of an inline file, if it is text."""
     if not file.data or (file.mime or "").startswith(("image/", "audio/", "video/")):
         return None
-    held = decoded(file.data)
-    return None if held is None else text_in(held, file.mime)
+    held = decode_base64(file.data)
+    return None if held is None else decode_text(held, file.mime)
