@@ -341,8 +341,8 @@ def test_an_explanation_says_which_of_many_messages_it_is_about(tmp_path: Path) 
     with Lossless.open(tmp_path / "lcm.db") as lcm:
         chat = lcm.conversation("k")
         chat.ingest([Message.user(f"a lamp, number {number}") for number in range(205)])
-        assert chat.explain("number 204", window=100_000).text.endswith("as it is.")
-        assert chat.explain("number 20", window=100_000).text.endswith("It is the newest of 6 messages that say so.")
+        assert chat.explain("number 204", window=100_000).text.endswith("in the context, unchanged.")
+        assert chat.explain("number 20", window=100_000).text.endswith("It is the newest of 6 messages with this text.")
         assert "the newest of more than 200 messages" in chat.explain("lamp", window=100_000).text
 
 

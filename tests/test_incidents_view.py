@@ -8,7 +8,7 @@ import pytest
 
 from lossless import Conversation, File, Message, Opaque, Reasoning, Summary, Text, ToolCall, ToolResult
 from lossless.engine.context.summary_xml import as_message
-from lossless.engine.context.tool_pairing import MISSING, paired
+from lossless.engine.context.tool_pairing import MISSING, pair_tool_calls
 from lossless.formats import anthropic, openai_chat, openai_responses
 from lossless.model import Context
 from tests.test_compaction import WINDOW, open_small, short, turns
@@ -50,29 +50,29 @@ def test_ic104_appended_messages_change_nothing_before_them(database: str) -> No
 
 def test_ic105_a_call_without_its_result() -> None:
     evicted = [Message.user("a"), call("c1", text="I look."), Message.user("b")]
-    assert paired(evicted, fresh=2)[1] == Message("assistant", (Text("I look."),))
-    in_flight = paired([Message.user("a"), call("c1")], fresh=0)
+    assert pair_tool_calls(evicted, fresh=2)[1] == Message("assistant", (Text("I look."),))
+    in_flight = pair_tool_calls([Message.user("a"), call("c1")], fresh=0)
     assert in_flight[-1].text == MISSING
     assert in_flight[-1].parts[0].call_id == "c1"  # type: ignore[union-attr]  # a result
 
 
 def test_ic106_the_real_result_comes_back_to_its_call() -> None:
     said = [call("c1"), result("c1", MISSING), Message.assistant("hm"), result("c1", "real")]
-    assert [message.text for message in paired(said)] == ["", "real", "hm"]
-    displaced = paired([call("c1"), call("c2"), result("c2"), result("c1", "late")])
+    assert [message.text for message in pair_tool_calls(said)] == ["", "real", "hm"]
+    displaced = pair_tool_calls([call("c1"), call("c2"), result("c2"), result("c1", "late")])
     assert [message.text for message in displaced] == ["", "late", "", "done"]
 
 
 def test_ic107_an_id_belongs_to_the_first_that_has_it_and_never_to_a_failed_turn() -> None:
-    twice = paired([call("c1"), result("c1", "first"), call("c1"), result("c1", "second")])
+    twice = pair_tool_calls([call("c1"), result("c1", "first"), call("c1"), result("c1", "second")])
     assert [message.text for message in twice] == ["", "first"]
-    aborted = paired([call("c1", stop="aborted", text="tried"), call("c1"), result("c1")])
+    aborted = pair_tool_calls([call("c1", stop="aborted", text="tried"), call("c1"), result("c1")])
     assert [len(message.parts) for message in aborted] == [1, 1, 1]
     assert aborted[0].text == "tried"
 
 
 def test_ic108_a_result_before_its_call_and_one_that_nobody_asked_for(chat: Conversation) -> None:
-    early = paired([Message.user("go"), result("c1"), call("c1")])
+    early = pair_tool_calls([Message.user("go"), result("c1"), call("c1")])
     assert [message.role for message in early] == ["user", "assistant", "tool"]
     chat.ingest([Message.user("go"), result("never"), Message.user("on")])
     shown = chat.assemble(1000).messages
@@ -102,7 +102,7 @@ def test_ic109_what_says_nothing_is_not_sent(chat: Conversation, nothing: Messag
 
 
 def test_ic110_a_result_without_an_id_becomes_an_assistants_text() -> None:
-    shown = paired([Message.user("go"), result("", "what came out"), Message.user("on")])
+    shown = pair_tool_calls([Message.user("go"), result("", "what came out"), Message.user("on")])
     assert shown[1] == Message("assistant", (Text("what came out"),))
 
 

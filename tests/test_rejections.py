@@ -265,4 +265,4 @@ def test_it_can_be_awaited(database: str) -> None:
 def test_what_another_program_wrote_there_is_nothing() -> None:
     states: list[Any] = [None, [], {"parts": 3}, {"calls": [1]}, {"parts": {"x": ["rubbish"]}}]
     for state in states:
-        assert rejections.stored(state) == rejections.Rejections()
+        assert rejections.decode_rejections(state) == rejections.Rejections()

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lossless.engine.context.assemble import Entry, assemble
-from lossless.engine.context.tool_pairing import paired
+from lossless.engine.context.assemble import ViewEntry, assemble
+from lossless.engine.context.tool_pairing import pair_tool_calls
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.model import Context, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.tokens import message_tokens
@@ -32,7 +32,7 @@ FORMATS: dict[str, Any] = {
     "openclaw": openclaw,
 }
 _SUMMARY = Message.user('<summary id="sum_0123456789abcdef">what was said before</summary>')
-SUMMARY = Entry(None, _SUMMARY, message_tokens(_SUMMARY), (1, 1), 1)
+SUMMARY = ViewEntry(None, _SUMMARY, message_tokens(_SUMMARY), (1, 1), 1)
 IDS = ["1", "2", "3", "call_1|fc_1", "functions.bash:0", "x" * 70, "", " ", "é\ud800"]
 NAMES = ["run", "fs.read", "", "n" * 80, "mcp__server__tool"]
 WORDS = ["yes", "", " \n", "trailing \n", "half \ud83d", "数据库", "<summary>", "a\0b"]
@@ -178,7 +178,7 @@ class Histories:
 
 def faults(said: Sequence[Message], fresh: int) -> dict[str, Any]:
     """Everything that is wrong with what becomes of a history."""
-    shown = paired(said, fresh=fresh)
+    shown = pair_tool_calls(said, fresh=fresh)
     found: dict[str, Any] = {}
     for name, module in FORMATS.items():
         request = module.dump(shown)
@@ -186,7 +186,7 @@ def faults(said: Sequence[Message], fresh: int) -> dict[str, Any]:
             found[name] = (wrong, request)
         elif json.dumps(module.dump(module.load_request(request))) != json.dumps(request):
             found[name] = ("not the same when it is read and written again", request)
-    again = paired(shown, fresh=fresh)
+    again = pair_tool_calls(shown, fresh=fresh)
     if len(again) != len(shown) or any(new is not old for new, old in zip(again, shown, strict=True)):
         found["paired"] = ("not in order after the first time", shown, again)
     return found
@@ -266,7 +266,7 @@ def test_the_official_sdks_send_them_and_none_is_refused(provider: Provider) -> 
     ):
         for seed in range(300):
             said, fresh = Histories(Random(seed)).view()
-            shown = paired([*said, GO_ON], fresh=fresh)
+            shown = pair_tool_calls([*said, GO_ON], fresh=fresh)
             messages.messages.create(model="m", max_tokens=10, **anthropic.dump(shown))
             completions.chat.completions.create(model="m", **openai_chat.dump(shown))
             completions.responses.create(model="m", **openai_responses.dump(shown))

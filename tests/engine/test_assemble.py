@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Message, Opaque, Reasoning, StoredMessage, Text, ToolCall, ToolResult
-from lossless.engine.context.assemble import Assembly, Entry, assemble, is_from_user
-from lossless.engine.context.tool_pairing import MISSING, paired
+from lossless.engine.context.assemble import Assembly, ViewEntry, assemble, is_from_user
+from lossless.engine.context.tool_pairing import MISSING, pair_tool_calls
 from lossless.formats import openai_responses
 from lossless.model import Context
 from lossless.tokens import message_tokens
 from tests import strategies
 
 
-def entry(message: Message, seq: int, tokens: int | None = None) -> Entry:
+def entry(message: Message, seq: int, tokens: int | None = None) -> ViewEntry:
     from datetime import UTC, datetime
 
     cost = message_tokens(message) if tokens is None else tokens
     stored = StoredMessage(1_000_000_000 + seq, seq, cost, b"", datetime(2026, 1, 1, tzinfo=UTC), message)
-    return Entry(stored, message, cost, None, seq)
+    return ViewEntry(stored, message, cost, None, seq)
 
 
-def entries(*messages: Message) -> list[Entry]:
+def entries(*messages: Message) -> list[ViewEntry]:
     return [entry(message, seq) for seq, message in enumerate(messages, 1)]
 
 
@@ -35,7 +35,7 @@ def seqs(shown: Context) -> list[int]:
     return [item.seq for item in shown.items if isinstance(item, StoredMessage)]
 
 
-def show(body: list[Entry], budget: int, fresh: int = 0) -> Assembly:
+def show(body: list[ViewEntry], budget: int, fresh: int = 0) -> Assembly:
     return assemble((), body, fresh=fresh, budget=budget)
 
 
@@ -95,7 +95,7 @@ def test_a_call_in_flight_gets_a_stand_in_within_the_budget() -> None:
 
 
 def test_the_head_always_stays() -> None:
-    head = [Entry(None, Message.system("instructions"), 10)]
+    head = [ViewEntry(None, Message.system("instructions"), 10)]
     shown = assemble(head, entries(Message.user(words(100)), Message.user("now")), fresh=0, budget=40).context
     assert shown.messages[0].text == "instructions"
     assert shown.messages[-1].text == "now"
@@ -106,7 +106,7 @@ def test_thinking_from_before_the_newest_summary_is_left_out_except_in_the_runni
     def thought(text: str) -> Message:
         return Message("assistant", (Reasoning("hm"), Text(text)))
 
-    summary = Entry(None, Message.user("<summary/>"), 5, (1, 1), at=10)
+    summary = ViewEntry(None, Message.user("<summary/>"), 5, (1, 1), at=10)
     old = [entry(Message.user("q"), 2), entry(thought("old"), 3)]
     new = [entry(Message.user("q2"), 11), entry(thought("new"), 12), entry(Message.user("q3"), 13)]
     running = entry(thought("running"), 9)
@@ -122,7 +122,7 @@ def test_items_whose_reasoning_is_left_out_are_sent_without_their_ids() -> None:
     call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{}"}
     (asked,) = openai_responses.load([thought, call])
     result = Message.tool("fine", call_id="c1")
-    summary = Entry(None, Message.user("<summary/>"), 5, (1, 1), at=10)
+    summary = ViewEntry(None, Message.user("<summary/>"), 5, (1, 1), at=10)
     old = [entry(Message.user("q"), 2), entry(asked, 3), entry(result, 4)]
     shown = show([summary, *old, entry(Message.user("q2"), 11)], 1000).context
     assert [item.get("id") for item in openai_responses.dump(shown)["input"]] == [None] * 5
@@ -157,7 +157,7 @@ def test_any_history_fits_its_budget_or_is_the_newest_words_and_the_newest_round
     gone = {int(left.id.removeprefix("msg#")) % 1000 for left in shown.left_out if left.reason not in told}
     assert sorted([*kept, *gone]) == list(range(1, len(body) + 1))
     assert show(body, budget, min(fresh, len(body))).context == shown
-    assert paired(shown.messages, fresh=made.fresh) == shown.messages
+    assert pair_tool_calls(shown.messages, fresh=made.fresh) == shown.messages
 
 
 @pytest.mark.parametrize("budget", [1, 50, 10_000])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lossless.engine.context.tool_pairing import MISSING, paired
+from lossless.engine.context.tool_pairing import MISSING, pair_tool_calls
 from lossless.formats import openai_responses
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
@@ -103,30 +103,30 @@ CASES: dict[str, tuple[list[Message], int, list[Message]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_messages_are_put_in_order(name: str) -> None:
     given, fresh, expected = CASES[name]
-    assert list(paired(given, fresh=fresh)) == expected
-    assert list(paired(expected)) == expected
+    assert list(pair_tool_calls(given, fresh=fresh)) == expected
+    assert list(pair_tool_calls(expected)) == expected
 
 
 def test_a_host_that_counts_its_calls_anew_keeps_all_of_them() -> None:
     said = [a("1"), t("1", "one"), U, a("1"), t("1", "two")]
-    assert paired(said) == (a("1"), t("1", "one"), U, a("1_2"), t("1_2", "two"))
+    assert pair_tool_calls(said) == (a("1"), t("1", "one"), U, a("1_2"), t("1_2", "two"))
 
 
 def test_a_new_id_is_one_that_nobody_has() -> None:
     said = [a("1"), t("1"), U, a("1_2"), t("1_2"), U, a("1"), t("1")]
-    assert _ids(paired(said)) == ["1", "1", "1_2", "1_2", "1_3", "1_3"]
+    assert _ids(pair_tool_calls(said)) == ["1", "1", "1_2", "1_2", "1_3", "1_3"]
 
 
 def test_another_call_under_the_same_id_is_not_a_copy() -> None:
     other = ToolCall("1", "run", '{"other": true}')
-    assert _ids(paired([a("1"), t("1"), a(other), t("1")])) == ["1", "1", "1_2", "1_2"]
-    assert _ids(paired([a("1", other), t("1"), t("1")])) == ["1", "1_2", "1", "1_2"]
+    assert _ids(pair_tool_calls([a("1"), t("1"), a(other), t("1")])) == ["1", "1", "1_2", "1_2"]
+    assert _ids(pair_tool_calls([a("1", other), t("1"), t("1")])) == ["1", "1_2", "1", "1_2"]
 
 
 def test_a_result_belongs_to_the_nearest_turn_that_asked() -> None:
     said = [a("1"), U, a("1"), t("1")]
-    assert paired(said, fresh=1) == (U, a("1"), t("1"))
-    assert paired(said) == (a("1"), missing("1"), U, a("1_2"), t("1_2"))
+    assert pair_tool_calls(said, fresh=1) == (U, a("1"), t("1"))
+    assert pair_tool_calls(said) == (a("1"), missing("1"), U, a("1_2"), t("1_2"))
 
 
 def _ids(messages: Sequence[Message]) -> list[str]:
@@ -143,12 +143,12 @@ def test_what_is_in_order_is_the_same_object() -> None:
         t("3"),
         a(Text("x")),
     ]
-    assert all(new is old for new, old in zip(paired(said), said, strict=True))
+    assert all(new is old for new, old in zip(pair_tool_calls(said), said, strict=True))
 
 
 def test_the_running_turn_stays_as_it_is_when_the_past_is_mended() -> None:
     running = [U, a(THOUGHT, "5", "6"), t("5"), t("6"), a(THOUGHT, "7"), t("7")]
-    shown = paired([t("0"), a("1"), U, a("2"), U, a(Text("x"), "3"), t("2"), *running], fresh=6)
+    shown = pair_tool_calls([t("0"), a("1"), U, a("2"), U, a(Text("x"), "3"), t("2"), *running], fresh=6)
     assert all(new is old for new, old in zip(shown[-6:], running, strict=True))
 
 
@@ -157,8 +157,8 @@ SHELL: dict[str, Any] = {"type": "shell_call", "id": "sh_1", "call_id": "s", "ac
 
 def test_a_call_we_do_not_model_needs_its_result_too() -> None:
     answer, result = openai_responses.load([SHELL, {"type": "shell_call_output", "call_id": "s", "output": []}])
-    assert paired([answer, result]) == (answer, result)
-    assert paired([answer]) == paired([result]) == ()
+    assert pair_tool_calls([answer, result]) == (answer, result)
+    assert pair_tool_calls([answer]) == pair_tool_calls([result]) == ()
 
 
 def test_items_without_their_reasoning_lose_their_ids() -> None:
@@ -170,7 +170,7 @@ def test_items_without_their_reasoning_lose_their_ids() -> None:
             {"type": "function_call", "id": "fc_2", "call_id": "2", "name": "run", "arguments": "{}"},
         ]
     )[0]
-    shown = paired([answer, t("2"), U], fresh=3)
+    shown = pair_tool_calls([answer, t("2"), U], fresh=3)
     assert openai_responses.dump(shown)["input"] == [
         {"role": "assistant", "content": "Looking."},
         {"type": "function_call", "call_id": "2", "name": "run", "arguments": "{}"},

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lossless.client.surgery import Rewrite, RewriteOptions, Rewriting
     from lossless.engine.compaction import plan
     from lossless.engine.context import rejections
-    from lossless.engine.context.build import Guidance, Showing
+    from lossless.engine.context.build import BuildOptions, Guidance
     from lossless.engine.ingest.identity import Canonicalize
     from lossless.engine.ingest.ingest import InTransaction
     from lossless.engine.ingest.intake import Skip
@@ -733,8 +733,8 @@ class Conversation:
         """
         from lossless.engine.compaction import plan
         from lossless.engine.context import rejections
-        from lossless.engine.context.build import acceptable, show
-        from lossless.engine.context.live_messages import bounded
+        from lossless.engine.context.build import build_context, without_rejected
+        from lossless.engine.context.live_messages import fit_live
 
         window, lcm = self._lcm._window(window), self._lcm
         _refuse_sizes(window)
@@ -754,10 +754,10 @@ class Conversation:
             if row is None:
                 why = self._closed_to or "nothing is stored"
                 taken = self._rejections() if live and not self._hidden else rejections.Rejections()
-                held = acceptable(live or (), taken, self._intake.canonicalize)
-                self._shown = bounded(held, space, why, prompt_follows=prompt_follows, caps=self._caps(model))
+                held = without_rejected(live or (), taken, self._intake.canonicalize)
+                self._shown = fit_live(held, space, why, prompt_follows=prompt_follows, caps=self._caps(model))
                 return self._shown
-            context, note = show(
+            context, note = build_context(
                 self._store,
                 row,
                 self._showing(row, limits, most, space, guidance, live, prompt_follows, model),
@@ -770,7 +770,7 @@ class Conversation:
             why = "the database does not answer" if isinstance(error, StoreError) else why
             facts = {"conversation": self.key, "error": type(error).__name__}
             self._intake.on_event(Event("assemble.live", str(error) or type(error).__name__, "error", facts))
-            return bounded(live, space, why, prompt_follows=prompt_follows, caps=self._caps(model))
+            return fit_live(live, space, why, prompt_follows=prompt_follows, caps=self._caps(model))
         lcm._measured[self.key] = (model, context.tokens)
         self._watch_coverage(row, context, window, reserve, model)
         if not (self._store.read_only or self._closed_to):
@@ -793,22 +793,22 @@ class Conversation:
         from lossless.engine.context import rejections
 
         self._refuse_if_closed()
-        complaint = rejections.read(error, request)
+        complaint = rejections.parse_error(error, request)
         context = self._shown or self.assemble(self._last_window())
         found = rejections.locate(complaint, self._sent(context), context.messages)
         with self._store.transaction():
             known = self._rejections(hold=True)
-            new = rejections.added(known, found)
+            new = rejections.add_rejected(known, found)
             if new == known and found.located:
                 # It is left out already and refused all the same: then the whole message is.
                 found = structs.replace(
                     found, parts=tuple((name, "message") for name, _ in found.parts), kind="message"
                 )
-                new = rejections.added(known, found)
+                new = rejections.add_rejected(known, found)
             changed = new != known
             if changed:
                 self._store.state.set_guard(self._rejected, to_builtins(new), self._intake.now())
-        done = rejections.reported(found, changed=changed)
+        done = rejections.report_rejection(found, changed=changed)
         self._intake.on_event(
             Event("context.rejected", done.text, "warning", {"conversation": self.key, "kind": done.kind})
         )
@@ -821,7 +821,7 @@ class Conversation:
     def _rejections(self, *, hold: bool = False) -> rejections.Rejections:
         from lossless.engine.context import rejections
 
-        return rejections.stored(self._store.state.guard(self._rejected, hold=hold))
+        return rejections.decode_rejections(self._store.state.guard(self._rejected, hold=hold))
 
     def _last_model(self, row: ConversationRow) -> str | None:
         return self._store.figures.windows([row.id]).get(row.id, (0, None))[1]
@@ -831,7 +831,7 @@ class Conversation:
         found = [] if row is None else self._store.manifests.read(row.id, until=None, turn=None, limit=1)
         return found[0].window_tokens if found else None
 
-    def _sent(self, context: Context) -> list[rejections.Sent]:
+    def _sent(self, context: Context) -> list[rejections.SentMessage]:
         """Return the messages of a context: those not stored yet, then the stored ones."""
         from lossless.engine.context import rejections
         from lossless.engine.context.summary_xml import stands_for
@@ -840,12 +840,12 @@ class Conversation:
         items = [item for item in context.items if isinstance(item, StoredMessage)]
         known = {id(item.message) for item in items}
         live = [
-            rejections.Sent("live message", digest(message, self._intake.canonicalize).hex(), (message,))
+            rejections.SentMessage("live message", digest(message, self._intake.canonicalize).hex(), (message,))
             for message in context.messages
             if id(message) not in known and message.role not in INSTRUCTIONS and stands_for(message) is None
         ]
         stored = [
-            rejections.Sent(
+            rejections.SentMessage(
                 f"msg#{item.id}", item.digest.hex(), (item.message, self._whole(item.id // SPAN, item.message))
             )
             for item in items
@@ -854,7 +854,7 @@ class Conversation:
 
     def _held_messages(self, live: Sequence[Message] | None) -> Sequence[Message] | None:
         """Return the messages a host holds, each once, less those it skips, as they will be stored."""
-        from lossless.engine.context.live_messages import once
+        from lossless.engine.context.live_messages import drop_repeated
         from lossless.engine.ingest.identity import same_event
 
         if live is None:
@@ -863,7 +863,7 @@ class Conversation:
         if self._intake.redact:
             # They are known by their stored form, and no prompt changes once they are stored.
             messages = [self._intake.cleaned(message) for message in messages]
-        return once(messages, same_event)
+        return drop_repeated(messages, same_event)
 
     def _watch_coverage(
         self, row: ConversationRow, context: Context, window: int, reserve: int, model: str | None
@@ -908,10 +908,10 @@ class Conversation:
         live: Sequence[Message] | None = None,
         prompt_follows: bool = False,
         model: str | None = None,
-    ) -> Showing:
-        from lossless.engine.context.build import Showing
+    ) -> BuildOptions:
+        from lossless.engine.context.build import BuildOptions
 
-        return Showing(
+        return BuildOptions(
             limits,
             window,
             space,
@@ -989,7 +989,7 @@ class Conversation:
             found = self._store.manifests.read(row.id, until=until, turn=turn, limit=1)
             if not found:
                 raise NotFound("assembly", str(at), hint="Nothing was assembled then, or more than 1,000 turns ago.")
-            shown, removed = load.shown_then(self._store, row.id, found[0], zone)
+            shown, removed = load.manifest_entries(self._store, row.id, found[0], zone)
             tokens = found[0].tokens
             reason = f"turn {found[0].turn}, {moment(found[0].at).isoformat(timespec='seconds')}"
             if removed:
@@ -1006,8 +1006,8 @@ class Conversation:
         >>> chat.explain(message).state
         'summarised'
         """
-        from lossless.engine.context.build import show
-        from lossless.engine.context.explain import among, explain
+        from lossless.engine.context.build import build_context
+        from lossless.engine.context.explain import explain, note_duplicates
 
         row = self._row()
         meant, more = ([], False) if row is None else self._meant(row, what, limit=_MOST_ALIKE)
@@ -1016,10 +1016,10 @@ class Conversation:
         window, model = self._lcm._window(window), model or self._last_model(row)
         limits = self._limits(window, model)
         how = self._showing(row, limits, window, limits.budget, model=model)
-        found = explain(self._store, row, meant[0], show(self._store, row, how, self._intake.now)[0])
+        found = explain(self._store, row, meant[0], build_context(self._store, row, how, self._intake.now)[0])
         if found is None:
             raise NotFound("message", str(what), hint="Give its id (msg#...), or words that stand in it.")
-        return among(found, len(meant), more)
+        return note_duplicates(found, len(meant), more)
 
     def _seq(self, row: ConversationRow, what: str | int) -> int | None:
         """Return the seq of the message that an id or a text refers to."""

@@ -1,1 +1,1 @@
-"""Build what the model is shown: load, assemble, pair tool calls with results, explain."""
+"""Build the context of a model: load, assemble, pair tool calls with results, explain."""

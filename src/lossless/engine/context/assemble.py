@@ -1,10 +1,10 @@
-"""What a model is shown: items and a budget in, an ordered, bounded, valid view out. Pure.
+"""Assemble a context: choose the entries that fit a budget, in a valid order. Pure.
 
-What fits is shown as it is. What does not gives way, the least needed first: messages outside the tail, then what of the
-fresh tail exceeds half of the room (its oldest tool results become references, then the pictures of the newest round, then its
-oldest rounds leave), then the oldest summaries. The newest words of the user and the newest tool round stay whole: only they can make a view exceed its budget.
-A call and its results stay or leave together. Nothing before the tail depends on the time or the question, so that a
-provider's cache keeps hitting.
+Entries that fit are shown unchanged. Otherwise the least needed leave first: messages outside the tail; then what of the
+fresh tail exceeds half of the budget (its oldest tool results become references, then the pictures of the newest round,
+then its oldest rounds leave); then the oldest summaries. The newest words of the user and the newest tool round stay
+whole: only they can make a view exceed its budget. A call and its results stay or leave together. Nothing before the tail
+depends on the time or the question, so that a provider's cache keeps hitting.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 
 from lossless.engine.compaction.plan import tail_share
 from lossless.engine.context.summary_xml import as_quoted, as_reference, without_picture
-from lossless.engine.context.tool_pairing import paired
+from lossless.engine.context.tool_pairing import pair_tool_calls
 from lossless.formats.fit import Caps, asked_by, pictures_in, wire_bytes, without_thinking, worded
 from lossless.model import (
     Context,
@@ -35,23 +35,23 @@ _STEPS = 16
 NO_CAPS = Caps(2**63 - 1, 2**31 - 1)
 
 
-class Entry(Struct, frozen=True, gc=False):
-    """An item of the view, as a message, with its cost."""
+class ViewEntry(Struct, frozen=True, gc=False):
+    """An item of the view as a message, with its tokens."""
 
     item: Item | None
-    """None for what is not stored: a pin, guidance, a live message."""
+    """None for an entry that is not stored: a pin, guidance, a live message."""
     message: Message
     tokens: int
     summary: tuple[int, int] | None = None
     """A summary's id in the store, and its revision."""
     at: int = 0
-    """When it was stored, in microseconds."""
+    """The time at which it was stored, in microseconds."""
     bulk: int = 0
     """The most bytes it can take in a request."""
     pictures: int = 0
-    """How many files of it a provider would look at."""
+    """The number of its files that a provider would read."""
     plain: Message | None = None
-    """What to show if there is no room for the message: it with references to what had left its row."""
+    """The message with references to its large contents, shown if the whole does not fit."""
 
     @property
     def name(self) -> str:
@@ -61,42 +61,42 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 class _View(Struct):
-    """The entries of a body, which of them are still shown, and what was left out."""
+    """The entries of a body, the indices that left, and the list of what was left out."""
 
-    entries: list[Entry]
+    entries: list[ViewEntry]
     fresh: int
     user: int | None
-    """Where the newest words of the user are."""
+    """The index of the newest words of the user."""
     older: int
-    """The tokens of what was not even read."""
+    """The tokens of older entries that were not read."""
     left: list[LeftOut]
     tokens: int = 0
     gone: set[int] = field(default_factory=set)
     rounds: list[list[int]] = field(default_factory=list)
     """Indices that stay or leave together, in the order of the newest of each."""
     whole: frozenset[int] = frozenset()
-    """What may neither leave nor be shortened."""
+    """The indices that may neither leave nor be shortened."""
     quoted: dict[int, Message] = field(default_factory=dict)
-    """Messages whose results are shown as text, as they were."""
+    """The original messages of entries whose results are shown as text."""
     in_order: bool = False
-    """Whether what is kept can be sent as it is."""
+    """True if the kept messages can be sent unchanged."""
 
     @property
-    def kept(self) -> list[Entry]:
+    def kept(self) -> list[ViewEntry]:
         if not self.gone:
             return self.entries
         return [entry for at, entry in enumerate(self.entries) if at not in self.gone]
 
     @property
     def first_fresh(self) -> int:
-        """Return where the fresh tail starts among what is kept."""
+        """Return the index of the fresh tail among the kept entries."""
         return self.fresh - sum(at < self.fresh for at in self.gone)
 
     def is_raw(self, at: int) -> bool:
         return self.entries[at].summary is None
 
     def tail_tokens(self) -> int:
-        """Return the tokens of the fresh tail, the newest words of the user included."""
+        """Return the tokens of the fresh tail, with the newest words of the user."""
         tail = {at for each in self.rounds if each[-1] >= self.fresh for at in each} | self.whole
         return sum(self.entries[at].tokens for at in tail if at not in self.gone and self.is_raw(at))
 
@@ -109,7 +109,7 @@ class _View(Struct):
                 self.left.append(LeftOut(entry.name, reason, entry.tokens))
 
     def swap(self, at: int, message: Message) -> int:
-        """Show another message in the place of one; how many tokens that saves."""
+        """Show another message for an entry; return the tokens saved."""
         entry = self.entries[at]
         self.entries[at] = shown_as(entry, message)
         tokens = self.entries[at].tokens
@@ -118,52 +118,58 @@ class _View(Struct):
 
 
 class Assembly(Struct, frozen=True):
-    """A context, and the entries it was made of."""
+    """A context, and the entries in it."""
 
     context: Context
-    kept: list[Entry]
+    kept: list[ViewEntry]
     fresh: int
 
 
 def assemble(
-    head: Sequence[Entry], body: Sequence[Entry], *, fresh: int, budget: int, older: int = 0, caps: Caps = NO_CAPS
+    head: Sequence[ViewEntry],
+    body: Sequence[ViewEntry],
+    *,
+    fresh: int,
+    budget: int,
+    older: int = 0,
+    caps: Caps = NO_CAPS,
 ) -> Assembly:
-    """Choose what is shown of `body` (oldest first, its fresh tail from the index `fresh` on) behind a `head` that always stays.
+    """Choose the entries of `body` (oldest first, fresh tail from index `fresh`) that fit after `head`.
 
-    `older` are the tokens of what lies before the body and was not read.
+    `older` is the number of tokens before the body that were not read.
     """
     users = (at for at in range(len(body) - 1, -1, -1) if is_from_user(body[at]))
     user = next(users, None)
     turn = max(0, len(body) - 1) if user is None else user
     view = _View(_without_old_thinking(body, turn), min(fresh, len(body)), user, older, [])
     view.tokens = sum([entry.tokens for entry in view.entries])
-    taken = sum(entry.tokens for entry in head)
-    room = budget - taken
-    messages, tokens = _fitted(view, room)
+    head_tokens = sum(entry.tokens for entry in head)
+    limit = budget - head_tokens
+    messages, tokens = _fit(view, limit)
     if not view.in_order and (orphans := _orphans(view, messages)):
         view.quoted = {at: view.entries[at].plain or view.entries[at].message for at in orphans}
         for at, message in orphans.items():
             view.swap(at, message)
-        messages, tokens = _fitted(view, room)
+        messages, tokens = _fit(view, limit)
     heavy = _is_heavy(view, caps)
     if heavy:
         _unload(view, caps)
-        messages, tokens = _fitted(view, room)
+        messages, tokens = _fit(view, limit)
         heavy = _is_heavy(view, caps)
     kept = view.kept
-    stays = [entry for entry in head if entry.item is not None]
+    head_items = [entry for entry in head if entry.item is not None]
     context = Context(
-        tuple(entry.item for entry in (*stays, *kept) if entry.item is not None),
-        tokens + taken,
+        tuple(entry.item for entry in (*head_items, *kept) if entry.item is not None),
+        tokens + head_tokens,
         (*(entry.message for entry in head), *messages),
-        (*view.left, *(() if view.in_order else _unsaid(kept, messages))),
-        tokens > room or heavy,
+        (*view.left, *(() if view.in_order else _left_by_pairing(kept, messages))),
+        tokens > limit or heavy,
     )
-    return Assembly(context, [*stays, *kept], view.first_fresh + len(stays))
+    return Assembly(context, [*head_items, *kept], view.first_fresh + len(head_items))
 
 
-def shown_as(entry: Entry, message: Message, plain: Message | None = None) -> Entry:
-    """Return the entry with another message to be shown for its item, and what to show where that does not fit."""
+def shown_as(entry: ViewEntry, message: Message, plain: Message | None = None) -> ViewEntry:
+    """Return the entry with another message, and a plain one to fall back to."""
     return structs.replace(
         entry,
         message=message,
@@ -174,8 +180,8 @@ def shown_as(entry: Entry, message: Message, plain: Message | None = None) -> En
     )
 
 
-def is_from_user(entry: Entry) -> bool:
-    """Return whether an entry holds words of the user's own."""
+def is_from_user(entry: ViewEntry) -> bool:
+    """Return True if an entry contains words of the user."""
     message = entry.message
     return (
         message.role == "user"
@@ -184,84 +190,84 @@ def is_from_user(entry: Entry) -> bool:
     )
 
 
-def _fitted(view: _View, room: int) -> tuple[tuple[Message, ...], int]:
-    """Return the messages to be sent, within the room if anything can be shortened, and what they cost."""
-    goal = room
+def _fit(view: _View, limit: int) -> tuple[tuple[Message, ...], int]:
+    """Return the messages to send, shortened to the limit if possible, and their tokens."""
+    goal = limit
     while True:
         if view.tokens > goal:
             _shrink(view, goal)
         kept = view.kept
-        said = tuple([entry.message for entry in kept])
-        messages = paired(said, fresh=view.first_fresh)
-        view.in_order = messages == said  # as most are: then what they cost is known
+        shown = tuple([entry.message for entry in kept])
+        messages = pair_tool_calls(shown, fresh=view.first_fresh)
+        view.in_order = messages == shown  # usually so, and then the tokens are known
         tokens = view.tokens if view.in_order else _cost(kept, messages)
-        # A stand-in for a missing result costs a few tokens more than was planned for.
-        goal, before = min(goal, view.tokens) - (tokens - room), (view.tokens, len(view.gone))
-        if tokens <= room:
+        # The replacement of a missing result costs a few tokens more than planned.
+        goal, before = min(goal, view.tokens) - (tokens - limit), (view.tokens, len(view.gone))
+        if tokens <= limit:
             return messages, tokens
         _shrink(view, goal)
         if (view.tokens, len(view.gone)) == before:
             return messages, tokens
 
 
-def _shrink(view: _View, room: int) -> None:
-    """Shorten the view until it fits, the least needed first; what must stay whole is left alone.
+def _shrink(view: _View, limit: int) -> None:
+    """Shorten the view to the limit, the least needed entries first.
 
-    The oldest messages outside the tail leave first: compaction is to cover them. Then the tail is brought down to its share:
+    The oldest messages outside the tail leave first: compaction will cover them. Then the tail is reduced to its share:
     its oldest tool results become references, its oldest rounds leave. Then the oldest summaries leave.
     """
     if not view.rounds:
         view.rounds = _rounds([entry.message for entry in view.entries])
-        view.whole = _whole(view)
-    share = max(0, tail_share(room))
-    # They leave by the sixteenth of the room, so that the beginning of the view stays the same for some turns.
-    step = max(1, room // _STEPS)
-    goal = room - (-(view.older + view.tokens - room)) % step
+        view.whole = _untouchable(view)
+    share = max(0, tail_share(limit))
+    # They leave in steps of a sixteenth of the budget, so that the beginning stays the same for some turns.
+    step = max(1, limit // _STEPS)
+    goal = limit - (-(view.older + view.tokens - limit)) % step
     raw = [each for each in view.rounds if view.whole.isdisjoint(each) and all(map(view.is_raw, each))]
     for each in raw:
         if view.tokens > goal and each[-1] < view.fresh:
             view.drop(each, "budget")
-    tail = view.tail_tokens() if view.tokens > room else 0
+    tail = view.tail_tokens() if view.tokens > limit else 0
     for at in [at for each in raw if each[-1] >= view.fresh for at in each]:
-        if view.tokens > room and tail > share:
+        if view.tokens > limit and tail > share:
             tail -= _lighten(view, at)
-    # A picture that becomes a reference is named and can be looked at; what leaves is hidden with all it covers.
+    # A reference to a picture can still be opened, but an entry that leaves is hidden.
     for at in sorted(view.whole, key=lambda at: (at == view.user, at)):
-        if view.tokens > room:
-            _put_away(view, at)
+        if view.tokens > limit:
+            _show_plain(view, at)
     for each in raw:
-        if view.tokens > room and tail > share and each[-1] >= view.fresh:
+        if view.tokens > limit and tail > share and each[-1] >= view.fresh:
             tail -= sum(view.entries[at].tokens for at in each if at not in view.gone)
             view.drop(each, "tail over budget")
     for at in range(len(view.entries)):
-        if view.tokens > room and not view.is_raw(at):
+        if view.tokens > limit and not view.is_raw(at):
             view.drop([at], "budget")
     for each in raw:
-        if view.tokens > room:
+        if view.tokens > limit:
             view.drop(each, "tail over budget")
 
 
 def _is_heavy(view: _View, caps: Caps) -> bool:
-    """Return whether a request would have more bytes or more pictures than its provider takes."""
+    """Return True if a request would exceed the provider's limits of bytes or pictures."""
     kept = view.kept
     if sum([entry.pictures for entry in kept]) > caps.pictures:
         return True
-    # What it can take at most is known at once, and nearly always enough.
+    # The upper limit is known at once, and nearly always decides.
     return sum([entry.bulk for entry in kept]) > caps.bytes < sum(wire_bytes(entry.message) for entry in kept)
 
 
 def _unload(view: _View, caps: Caps) -> None:
-    """Bring a view below the caps: the oldest pictures become references, then the oldest rounds leave, then summaries."""
+    """Bring a view below the caps: oldest pictures become references, then oldest rounds and summaries leave."""
     if not view.rounds:
         view.rounds, view.whole = _rounds([entry.message for entry in view.entries]), frozenset()
-        view.whole = _whole(view)
+        view.whole = _untouchable(view)
     sizes = {at: wire_bytes(each.message) for at, each in enumerate(view.entries) if at not in view.gone}
     total, pictures = sum(sizes.values()), sum(view.entries[at].pictures for at in sizes)
     for at, entry in enumerate(view.entries):
         while (
             at in sizes and pictures_in(view.entries[at].message) and (total > caps.bytes or pictures > caps.pictures)
         ):
-            view.swap(at, _less_one_picture(view.entries[at].message))
+            view.swap(at, _without_first_picture(view.entries[at].message))
             view.left.append(LeftOut(entry.name, "picture", 0))
             pictures -= 1
             total += wire_bytes(view.entries[at].message) - sizes[at]
@@ -273,8 +279,8 @@ def _unload(view: _View, caps: Caps) -> None:
             view.drop(each, "budget")
 
 
-def _less_one_picture(message: Message) -> Message:
-    """Return the message with a reference in the place of its first picture."""
+def _without_first_picture(message: Message) -> Message:
+    """Return the message with a reference in place of its first picture."""
     parts = list(message.parts)
     for at, part in enumerate(parts):
         if isinstance(part, File):
@@ -291,15 +297,15 @@ def _less_one_picture(message: Message) -> Message:
     return structs.replace(message, parts=tuple(parts))
 
 
-def _put_away(view: _View, at: int) -> None:
-    """Show a message as its row keeps it, with references to what left it."""
+def _show_plain(view: _View, at: int) -> None:
+    """Show a message with references in place of its large contents."""
     entry = view.entries[at]
     if at not in view.gone and entry.plain is not None and message_tokens(entry.plain) < entry.tokens:
         view.left.append(LeftOut(entry.name, "picture", view.swap(at, entry.plain)))
 
 
 def _lighten(view: _View, at: int) -> int:
-    """Show a reference in the place of the tool results of a stored message; how many tokens that saves."""
+    """Show references in place of the tool results of a stored message; return the tokens saved."""
     entry = view.entries[at]
     source = view.quoted.get(at, entry.message)
     if at in view.gone or not isinstance(entry.item, StoredMessage) or not _has_result(source):
@@ -318,10 +324,10 @@ def _has_result(message: Message) -> bool:
 
 
 def _rounds(messages: Sequence[Message]) -> list[list[int]]:
-    """Return the indices of each call with all of its results, and of every other message, in the order of the newest of each."""
+    """Return the indices of each call with its results, and of every other message, by the newest of each."""
     calls: dict[str, list[int]] = {}
     for at, message in enumerate(messages):
-        for call_id in _asked(message):
+        for call_id in _call_ids(message):
             calls.setdefault(call_id, []).append(at)
     home = list(range(len(messages)))
     for at, message in enumerate(messages):
@@ -346,8 +352,8 @@ def _join(home: list[int], one: int, other: int) -> None:
     home[second] = first
 
 
-def _whole(view: _View) -> frozenset[int]:
-    """Return what must stay as it is: the newest words of the user and the newest tool round after them."""
+def _untouchable(view: _View) -> frozenset[int]:
+    """Return the indices that must not change: the newest words of the user and the newest tool round."""
     user, messages = view.user, [entry.message for entry in view.entries]
     if user is None:
         return frozenset(view.rounds[-1] if view.rounds else ())
@@ -357,19 +363,19 @@ def _whole(view: _View) -> frozenset[int]:
 
 
 def _is_tool_round(indices: Sequence[int], messages: Sequence[Message]) -> bool:
-    return any(_asked(messages[at]) for at in indices)
+    return any(_call_ids(messages[at]) for at in indices)
 
 
-def _asked(message: Message) -> list[str]:
-    """Return the ids of the calls that a message makes."""
+def _call_ids(message: Message) -> list[str]:
+    """Return the ids of the calls in a message."""
     ids = map(asked_by, message.parts) if message.role == "assistant" else ()
     return [each for each in ids if each is not None and worded(each)]
 
 
 def _orphans(view: _View, messages: Sequence[Message]) -> dict[int, Message]:
-    """Return the entries whose results pairing left out because their call is not shown, with these results as text."""
-    said = set(map(id, messages))
-    changed = [at for at, each in enumerate(view.entries) if at not in view.gone and id(each.message) not in said]
+    """Return messages with results as text, for entries whose calls are not shown."""
+    shown = set(map(id, messages))
+    changed = [at for at, each in enumerate(view.entries) if at not in view.gone and id(each.message) not in shown]
     if not any(_has_result(view.entries[at].message) for at in changed):
         return {}
     answered = {part.call_id for message in messages for part in message.parts if isinstance(part, ToolResult)}
@@ -385,10 +391,10 @@ def _orphans(view: _View, messages: Sequence[Message]) -> dict[int, Message]:
     return found
 
 
-def _unsaid(kept: Sequence[Entry], messages: Sequence[Message]) -> Iterator[LeftOut]:
-    """Yield what pairing left out as a whole: results whose call is not there, and messages that say nothing."""
-    said = set(map(id, messages))
-    changed = [entry for entry in kept if id(entry.message) not in said]
+def _left_by_pairing(kept: Sequence[ViewEntry], messages: Sequence[Message]) -> Iterator[LeftOut]:
+    """Yield the entries that pairing removed: results without a call, and empty messages."""
+    shown = set(map(id, messages))
+    changed = [entry for entry in kept if id(entry.message) not in shown]
     if not changed:
         return
     answered = {part.call_id for message in messages for part in message.parts if isinstance(part, ToolResult)}
@@ -401,10 +407,10 @@ def _unsaid(kept: Sequence[Entry], messages: Sequence[Message]) -> Iterator[Left
             yield LeftOut(entry.name, "empty", entry.tokens)
 
 
-def _without_old_thinking(body: Sequence[Entry], turn: int) -> list[Entry]:
-    """Without what a model thought before the newest summary was made: providers bind thinking to the words before it.
+def _without_old_thinking(body: Sequence[ViewEntry], turn: int) -> list[ViewEntry]:
+    """Remove reasoning from before the newest summary: providers bind it to the text before it.
 
-    The running turn stays as it is, and between two compactions nothing changes.
+    The current turn is unchanged, and so is everything between two compactions.
     """
     bound = max((entry.at for entry in body if entry.summary is not None), default=0)
     return [
@@ -413,15 +419,15 @@ def _without_old_thinking(body: Sequence[Entry], turn: int) -> list[Entry]:
     ]
 
 
-def _without_thinking(entry: Entry) -> Entry:
+def _without_thinking(entry: ViewEntry) -> ViewEntry:
     message = without_thinking(entry.message)
     if message is entry.message:
         return entry
     return structs.replace(entry, message=message, tokens=message_tokens(message))
 
 
-def _cost(kept: Sequence[Entry], messages: Sequence[Message]) -> int:
-    """Return what the messages cost: known for those that are as they were stored, counted for those that pairing changed."""
+def _cost(kept: Sequence[ViewEntry], messages: Sequence[Message]) -> int:
+    """Return the tokens of the messages: stored if unchanged, counted if pairing changed them."""
     known = {id(entry.message): entry.tokens for entry in kept}
     return sum(_costs(messages, known))
 

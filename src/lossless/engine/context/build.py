@@ -1,7 +1,7 @@
-"""The verb `assemble`: read what could fit, choose, pair, and remember what was shown.
+"""Build a context: load what could fit, assemble it, and record what was shown.
 
-Without a stored view (nothing stored yet, switched off, a database that does not answer) a host that gave its live
-messages gets those, bounded.
+Without a stored view (nothing stored yet, disabled, database unavailable) the live messages of the host are used, within
+the budget.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from lossless.engine.compaction.plan import Limits
-from lossless.engine.context import live_messages as lives
-from lossless.engine.context import load
-from lossless.engine.context.assemble import Assembly, Entry, assemble, is_from_user, shown_as
+from lossless.engine.context import live_messages, load
+from lossless.engine.context.assemble import Assembly, ViewEntry, assemble, is_from_user, shown_as
 from lossless.engine.context.guidance import guidance
-from lossless.engine.context.rejections import Rejections, applied
+from lossless.engine.context.rejections import Rejections, apply_rejections
 from lossless.engine.context.summary_xml import stands_for
 from lossless.engine.ingest import large_content
 from lossless.engine.ingest.identity import Canonicalize, digest
@@ -32,53 +31,58 @@ from lossless.store.store import Store
 from lossless.tokens import IMAGE_TOKENS, message_tokens
 
 _HIDDEN = ("budget", "tail over budget")
-"""Why something is left out of which nothing at all is shown."""
-_EIGHT = 8
+"""The reasons of entries of which nothing is shown."""
+_GROUP = 8
 Guidance = Literal["none", "short", "full"]
 
 
-class Showing(Struct, frozen=True):
-    """How a conversation is shown: for which limits, with what before it and behind it."""
+class BuildOptions(Struct, frozen=True):
+    """The options of a context: limits, text before and after it, formats and caps."""
 
     limits: Limits
     window: int
-    """The tokens of the host's model that may be shown; the limits and `room` are in tokens as we estimate them."""
-    room: int
+    """The budget in tokens of the host's model; `limits` and `budget` are in estimated tokens."""
+    budget: int
     zone: tzinfo
     canonicalize: Canonicalize
     exact: Callable[[Message, Sequence[int]], Message]
-    """A message with some of the pieces that had left its row put back, by their places."""
+    """Return a message with some of its large contents restored, by their places."""
     size: Callable[[Sequence[str]], int]
-    """The bytes of some files, by their ids."""
+    """Return the bytes of some files, by their ids."""
     caps: Caps
     guidance: Guidance = "none"
     live: Sequence[Message] | None = None
     prompt_follows: bool = False
     session: str | None = None
     rejections: Rejections = Rejections()
-    """What a provider refused: it is left out."""
+    """The contents that a provider refused; they are left out."""
 
 
-def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int]) -> tuple[Context, NewManifest]:
-    """Return what a model is shown, and the note of it."""
-    found = load.read(store, row, how.limits, how.zone)
-    head = [*_guidance(how.guidance), *load.pin_entries(store, row.key)]
-    unsaved = [] if how.live is None else _unsaved(store, row, how.live, how.canonicalize, how.session)
-    if how.live is not None and (why := _must_be_live(row, found.entries, unsaved, how.live)):
-        context = lives.bounded(
-            acceptable(how.live, how.rejections, how.canonicalize),
-            how.room,
+def build_context(
+    store: Store, row: ConversationRow, options: BuildOptions, now: Callable[[], int]
+) -> tuple[Context, NewManifest]:
+    """Build the context of a model, and the manifest of it."""
+    found = load.load_view(store, row, options.limits, options.zone)
+    head = [*_guidance(options.guidance), *load.pin_entries(store, row.key)]
+    unsaved = [] if options.live is None else _unsaved(store, row, options.live, options.canonicalize, options.session)
+    if options.live is not None and (why := _fallback_reason(row, found.entries, unsaved, options.live)):
+        context = live_messages.fit_live(
+            without_rejected(options.live, options.rejections, options.canonicalize),
+            options.budget,
             why,
-            prompt_follows=how.prompt_follows,
-            caps=how.caps,
+            prompt_follows=options.prompt_follows,
+            caps=options.caps,
         )
         made = Assembly(context, [], 0)
     else:
-        body = [*_dressed(_running(found.entries, how), how), *lives.as_entries(unsaved)]
-        refused = _withhold(body, how)
+        body = [
+            *_use_host_text(_restore_large_content(found.entries, options), options),
+            *live_messages.as_entries(unsaved),
+        ]
+        refused = _remove_rejected(body, options)
         prompt = load.system_entry(store, row.id)
-        made = _with_prompt(prompt, head, body, found, how)
-        hidden = found.older - _unread(prompt, found)
+        made = _with_prompt(prompt, head, body, found, options)
+        hidden = found.older - _unread_tokens(prompt, found)
         if hidden or made.context.left_out or refused:
             older = (LeftOut("older", "budget", hidden),) if hidden else ()
             left = (*older, *made.context.left_out, *refused)
@@ -88,7 +92,7 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
         made.kept,
         made.fresh,
         at=now(),
-        window=how.window,
+        window=options.window,
         tokens=made.context.tokens,
         reason=made.context.reason,
         extra="".join(entry.message.text for entry in head),
@@ -98,77 +102,82 @@ def show(store: Store, row: ConversationRow, how: Showing, now: Callable[[], int
 
 
 def _with_prompt(
-    prompt: Entry | None, head: Sequence[Entry], body: Sequence[Entry], found: load.Read, how: Showing
+    prompt: ViewEntry | None,
+    head: Sequence[ViewEntry],
+    body: Sequence[ViewEntry],
+    found: load.LoadedView,
+    options: BuildOptions,
 ) -> Assembly:
-    """Return what is shown, the newest system message always with it.
+    """Assemble a context that always contains the newest system message.
 
-    In the fresh tail it stays in its place, so that what comes before it stays the same; and behind older instructions, since
-    the last one counts. Otherwise, and where it would leave for lack of room, it comes first.
+    In the fresh tail, or after older instructions, it keeps its place. Otherwise, or if it would not fit there, it comes first.
     """
-    older = found.older - _unread(prompt, found)
+    older = found.older - _unread_tokens(prompt, found)
     if prompt is None:
-        return assemble(head, body, fresh=found.fresh, budget=how.room, older=older, caps=how.caps)
-    at = next((at for at, entry in enumerate(body) if _same(entry, prompt)), None)
+        return assemble(head, body, fresh=found.fresh, budget=options.budget, older=older, caps=options.caps)
+    at = next((at for at, entry in enumerate(body) if _is_same(entry, prompt)), None)
     if at is not None and (at >= max(1, found.fresh) or any(_instructs(entry) for entry in body[:at])):
-        made = assemble(head, body, fresh=found.fresh, budget=how.room, older=older, caps=how.caps)
-        if any(_same(entry, prompt) for entry in made.kept):
+        made = assemble(head, body, fresh=found.fresh, budget=options.budget, older=older, caps=options.caps)
+        if any(_is_same(entry, prompt) for entry in made.kept):
             return made
-    rest = [entry for entry in body if not _same(entry, prompt)]
+    rest = [entry for entry in body if not _is_same(entry, prompt)]
     fresh = found.fresh - (at is not None and at < found.fresh)
     first = prompt if at is None else body[at]
-    return assemble([first, *head], rest, fresh=fresh, budget=how.room, older=older, caps=how.caps)
+    return assemble([first, *head], rest, fresh=fresh, budget=options.budget, older=older, caps=options.caps)
 
 
-def _instructs(entry: Entry) -> bool:
+def _instructs(entry: ViewEntry) -> bool:
     return isinstance(entry.item, StoredMessage) and entry.message.role in INSTRUCTIONS
 
 
-def _same(entry: Entry, other: Entry) -> bool:
+def _is_same(entry: ViewEntry, other: ViewEntry) -> bool:
     return isinstance(entry.item, StoredMessage) and entry.item.id == getattr(other.item, "id", None)
 
 
-def _unread(prompt: Entry | None, found: load.Read) -> int:
-    """Return the tokens of the system message, if it is older than what was read."""
-    if prompt is None or any(_same(entry, prompt) for entry in found.entries):
+def _unread_tokens(prompt: ViewEntry | None, found: load.LoadedView) -> int:
+    """Return the tokens of the system message, if it is older than what was loaded."""
+    if prompt is None or any(_is_same(entry, prompt) for entry in found.entries):
         return 0
     return min(prompt.tokens, found.older)
 
 
-def _running(entries: list[Entry], how: Showing) -> list[Entry]:
-    """Return the entries, those of the running turn with what left them: a model that is asked about a picture has to see it.
+def _restore_large_content(entries: list[ViewEntry], options: BuildOptions) -> list[ViewEntry]:
+    """Restore the large contents of the current turn, so that the model can see them.
 
-    The newest come first when there is not room for all: see `restorable`.
+    If not all of them fit, the newest are restored: see `choose_restored`.
     """
     newest = next((at for at in range(len(entries) - 1, -1, -1) if is_from_user(entries[at])), len(entries))
-    held = [(at, each) for at in range(newest, len(entries)) for each in large_content.pieces(entries[at].message)]
-    if not held:
+    pieces_found = [
+        (at, each) for at in range(newest, len(entries)) for each in large_content.pieces(entries[at].message)
+    ]
+    if not pieces_found:
         return entries
     total = sum(entry.tokens for entry in entries)
-    chosen = restorable(
-        [(at, piece.is_picture, how.size(piece.files)) for at, piece in held],
+    chosen = choose_restored(
+        [(at, piece.is_picture, options.size(piece.files)) for at, piece in pieces_found],
         last=len(entries) - 1,
         user=newest,
-        free=how.room - total,
-        room=how.room - entries[newest].tokens - entries[-1].tokens,
-        caps=how.caps,
+        free=options.budget - total,
+        budget=options.budget - entries[newest].tokens - entries[-1].tokens,
+        caps=options.caps,
     )
-    for at in {at for at, _ in held}:
-        places = [place for place, (where, _) in enumerate(held) if where == at]
-        wanted = [place - places[0] for place in places if place in chosen]
-        exact = how.exact(entries[at].message, wanted)
+    for at in {at for at, _ in pieces_found}:
+        places = [place for place, (where, _) in enumerate(pieces_found) if where == at]
+        chosen_pieces = [place - places[0] for place in places if place in chosen]
+        exact = options.exact(entries[at].message, chosen_pieces)
         if exact is not entries[at].message:
             entries[at] = shown_as(entries[at], exact, entries[at].message)
     return entries
 
 
-def restorable(
-    pieces: Sequence[tuple[int, bool, int]], *, last: int, user: int, free: int, room: int, caps: Caps
+def choose_restored(
+    pieces: Sequence[tuple[int, bool, int]], *, last: int, user: int, free: int, budget: int, caps: Caps
 ) -> frozenset[int]:
-    """Choose which pieces of a turn are put back: (entry, whether it is a picture, bytes) each, oldest first.
+    """Choose the pieces of a turn to restore: (entry, is a picture, bytes) each, oldest first.
 
-    Those of the `last` entry and of the newest words of the `user` come first and may take all of the `room`. Of the others as
-    many of the newest as fit into the `free` tokens and the caps: they leave by eights, so that the beginning of a request
-    stays the same for some rounds.
+    Pieces of the `last` entry and of the newest words of the `user` come first and may use the whole `budget`. Of the others,
+    the newest that fit into the `free` tokens and the caps are restored. They leave in groups of eight, so that the
+    beginning of a request stays the same for some rounds.
     """
     size = tokens = pictures = 0
 
@@ -182,20 +191,20 @@ def restorable(
 
     newest_first = range(len(pieces) - 1, -1, -1)
     first = [at for entry in (last, user) for at in newest_first if pieces[at][0] == entry]
-    kept = list(takewhile(lambda at: fits(at, room), dict.fromkeys(first)))
+    kept = list(takewhile(lambda at: fits(at, budget), dict.fromkeys(first)))
     rest = [at for at in range(len(pieces)) if at not in first]
     fitting = sum(1 for _ in takewhile(lambda at: fits(at, free), reversed(rest)))
-    gone = -(-(len(rest) - fitting) // _EIGHT) * _EIGHT
+    gone = -(-(len(rest) - fitting) // _GROUP) * _GROUP
     return frozenset([*kept, *rest[gone:]])
 
 
-def _dressed(entries: list[Entry], how: Showing) -> list[Entry]:
-    """Return the entries, those of the running turn as the host holds them: it may have added something for this request."""
-    held = lives.current_turn(how.live or ())
+def _use_host_text(entries: list[ViewEntry], options: BuildOptions) -> list[ViewEntry]:
+    """Use the host's own version of messages of the current turn, which may have additions."""
+    pieces_found = live_messages.current_turn(options.live or ())
     newest = next((at for at in range(len(entries) - 1, -1, -1) if _opens_turn(entries[at])), len(entries))
-    room = how.room - sum(entry.tokens for entry in entries[newest:])
-    for message in held:
-        mark = digest(message, how.canonicalize)
+    budget = options.budget - sum(entry.tokens for entry in entries[newest:])
+    for message in pieces_found:
+        mark = digest(message, options.canonicalize)
         for at in range(len(entries) - 1, newest - 1, -1):
             item = entries[at].item
             named = (
@@ -204,51 +213,51 @@ def _dressed(entries: list[Entry], how: Showing) -> list[Entry]:
             if not isinstance(item, StoredMessage) or not (named or item.digest == mark) or item.role != message.role:
                 continue
             tokens = message_tokens(message)
-            if message.parts != entries[at].message.parts and tokens - entries[at].tokens <= room:
-                room -= tokens - entries[at].tokens
+            if message.parts != entries[at].message.parts and tokens - entries[at].tokens <= budget:
+                budget -= tokens - entries[at].tokens
                 entries[at] = shown_as(entries[at], message, entries[at].plain or entries[at].message)
             break
     return entries
 
 
-def _withhold(entries: list[Entry], how: Showing) -> list[LeftOut]:
-    """Take what a provider refused out of the entries; what was left out."""
-    if how.rejections == Rejections():
+def _remove_rejected(entries: list[ViewEntry], options: BuildOptions) -> list[LeftOut]:
+    """Remove what a provider refused from the entries; return what was left out."""
+    if options.rejections == Rejections():
         return []
     left: list[LeftOut] = []
     for at, entry in enumerate(entries):
         if entry.summary is not None:
             continue
         item = entry.item
-        mark = item.digest if isinstance(item, StoredMessage) else digest(entry.message, how.canonicalize)
-        shown = applied(how.rejections, mark.hex(), entry.message)
+        mark = item.digest if isinstance(item, StoredMessage) else digest(entry.message, options.canonicalize)
+        shown = apply_rejections(options.rejections, mark.hex(), entry.message)
         if shown is not entry.message:
-            # Without parts a message says nothing, and is not sent: those behind it keep their places.
+            # A message without parts is not sent, and the places of the others stay the same.
             message = shown or structs.replace(entry.message, parts=(), extra={})
             tokens = message_tokens(message) if shown else 0
-            plain = entry.plain and applied(how.rejections, mark.hex(), entry.plain)
+            plain = entry.plain and apply_rejections(options.rejections, mark.hex(), entry.plain)
             entries[at] = structs.replace(entry, message=message, tokens=tokens, plain=plain)
             left.append(LeftOut(entry.name, "rejected", max(0, entry.tokens - tokens)))
     return left
 
 
-def acceptable(live: Sequence[Message], rejections: Rejections, canonicalize: Canonicalize) -> list[Message]:
-    """Return the messages a host holds without what a provider refused of them."""
+def without_rejected(live: Sequence[Message], rejections: Rejections, canonicalize: Canonicalize) -> list[Message]:
+    """Return live messages without what a provider refused."""
     if rejections == Rejections():
         return list(live)
-    shown = (applied(rejections, digest(message, canonicalize).hex(), message) for message in live)
+    shown = (apply_rejections(rejections, digest(message, canonicalize).hex(), message) for message in live)
     return [message for message in shown if message is not None]
 
 
-def _opens_turn(entry: Entry) -> bool:
+def _opens_turn(entry: ViewEntry) -> bool:
     return entry.message.role == "user" and entry.summary is None
 
 
-def _guidance(kind: Guidance) -> list[Entry]:
+def _guidance(kind: Guidance) -> list[ViewEntry]:
     if kind == "none":
         return []
     message = Message.system(guidance(kind))
-    return [Entry(None, message, message_tokens(message))]
+    return [ViewEntry(None, message, message_tokens(message))]
 
 
 def _nameless(live: Sequence[Message]) -> list[Message]:
@@ -260,19 +269,19 @@ def _unsaved(
 ) -> list[Message]:
     keys = [key for message in live if (key := event_key(message.event_id)) is not None]
     known = store.messages.known_events(row.id, keys, aliases=row.transcribed) if keys else {}
-    # A host cannot hold more of what is stored than it holds in all; and nothing from before a /new that cleared its list.
+    # Compare only with as many stored messages as the host holds, and none from before a /new that cleared its list.
     start = list_start(store, row, session, lambda: [digest(each, canonicalize) for each in _nameless(live)])
     newest = own_after(store.imported.transplants(row.id), row, 2 * len(live))
     stored = store.messages.digests(row.id, after=max(start, newest))
-    return lives.unsaved(
+    return live_messages.find_unsaved(
         live, known, stored, lambda message: digest(message, canonicalize), lambda message: event_key(message.event_id)
     )
 
 
-def _must_be_live(
-    row: ConversationRow, entries: Sequence[Entry], unsaved: Sequence[Message], live: Sequence[Message]
+def _fallback_reason(
+    row: ConversationRow, entries: Sequence[ViewEntry], unsaved: Sequence[Message], live: Sequence[Message]
 ) -> str:
-    """Return why the stored view cannot serve, if so."""
+    """Return the reason for using live messages instead of the stored view; empty if there is none."""
     brings_prompt = any(message.role in INSTRUCTIONS for message in live)
     if not entries or (brings_prompt and all(_instructs(entry) for entry in entries)):
         return "nothing is stored"
@@ -280,5 +289,5 @@ def _must_be_live(
         return ""
     if row.messages + len(unsaved) < sum(message.role not in INSTRUCTIONS for message in live):
         return "less is stored than the host holds"
-    said = [*(entry.message for entry in entries), *unsaved]
-    return "" if any(message.role == "user" for message in said) else "no user's turn is stored"
+    messages = [*(entry.message for entry in entries), *unsaved]
+    return "" if any(message.role == "user" for message in messages) else "no user's turn is stored"

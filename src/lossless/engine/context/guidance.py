@@ -1,4 +1,4 @@
-"""What a model is told about its memory: constant texts, so that a provider's prompt cache keeps hitting."""
+"""The text that explains its memory to a model; constant, so that a provider's cache keeps hitting."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ if you know the conversation, give its conversationId.
 
 
 def guidance(kind: Literal["short", "full"]) -> str:
-    """Return the text for a system prompt: `short` to be there always, `full` where there is room."""
+    """Return the text for a system prompt: `short`, or `full` if there is space for it."""
     return SHORT if kind == "short" else FULL

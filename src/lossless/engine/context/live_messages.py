@@ -1,4 +1,4 @@
-"""The messages a host holds in its hands: those that are not stored yet, and all of them when nothing else can be shown.
+"""The messages that a host holds: those not stored yet, and all of them as a fallback.
 
 Pure. A model must get a valid, bounded request whatever state the memory is in.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 
 from msgspec import structs
 
-from lossless.engine.context.assemble import NO_CAPS, Entry, assemble
+from lossless.engine.context.assemble import NO_CAPS, ViewEntry, assemble
 from lossless.engine.context.summary_xml import stands_for
 from lossless.engine.ingest.identity import new_part
 from lossless.formats.fit import Caps, pictures_in, wire_bytes
@@ -17,16 +17,16 @@ from lossless.model import INSTRUCTIONS, Context, Message
 from lossless.tokens import message_tokens
 
 
-def unsaved(
+def find_unsaved(
     live: Sequence[Message],
     known_events: Collection[str],
     stored: Sequence[bytes],
     digest: Callable[[Message], bytes],
     event_key: Callable[[Message], str | None],
 ) -> list[Message]:
-    """Return those of the live messages that are not stored: by their event ids, or by their place where they have none.
+    """Return the live messages that are not stored, by event id, or by place without one.
 
-    Instructions are the host's to send, and what we made ourselves is nobody's message.
+    Instructions are sent by the host, and messages that we generated are skipped.
     """
     said = [message for message in live if message.role not in INSTRUCTIONS and stands_for(message) is None]
     nameless = [message for message in said if event_key(message) is None]
@@ -39,8 +39,8 @@ def unsaved(
     ]
 
 
-def once(live: Sequence[Message], identity: Callable[[Message], Hashable | None]) -> list[Message]:
-    """Return the messages, each event once, as it came last.
+def drop_repeated(live: Sequence[Message], identity: Callable[[Message], Hashable | None]) -> list[Message]:
+    """Return the messages, each event once, in its newest version.
 
     It keeps its first place if the model has answered since, and takes its last place otherwise.
     """
@@ -62,22 +62,22 @@ def once(live: Sequence[Message], identity: Callable[[Message], Hashable | None]
 
 
 def current_turn(live: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages from the newest of the user's on."""
+    """Return the messages from the newest user message on."""
     start = next((at for at in range(len(live) - 1, -1, -1) if live[at].role == "user"), len(live))
     return live[start:]
 
 
-def as_entries(messages: Sequence[Message]) -> list[Entry]:
+def as_entries(messages: Sequence[Message]) -> list[ViewEntry]:
     return [
-        Entry(None, message, message_tokens(message), None, 0, wire_bytes(message), pictures_in(message))
+        ViewEntry(None, message, message_tokens(message), None, 0, wire_bytes(message), pictures_in(message))
         for message in messages
     ]
 
 
-def bounded(
+def fit_live(
     live: Sequence[Message], budget: int, why: str, *, prompt_follows: bool = False, caps: Caps = NO_CAPS
 ) -> Context:
-    """Return the host's own messages within the budget: its instructions, then the newest rounds.
+    """Fit the host's own messages into the budget: its instructions, then the newest rounds.
 
     A reply at the end would be taken for the beginning of the next one, and is left out, unless the host's prompt
     still follows.

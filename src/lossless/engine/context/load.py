@@ -1,7 +1,7 @@
-"""What is read to assemble a context, and what is kept of having done so.
+"""Load what a context may contain, and record what was shown.
 
-Only the newest items that could fit are read, and their rows in one query each: what a turn costs does not grow with the
-history behind it.
+Only the newest items that could fit are read, with one query for each kind of row: the cost of a turn does not grow with
+the history.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct, convert, json, structs
 from lossless.engine.compaction import plan
 from lossless.engine.compaction.plan import Limits
 from lossless.engine.compaction.summarize import as_summary
-from lossless.engine.context.assemble import Entry
+from lossless.engine.context.assemble import ViewEntry
 from lossless.engine.context.summary_xml import as_message, as_pin
 from lossless.errors import StoreCorrupt
 from lossless.model import StoredMessage
@@ -27,7 +27,7 @@ from lossless.store.store import Store
 from lossless.tokens import message_tokens
 
 KEPT = 1_000
-"""How many assemblies of a conversation are remembered."""
+"""The number of manifests that are kept for a conversation."""
 _FIRST, _MORE = 512, 8
 _FRAME = 400
 """Bytes around the words of a message or a summary in a request."""
@@ -35,37 +35,39 @@ _MOST_BYTES = 2_000
 _MOST_KNOWN = 10_000
 
 
-class Read(Struct, frozen=True):
-    """What could be shown of a conversation's view: its summaries, the newest words of the user, the newest messages."""
+class LoadedView(Struct, frozen=True):
+    """The loaded part of a view: summaries, the newest words of the user, the newest messages."""
 
-    entries: list[Entry]
+    entries: list[ViewEntry]
     fresh: int
-    """Where the fresh tail starts among them."""
+    """The index of the fresh tail among them."""
     older: int
-    """The tokens of the messages between them, which could not fit anyway."""
+    """The tokens of the messages in between, which could not fit."""
 
 
-def read(store: Store, conversation: ConversationRow, limits: Limits, zone: tzinfo) -> Read:
-    """Read the items that could fit into the budget, and always the newest words of the user."""
+def load_view(store: Store, conversation: ConversationRow, limits: Limits, zone: tzinfo) -> LoadedView:
+    """Load the items that could fit into the budget, and always the newest words of the user."""
     count = max(_FIRST, 2 * limits.tail_count)
     items = store.context.newest(conversation.id, count)
     while len(items) == count and not _is_enough(items, limits):
         count *= _MORE
         items = store.context.newest(conversation.id, count)
-    # Summaries are made of the oldest first: behind a backlog that was never compacted they stand at the beginning.
+    # The oldest messages are summarised first: before a long backlog, summaries are at the beginning.
     oldest = store.context.oldest(conversation.id, _FIRST) if len(items) == count else []
     items = [item for item in oldest if item.ordinal < items[0].ordinal and not item.is_message] + items
     fresh = plan.tail_start(items, limits.tail_count, limits.tail_tokens)
     first = min(fresh, _affordable(items, limits.budget))
-    earlier = _earlier(items, first, limits.budget)
+    earlier = _earlier_items(items, first, limits.budget)
     needed = [*earlier, *items[first:]]
     older = conversation.context_tokens - sum(item.tokens for item in needed)
     start = items[first].ordinal if first < len(items) else 0
-    return Read(entries(store, conversation.id, needed, zone, first=start), fresh - first + len(earlier), max(0, older))
+    return LoadedView(
+        entries(store, conversation.id, needed, zone, first=start), fresh - first + len(earlier), max(0, older)
+    )
 
 
-def _earlier(items: Sequence[ItemRow], first: int, budget: int) -> list[ItemRow]:
-    """Return of the items before `first`: the newest words of the user, and the newest summaries that fit into the budget."""
+def _earlier_items(items: Sequence[ItemRow], first: int, budget: int) -> list[ItemRow]:
+    """Return the newest user message and the newest summaries before `first` that fit."""
     user = next((at for at in range(len(items) - 1, -1, -1) if items[at].is_user), len(items))
     found: list[ItemRow] = []
     for at in range(first - 1, -1, -1):
@@ -78,7 +80,7 @@ def _earlier(items: Sequence[ItemRow], first: int, budget: int) -> list[ItemRow]
 
 
 def _is_enough(items: Sequence[ItemRow], limits: Limits) -> bool:
-    """Return whether the fresh tail is among them, and as much before it as the budget could hold."""
+    """Return True if the items include the fresh tail and as much before it as could fit."""
     raw = sum(item.is_message for item in items)
     return (
         raw > limits.tail_count
@@ -88,7 +90,7 @@ def _is_enough(items: Sequence[ItemRow], limits: Limits) -> bool:
 
 
 def _affordable(items: Sequence[ItemRow], budget: int) -> int:
-    """Return where the newest items start that fit into the budget; the one that does not is the last to be looked at."""
+    """Return the index of the first of the newest items that fit, and one more."""
     total = 0
     for at in range(len(items) - 1, -1, -1):
         total += items[at].tokens
@@ -99,13 +101,13 @@ def _affordable(items: Sequence[ItemRow], budget: int) -> int:
 
 def entries(
     store: Store, conversation_id: int, items: Sequence[ItemRow], zone: tzinfo, *, first: int | None = None
-) -> list[Entry]:
-    """Return the items as messages, each with its cost. From the ordinal `first` on they are all of the view."""
+) -> list[ViewEntry]:
+    """Return the items as messages with their tokens. From the ordinal `first` on, all of them."""
     if not items:
         return []
     first = items[0].ordinal if first is None else first
     messages = {row.seq: row for row in store.context.messages(conversation_id, first=first)}
-    # What was summarised between the two questions is no item any more, and still a message.
+    # A message that was summarised between the two queries is no longer an item.
     gone = [item.ordinal for item in items if item.summary_id is None and item.ordinal not in messages]
     if gone:
         messages |= {row.seq: row for row in store.messages.at(conversation_id, gone)}
@@ -129,7 +131,7 @@ _known: WeakKeyDictionary[Store, dict[int, tuple[str, ...]]] = WeakKeyDictionary
 
 
 def _sources(store: Store, conversation_id: int, ids: Sequence[int]) -> Mapping[int, tuple[str, ...]]:
-    """Return what each of these summaries was made from. Remembered: a summary keeps its sources, whatever becomes of its text."""
+    """Return the sources of each summary. They never change, so they are cached."""
     known = _known.setdefault(store, {})
     new = [identity for identity in ids if identity not in known]
     if new:
@@ -141,7 +143,7 @@ def _sources(store: Store, conversation_id: int, ids: Sequence[int]) -> Mapping[
     return known
 
 
-def stored_entry(conversation_id: int, row: MessageRow) -> Entry:
+def stored_entry(conversation_id: int, row: MessageRow) -> ViewEntry:
     message = message_of(row)
     stored = StoredMessage(
         conversation_id * SPAN + row.seq, row.seq, row.tokens, row.digest, moment(row.created_at), message, row.outside
@@ -152,30 +154,30 @@ def stored_entry(conversation_id: int, row: MessageRow) -> Entry:
         pictures = parts.count('"type":"file"')
     if meta is not None:
         bulk += 4 * len(meta)
-    return Entry(stored, message, row.tokens, None, row.created_at, bulk, pictures)
+    return ViewEntry(stored, message, row.tokens, None, row.created_at, bulk, pictures)
 
 
-def summary_entry(row: SummaryRow, sources: Sequence[str], zone: tzinfo) -> Entry:
+def summary_entry(row: SummaryRow, sources: Sequence[str], zone: tzinfo) -> ViewEntry:
     summary = as_summary(row)
     message, tokens = as_message(summary, zone, tuple(sources))
-    return Entry(summary, message, tokens, (row.id, row.revision), row.created_at, 6 * len(row.text) + _FRAME)
+    return ViewEntry(summary, message, tokens, (row.id, row.revision), row.created_at, 6 * len(row.text) + _FRAME)
 
 
-def system_entry(store: Store, conversation_id: int) -> Entry | None:
-    """Return the newest system message, if it is in the context as it is."""
+def system_entry(store: Store, conversation_id: int) -> ViewEntry | None:
+    """Return the newest system message, if it is in the context as a message."""
     item = store.context.newest_system(conversation_id)
     rows = store.messages.at(conversation_id, [item.ordinal]) if item else []
     return stored_entry(conversation_id, rows[0]) if rows else None
 
 
-def pin_entries(store: Store, key: str) -> list[Entry]:
+def pin_entries(store: Store, key: str) -> list[ViewEntry]:
     """Return the pins of a key as messages."""
     shown = [as_pin(pin.id, pin.text) for pin in store.manifests.key_pins(key)]
-    return [Entry(None, message, message_tokens(message)) for message in shown]
+    return [ViewEntry(None, message, message_tokens(message)) for message in shown]
 
 
 def manifest(
-    kept: Sequence[Entry],
+    kept: Sequence[ViewEntry],
     fresh: int,
     *,
     at: int,
@@ -185,17 +187,17 @@ def manifest(
     extra: str = "",
     uncovered: int = 0,
 ) -> NewManifest:
-    """Return what an assembly showed, in at most two kilobytes."""
+    """Return the manifest of an assembly, in at most two kilobytes."""
     names = [_name(entry) for entry in kept if entry.item is not None]
     shown = zlib.compress(json.encode(_ranges(names)), 6)
     if len(shown) > _MOST_BYTES:
-        shown = b""  # a view in a thousand pieces: that it was assembled is kept, its prefix too
+        shown = b""  # too many runs: keep the fact and the prefix
     prefix = sha256(json.encode([extra, *names[:fresh]])).hexdigest()[:16]
     return NewManifest(at, window, tokens, prefix, reason, shown, uncovered)
 
 
-def _name(entry: Entry) -> int | tuple[int, int]:
-    """Return a message's seq, or a summary's id and revision."""
+def _name(entry: ViewEntry) -> int | tuple[int, int]:
+    """Return the seq of a message, or the id and revision of a summary."""
     if entry.summary is not None:
         return entry.summary
     assert isinstance(entry.item, StoredMessage)
@@ -203,29 +205,29 @@ def _name(entry: Entry) -> int | tuple[int, int]:
 
 
 def _ranges(names: Sequence[int | tuple[int, int]]) -> list[list[int]]:
-    """Runs of seqs as [first, last], summaries as [id, revision, 0]: what lies apart by length."""
-    told: list[list[int]] = []
+    """Return runs of seqs as [first, last], and summaries as [id, revision, 0]."""
+    runs: list[list[int]] = []
     for name in names:
         if isinstance(name, tuple):
-            told.append([*name, 0])
-        elif told and len(told[-1]) == 2 and told[-1][1] == name - 1:
-            told[-1][1] = name
+            runs.append([*name, 0])
+        elif runs and len(runs[-1]) == 2 and runs[-1][1] == name - 1:
+            runs[-1][1] = name
         else:
-            told.append([name, name])
-    return told
+            runs.append([name, name])
+    return runs
 
 
-def shown_then(store: Store, conversation_id: int, found: Manifest, zone: tzinfo) -> tuple[list[Entry], int]:
-    """Return the entries of an earlier assembly, summaries as worded then, and how many summaries were removed since."""
-    told = convert(json.decode(zlib.decompress(found.shown)), list[list[int]]) if found.shown else []
-    seqs = [seq for piece in told if len(piece) == 2 for seq in range(piece[0], piece[1] + 1)]
-    ids = [piece[0] for piece in told if len(piece) == 3]
+def manifest_entries(store: Store, conversation_id: int, found: Manifest, zone: tzinfo) -> tuple[list[ViewEntry], int]:
+    """Return the entries of an earlier assembly with the texts of then, and the number of removed summaries."""
+    runs = convert(json.decode(zlib.decompress(found.shown)), list[list[int]]) if found.shown else []
+    seqs = [seq for piece in runs if len(piece) == 2 for seq in range(piece[0], piece[1] + 1)]
+    ids = [piece[0] for piece in runs if len(piece) == 3]
     messages = {row.seq: row for row in store.messages.at(conversation_id, seqs)} if seqs else {}
     summaries = {row.id: row for row in store.summaries.read(conversation_id, ids)} if ids else {}
     earlier = store.summaries.revisions(conversation_id, ids) if ids else {}
     sources = store.summaries.source_ids(conversation_id, ids) if ids else {}
-    shown: list[Entry] = []
-    for piece in told:
+    shown: list[ViewEntry] = []
+    for piece in runs:
         if len(piece) == 3 and piece[0] in summaries:
             row = _as_of(summaries[piece[0]], piece[1], earlier)
             shown.append(summary_entry(row, sources.get(piece[0], ()), zone))

@@ -1,6 +1,6 @@
-"""What a provider refused: what its error names, which message that is in, and what is shown without it.
+"""Contents that a provider refused: read its error, find the parts, and leave them out.
 
-Pure. Nothing that is stored changes: the next requests leave it out.
+Pure. Stored messages do not change: the next requests leave the parts out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lossless.model import File, Message, Opaque, Part, Rejection, Text, ToolRes
 Kind: TypeAlias = Literal["thinking", "picture", "file", "call", "message"]
 
 NOTE = "[lossless] Left out: the provider refused this {}."
-"""What a model reads in the place of something that cannot be sent."""
+"""The text in place of a content that cannot be sent."""
 _MOST = 2_000
 _PATH = re.compile(r"\b(messages|input)((?:\.?\[\d+\]|\.\w+)+)")
 _STEP = re.compile(r"\d+|[A-Za-z_]\w*")
@@ -42,7 +42,7 @@ _IDS = ("tool_use_id", "call_id", "tool_call_id", "id")
 
 
 class Rejections(Struct, frozen=True, omit_defaults=True):
-    """What is left out of a conversation's requests because a provider refused it."""
+    """The contents left out of a conversation's requests because a provider refused them."""
 
     parts: dict[str, list[Kind]] = field(default_factory=dict)
     """Kinds of parts, by the digest of their message."""
@@ -50,46 +50,46 @@ class Rejections(Struct, frozen=True, omit_defaults=True):
     """The ids of calls that are left out with their results."""
 
 
-class Sent(Struct, frozen=True):
-    """A message that was sent: what it is called, by what it is known, and as it was stored and sent."""
+class SentMessage(Struct, frozen=True):
+    """A message that was sent: its name, its digest, and its stored and sent forms."""
 
     name: str
     digest: str
     forms: tuple[Message, ...]
 
 
-class Complaint(Struct, frozen=True):
-    """What an error says about a request."""
+class ProviderError(Struct, frozen=True):
+    """The facts that an error gives about a request."""
 
     text: str
     path: tuple[str | int, ...] = ()
     kind: Kind | None = None
     wire: str = "anthropic"
     request: Mapping[str, Any] | None = None
-    """The request itself, if the error or the host tells it."""
+    """The request itself, if the error or the host provides it."""
 
 
-class Found(Struct, frozen=True):
-    """What is to be left out, and of which messages."""
+class RejectedParts(Struct, frozen=True):
+    """The parts to leave out, and their messages."""
 
     parts: tuple[tuple[str, Kind], ...] = ()
     calls: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     kind: Kind | None = None
     located: bool = True
-    """False: the error did not say where, so that all parts of the kind are left out."""
+    """False if the error names no place: then all parts of the kind are left out."""
 
 
-def stored(state: Any) -> Rejections:
-    """Read what was written down; nothing if it is not what we write."""
+def decode_rejections(state: Any) -> Rejections:
+    """Decode stored rejections; return none if the state is not valid."""
     try:
         return convert(state, Rejections) if state is not None else Rejections()
     except ValidationError:
         return Rejections()
 
 
-def added(known: Rejections, found: Found) -> Rejections:
-    """Return the rejections with what was found, the oldest forgotten when there are too many."""
+def add_rejected(known: Rejections, found: RejectedParts) -> Rejections:
+    """Add parts to the rejections; drop the oldest if there are too many."""
     parts = {digest: list(kinds) for digest, kinds in known.parts.items()}
     for digest, kind in found.parts:
         kinds = parts.pop(digest, [])
@@ -98,21 +98,21 @@ def added(known: Rejections, found: Found) -> Rejections:
     return Rejections(dict(list(parts.items())[-_MOST:]), calls[-_MOST:])
 
 
-# what the error says
+# reading the error
 
 
-def read(error: object, request: Mapping[str, Any] | None = None) -> Complaint:
-    """Read a provider's error: an exception of its SDK, the body of its answer, or a text."""
+def parse_error(error: object, request: Mapping[str, Any] | None = None) -> ProviderError:
+    """Parse a provider's error: an exception of its SDK, the body of its response, or a text."""
     body = _body(error)
-    told = list(dict.fromkeys([*_strings_under(body, ("message", "param", "code")), *_said(error)]))
-    text = "\n".join(told)
+    texts = list(dict.fromkeys([*_strings_under(body, ("message", "param", "code")), *_error_texts(error)]))
+    text = "\n".join(texts)
     path = next((_steps(found) for found in _PATH.finditer(text) if any(map(str.isdigit, found[2]))), ())
     kind = next((kind for kind, words in _WORDS if words.search(text)), None)
     sent = request if request is not None else _request_of(error)
-    return Complaint(text, path, kind, _wire(error, body, text, path, sent), sent)
+    return ProviderError(text, path, kind, _wire(error, body, text, path, sent), sent)
 
 
-def _said(error: object) -> Iterator[str]:
+def _error_texts(error: object) -> Iterator[str]:
     if isinstance(error, BaseException):
         yield str(error)
     elif isinstance(error, (str, bytes)):
@@ -139,9 +139,9 @@ def _steps(found: re.Match[str]) -> tuple[str | int, ...]:
 
 
 def _request_of(error: object) -> Mapping[str, Any] | None:
-    """Return the request that an SDK's exception carries."""
+    """Return the request in an SDK's exception."""
     sent = getattr(error, "request", None) if isinstance(error, BaseException) else None
-    # A streamed body is gone; one that is no JSON tells nothing.
+    # A streamed body cannot be read again, and one without JSON is not useful.
     with suppress(RuntimeError, ValueError):
         found = json.loads(getattr(sent, "content", b"") or b"null")
         return found if isinstance(found, dict) else None
@@ -149,7 +149,7 @@ def _request_of(error: object) -> Mapping[str, Any] | None:
 
 
 def _wire(error: object, body: Any, text: str, path: Sequence[object], request: Mapping[str, Any] | None) -> str:
-    """Return the format a request was written in, as far as the error tells."""
+    """Return the format of a request, as far as the error shows it."""
     if path[:1] == ("input",) or (request is not None and "input" in request) or re.search(r"\b(?:rs|fc)_\w", text):
         return "openai_responses"
     if type(error).__module__.partition(".")[0] == "openai" or re.search(r"messages\.?\[", text):
@@ -158,51 +158,55 @@ def _wire(error: object, body: Any, text: str, path: Sequence[object], request: 
     return "openai_chat" if is_ours else "anthropic"
 
 
-# where it is
+# finding the parts
 
 
-def locate(complaint: Complaint, sent: Sequence[Sent], messages: Sequence[Message]) -> Found:
-    """Find what the error names among what was sent; `messages` are the request, if nobody has it as it was sent."""
-    if found := _named(complaint, sent):
+def locate(error_facts: ProviderError, sent: Sequence[SentMessage], messages: Sequence[Message]) -> RejectedParts:
+    """Find the parts that the error names; `messages` are the request if the exact one is unknown."""
+    if found := _find_by_id(error_facts, sent):
         return found
-    exact = complaint.request is not None
-    request = complaint.request if complaint.request is not None else _dumped(complaint.wire, messages)
-    if found := _placed(complaint, request, sent, exact=exact):
+    exact = error_facts.request is not None
+    request = error_facts.request if error_facts.request is not None else _dump(error_facts.wire, messages)
+    if found := _find_by_path(error_facts, request, sent, exact=exact):
         return found
-    if complaint.kind not in ("thinking", "picture", "file"):
-        return Found(kind=complaint.kind, located=False)
-    holding = [each for each in sent if any(_holds(form, complaint.kind) for form in each.forms)]
-    return _leave(holding, complaint.kind, located=False)
+    if error_facts.kind not in ("thinking", "picture", "file"):
+        return RejectedParts(kind=error_facts.kind, located=False)
+    holding = [each for each in sent if any(_holds(form, error_facts.kind) for form in each.forms)]
+    return _reject(holding, error_facts.kind, located=False)
 
 
-def _dumped(wire: str, messages: Sequence[Message]) -> Mapping[str, Any]:
+def _dump(wire: str, messages: Sequence[Message]) -> Mapping[str, Any]:
     formats = {"anthropic": anthropic, "openai_chat": openai_chat, "openai_responses": openai_responses}
     request: Mapping[str, Any] = formats[wire].dump(list(messages))
     return request
 
 
-def _leave(owners: Sequence[Sent], kind: Kind, *, located: bool = True) -> Found:
-    return Found(tuple((each.digest, kind) for each in owners), (), tuple(each.name for each in owners), kind, located)
+def _reject(owners: Sequence[SentMessage], kind: Kind, *, located: bool = True) -> RejectedParts:
+    return RejectedParts(
+        tuple((each.digest, kind) for each in owners), (), tuple(each.name for each in owners), kind, located
+    )
 
 
-def _named(complaint: Complaint, sent: Sequence[Sent]) -> Found | None:
-    """Return what the error names by an id: calls and results, or an item of reasoning and what it is tied to."""
-    words = set(_NAME.findall(complaint.text))
-    calls = [(each, call_id) for each in sent for call_id in _calls_in(each) if words & {call_id, *_spelled(call_id)}]
+def _find_by_id(error_facts: ProviderError, sent: Sequence[SentMessage]) -> RejectedParts | None:
+    """Return the parts that the error names by id: calls and results, or a reasoning item."""
+    words = set(_NAME.findall(error_facts.text))
+    calls = [
+        (each, call_id) for each in sent for call_id in _calls_in(each) if words & {call_id, *_id_variants(call_id)}
+    ]
     if calls:
         names = dict.fromkeys(each.name for each, _ in calls)
-        return Found((), tuple(dict.fromkeys(call_id for _, call_id in calls)), tuple(names), "call")
+        return RejectedParts((), tuple(dict.fromkeys(call_id for _, call_id in calls)), tuple(names), "call")
     tied = [each for each in sent if any(_item_id(part) in words for form in each.forms for part in form.parts)]
-    return _leave(tied, "thinking") if tied else None
+    return _reject(tied, "thinking") if tied else None
 
 
-def _calls_in(sent: Sent) -> list[str]:
+def _calls_in(sent: SentMessage) -> list[str]:
     parts = [part for form in sent.forms for part in form.parts]
     found = [part.call_id if isinstance(part, ToolResult) else asked_by(part) for part in parts]
     return [call_id for call_id in dict.fromkeys(found) if call_id]
 
 
-def _spelled(call_id: str) -> set[str]:
+def _id_variants(call_id: str) -> set[str]:
     return {wire.SPELLING.id(call_id) for wire in (anthropic, openai_chat, openai_responses)}
 
 
@@ -212,43 +216,47 @@ def _item_id(part: Part) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _placed(complaint: Complaint, request: Mapping[str, Any], sent: Sequence[Sent], *, exact: bool) -> Found | None:
-    """Return what stands where the error points to."""
-    elements = list(_elements(request, complaint.path))
+def _find_by_path(
+    error_facts: ProviderError, request: Mapping[str, Any], sent: Sequence[SentMessage], *, exact: bool
+) -> RejectedParts | None:
+    """Return the parts at the path in the error."""
+    elements = list(_elements(request, error_facts.path))
     if not elements:
         return None
     element, kind = elements[-1], _kind_of(elements[-1])
     if len(elements) == 1 and kind is None:
-        return _in_record(complaint, element, sent)
-    if not exact and complaint.kind is not None and (kind or "message") != complaint.kind:
+        return _in_record(error_facts, element, sent)
+    if not exact and error_facts.kind is not None and (kind or "message") != error_facts.kind:
         return None  # the request was longer or shorter than this one
     if kind == "call":
         ids = {element[key] for key in _IDS if isinstance(element.get(key), str)}
         return _with_calls(ids, sent)
     owners = _owners(element, sent)
-    return _leave(owners, kind or "message") if owners else None
+    return _reject(owners, kind or "message") if owners else None
 
 
-def _in_record(complaint: Complaint, record: Mapping[str, Any], sent: Sequence[Sent]) -> Found | None:
-    """Return what of a whole message is meant: the parts that the error speaks of, or all of it."""
-    blocks = [block for block in _blocks(record) if _kind_of(block) == complaint.kind]
-    if complaint.kind == "call":
+def _in_record(
+    error_facts: ProviderError, record: Mapping[str, Any], sent: Sequence[SentMessage]
+) -> RejectedParts | None:
+    """Return the parts of a message that the error mentions, or all of them."""
+    blocks = [block for block in _blocks(record) if _kind_of(block) == error_facts.kind]
+    if error_facts.kind == "call":
         ids = {block[key] for block in [record, *blocks] for key in _IDS if isinstance(block.get(key), str)}
         if found := _with_calls(ids, sent):
             return found
-    kind: Kind = complaint.kind if blocks and complaint.kind and complaint.kind != "call" else "message"
+    kind: Kind = error_facts.kind if blocks and error_facts.kind and error_facts.kind != "call" else "message"
     owners = [owner for block in (blocks or [record, *_blocks(record)]) for owner in _owners(block, sent)]
-    return _leave(list({each.digest: each for each in owners}.values()), kind) if owners else None
+    return _reject(list({each.digest: each for each in owners}.values()), kind) if owners else None
 
 
-def _with_calls(ids: set[Any], sent: Sequence[Sent]) -> Found | None:
-    calls = [(each, one) for each in sent for one in _calls_in(each) if ids & {one, *_spelled(one)}]
+def _with_calls(ids: set[Any], sent: Sequence[SentMessage]) -> RejectedParts | None:
+    calls = [(each, one) for each in sent for one in _calls_in(each) if ids & {one, *_id_variants(one)}]
     names = dict.fromkeys(each.name for each, _ in calls)
-    return Found((), tuple(dict.fromkeys(one for _, one in calls)), tuple(names), "call") if calls else None
+    return RejectedParts((), tuple(dict.fromkeys(one for _, one in calls)), tuple(names), "call") if calls else None
 
 
 def _elements(request: Mapping[str, Any], path: Sequence[str | int]) -> Iterator[Mapping[str, Any]]:
-    """Yield the entries of lists that a path leads through; names of variants, which the request does not have, are passed over."""
+    """Yield the list entries along a path, skipping names that the request does not have."""
     value: Any = request
     for step in path:
         if isinstance(step, int) and isinstance(value, list) and step < len(value):
@@ -271,8 +279,8 @@ def _kind_of(element: Mapping[str, Any]) -> Kind | None:
     return _TYPES.get(kind)
 
 
-def _owners(block: Mapping[str, Any], sent: Sequence[Sent]) -> list[Sent]:
-    """Return the messages that hold what a block holds; of those that say the same words, the newest."""
+def _owners(block: Mapping[str, Any], sent: Sequence[SentMessage]) -> list[SentMessage]:
+    """Return the messages that contain a block; of duplicates, the newest."""
     marks = [mark.partition(";base64,")[2] or mark for mark in _strings(block)]
     longest = max(marks, key=len, default="")
     found = [
@@ -293,8 +301,8 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(inner)
 
 
-def reported(found: Found, *, changed: bool) -> Rejection:
-    """Say what is left out since."""
+def report_rejection(found: RejectedParts, *, changed: bool) -> Rejection:
+    """Return a report of what is left out."""
     if not changed:
         text = "Nothing was left out: the error names nothing of the last request that could be."
         return Rejection(found.kind, (), found.located, text)
@@ -308,11 +316,11 @@ def reported(found: Found, *, changed: bool) -> Rejection:
     return Rejection(found.kind, found.names, found.located, text)
 
 
-# what is shown without it
+# leaving the parts out
 
 
-def applied(rejections: Rejections, digest: str, message: Message) -> Message | None:
-    """Return the message without what was refused of it; None if nothing of it is to be shown."""
+def apply_rejections(rejections: Rejections, digest: str, message: Message) -> Message | None:
+    """Return the message without its rejected parts; None if nothing is left to show."""
     kinds = rejections.parts.get(digest, ())
     if "message" in kinds:
         return (
@@ -327,7 +335,7 @@ def applied(rejections: Rejections, digest: str, message: Message) -> Message | 
         message = structs.replace(message, parts=tuple(part for part in message.parts if _call_of(part) not in calls))
     for kind in ("picture", "file"):
         if kind in kinds and _holds(message, kind):
-            message = structs.replace(message, parts=tuple(_noted(part, kind) for part in message.parts))
+            message = structs.replace(message, parts=tuple(_with_note(part, kind) for part in message.parts))
     return message
 
 
@@ -338,13 +346,13 @@ def _call_of(part: Part) -> str | None:
 def _holds(message: Message, kind: str) -> bool:
     if kind == "thinking":
         return without_thinking(message) is not message
-    return any(_noted(part, kind) is not part for part in message.parts)
+    return any(_with_note(part, kind) is not part for part in message.parts)
 
 
-def _noted(part: Any, kind: str) -> Any:
+def _with_note(part: Any, kind: str) -> Any:
     """Return the part, or a note in its place if it is of the kind."""
     if isinstance(part, ToolResult):
-        inner = tuple(_noted(each, kind) for each in part.parts)
+        inner = tuple(_with_note(each, kind) for each in part.parts)
         changed = any(new is not old for new, old in zip(inner, part.parts, strict=True))
         return structs.replace(part, parts=inner) if changed else part
     is_picture = isinstance(part, File) and media(part) == "image"

@@ -1,6 +1,6 @@
-"""What we say to a model in our own name: summaries, pins, references. Marked as history, escaped, and known again.
+"""The XML of summaries, pins and references: marked as history, escaped, and recognisable.
 
-Pure. What comes back to us in one of these dresses is not a message anybody wrote (`stands_for`).
+Pure. Such a text is recognised when a host sends it back (`stands_for`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lossless.engine.ingest.large_content import file_id
 from lossless.model import File, Message, Part, Summary, Text, ToolResult
 from lossless.tokens import message_tokens
 
-# Texts are escaped in it: whoever quotes one and goes on in their own words does not match.
+# Texts are escaped in it, so a quotation with other words after it does not match.
 _OURS = re.compile(
     r'<summary id="(sum_[0-9a-f]{16})" kind="[a-z]+" depth="\d+" descendant_count="\d+" trust="untrusted"[^<>]*>\n'
     r'(?:  <parents>\n(?:    <summary_ref id="[^"<>]*" />\n)*  </parents>\n)?  <content>\n[^<]*\n  </content>\n</summary>'
@@ -34,9 +34,9 @@ _REFERENCE = re.compile(
 
 @lru_cache(512)
 def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) -> tuple[Message, int]:
-    """Return the message that stands for a summary, and its cost. Its text is data from the past, and says so.
+    """Return the message that shows a summary, and its tokens.
 
-    Remembered, since a view shows the same summaries turn after turn.
+    Cached, because a view shows the same summaries in every turn.
     """
     times = "".join(
         f' {name}="{_stamp(at, zone)}"'
@@ -55,7 +55,7 @@ def as_message(summary: Summary, zone: tzinfo, sources: tuple[str, ...] = ()) ->
 
 
 def as_pin(pin_id: str, text: str) -> Message:
-    """Return the message that shows a pin: the operator's own words, verbatim, in a tag that they cannot close."""
+    """Return the message that shows a pin: the operator's words, verbatim, in a tag they cannot close."""
     tag = _tag_beside(text)
     return Message.user(f'<{tag} id={quoteattr(pin_id)} trust="operator">\n{text}\n</{tag}>')
 
@@ -68,7 +68,7 @@ def _tag_beside(text: str) -> str:
 
 
 def as_reference(message: Message, message_id: int, tokens: int) -> Message:
-    """Return a message of tool results with a line in the place of each: what was there, and how to see it."""
+    """Return a message with references in place of its tool results."""
     line = _LEFT_OUT.format(tokens=tokens, id=message_id)
     parts = tuple(
         ToolResult(part.call_id, (Text(line),), part.name, part.is_error) if isinstance(part, ToolResult) else part
@@ -78,7 +78,7 @@ def as_reference(message: Message, message_id: int, tokens: int) -> Message:
 
 
 def without_picture(part: File) -> Text:
-    """Return a line in the place of a picture that a request has no room for."""
+    """Return the text in place of a picture that does not fit."""
     name, kind = part.name or "", part.mime or "file"
     if part.data is None:
         return Text(f"[lossless] Left out for lack of room: {kind} {name} {part.url or ''}".rstrip())
@@ -91,7 +91,7 @@ def without_picture(part: File) -> Text:
 
 
 def as_quoted(message: Message, calls: Collection[str], message_id: int | None) -> Message:
-    """Return a message with the results of calls that are not among `calls` as text: a provider takes no result without its call."""
+    """Return a message with results as text if their calls are not among `calls`."""
     words, rest = list[str](), list[Part]()
     for part in message.parts:
         if not isinstance(part, ToolResult) or part.call_id in calls:
@@ -99,7 +99,7 @@ def as_quoted(message: Message, calls: Collection[str], message_id: int | None) 
             continue
         named = f" tool={quoteattr(part.name)}" if part.name else ""
         known = "" if message_id is None else f' id="msg#{message_id}"'
-        text = escape(said(part)) or "(no text)"
+        text = escape(result_text(part)) or "(no text)"
         words.append(f'<tool_result{known}{named} trust="untrusted">\n{text}\n</tool_result>')
     parts = (Text("\n".join(words)), *rest) if words else message.parts
     return Message(
@@ -107,17 +107,17 @@ def as_quoted(message: Message, calls: Collection[str], message_id: int | None) 
     )
 
 
-def said(part: ToolResult) -> str:
-    """Return the words of a result."""
+def result_text(part: ToolResult) -> str:
+    """Return the text of a tool result."""
     return "\n".join(each.text for each in part.parts if isinstance(each, Text))
 
 
 def stands_for(message: object) -> str | None:
-    """Return the id of what a message stands for, if it is one that we made; "" for a result that never came.
+    """Return the id that a generated message shows; empty for a missing result, None for other messages.
 
-    Somebody else may write the same: whoever acts on it looks whether there is such a thing.
+    A user may write the same text: check that the id exists before acting on it.
     """
-    if not isinstance(message, Message) or (text := _said_by_us(message)) is None:
+    if not isinstance(message, Message) or (text := _own_text(message)) is None:
         return None
     if text == MISSING:
         return ""
@@ -129,7 +129,7 @@ def stands_for(message: object) -> str | None:
 
 
 def may_stand(messages: Sequence[object]) -> bool:
-    """Return whether any message could be one that we made. Quick, since it is asked of every delivery."""
+    """Return True if any message could be a generated one. Fast: it is checked for every delivery."""
     for message in messages:
         if isinstance(message, Message):
             part = _only(message.parts)
@@ -141,12 +141,12 @@ def may_stand(messages: Sequence[object]) -> bool:
 
 
 def _only(parts: object) -> object:
-    """Return the one part there is; None if there are more, or what a host gave are no parts at all."""
+    """Return the only part; None if there are more, or if the host's value is not a list of parts."""
     return parts[0] if isinstance(parts, tuple) and len(parts) == 1 else None
 
 
-def _said_by_us(message: Message) -> str | None:
-    """Return the one text of a message that begins like one of ours."""
+def _own_text(message: Message) -> str | None:
+    """Return the only text of a message if it begins like a generated one."""
     part = _only(message.parts)
     if isinstance(part, ToolResult):
         part, opening = _only(part.parts), "[lossless] "
@@ -154,14 +154,14 @@ def _said_by_us(message: Message) -> str | None:
         opening = "<"
     else:
         return None
-    # A text that is none is repaired when it is stored.
+    # A text of another type is repaired when it is stored.
     return part.text if isinstance(part, Text) and str(part.text).startswith(opening) else None
 
 
 def _stamp(at: datetime, zone: tzinfo) -> str:
-    """Return a time with its offset, as every `since` and `before` reads it."""
+    """Format a time with its offset, as `since` and `before` accept it."""
     try:
         at = at.astimezone(zone)
-    except (OverflowError, ValueError, OSError):  # at the edge of the calendar not every zone has a day left
+    except (OverflowError, ValueError, OSError):  # near the limits of the calendar, not every zone has that day
         at = at.astimezone(UTC)
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""Messages in an order every provider accepts: each tool call directly followed by its result. Pure.
+"""Pair tool calls with their results, in an order that every provider accepts. Pure.
 
 A provider refuses a whole request for one call without a result, one result without a call, one id used twice or
-one message without content. What was stored is not touched: only what is shown is put in order.
+one message without content. Stored messages do not change: only the request is corrected.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lossless.formats.fit import asked_by, unlinked, worded
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 MISSING = "[lossless] No result of this call is known: it may still be running, or was interrupted."
-"""What the model reads in place of a result that never came."""
+"""The text in place of a result that is missing."""
 
 _STAND_IN = re.compile(re.escape(MISSING) + r"|\[[\w-]+\] missing tool result in session history")
 _FAILED = frozenset({"aborted", "error", "failed", "cancelled"})
 
 
-def paired(messages: Sequence[Message], *, fresh: int = 0) -> tuple[Message, ...]:
-    """Return the messages as they can be sent; those that are in order already are the same objects.
+def pair_tool_calls(messages: Sequence[Message], *, fresh: int = 0) -> tuple[Message, ...]:
+    """Return the messages as they can be sent; those already in order are the same objects.
 
     `fresh` is where the fresh tail starts. A call whose result is not among the messages is removed before it,
     and gets an error in place of its result (`MISSING`) within it. A result is moved to its call from wherever
@@ -35,26 +35,26 @@ def paired(messages: Sequence[Message], *, fresh: int = 0) -> tuple[Message, ...
     that failed keeps its words and loses its calls. A message that says nothing is left out.
 
     An id belongs to the first call that has it. The same call once more in the same turn is a copy, and left
-    out with its result. Any other call under that id is a host counting anew: it stays, and is shown, like its
+    out with its result. Any other call under that id is a host that restarts its count: it stays, and is shown, like its
     result, under an id of its own (`call_1_2`). A result belongs to the nearest turn before it that asked.
     """
-    plain = _as_they_are(messages)
+    plain = _already_paired(messages)
     return _put_in_order(messages, fresh) if plain is None else plain
 
 
 def _put_in_order(messages: Sequence[Message], fresh: int) -> tuple[Message, ...]:
-    known = [_identified(message) for message in messages]
-    calls = _claimed(known)
+    known = [_quote_unnamed(message) for message in messages]
+    calls = _find_calls(known)
     _answer(calls, known)
     kept = _complete([call for call in calls if call.found or (call.at >= fresh and _is_ours(call))], known)
     _distinguish(kept, {call_id for message in known for part in message.parts if (call_id := _id_in(part))})
-    return tuple(_spoken(list(_arranged(known, kept))))
+    return tuple(_drop_empty(list(_arrange(known, kept))))
 
 
-def _as_they_are(messages: Sequence[Message]) -> tuple[Message, ...] | None:
-    """Return the messages, if all of them are of the ordinary kind and in order; None if anything needs a closer look.
+def _already_paired(messages: Sequence[Message]) -> tuple[Message, ...] | None:
+    """Return the messages if they are plain and in order; None if anything needs a closer look.
 
-    Most views are like that, and this is asked in every turn. Results whose call was left out are left out with it.
+    Most views are, and this is checked in every turn. Results without their call are left out with it.
     """
     kept: list[Message] = []
     seen: set[str] = set()
@@ -68,7 +68,7 @@ def _as_they_are(messages: Sequence[Message]) -> tuple[Message, ...] | None:
             if not worded(parts[0].text):
                 return None
         elif message.role == "assistant":
-            if message.stop in _FAILED or not _asks_plainly(parts, waiting) or not seen.isdisjoint(waiting):
+            if message.stop in _FAILED or not _is_plain_call(parts, waiting) or not seen.isdisjoint(waiting):
                 return None
             seen.update(waiting)
         elif (
@@ -87,8 +87,8 @@ def _as_they_are(messages: Sequence[Message]) -> tuple[Message, ...] | None:
     return None if waiting or not seen.isdisjoint(orphans) else tuple(kept)
 
 
-def _asks_plainly(parts: Sequence[Part], waiting: list[str]) -> bool:
-    """Return whether an assistant's parts are words and calls, with thoughts only before them; notes the calls."""
+def _is_plain_call(parts: Sequence[Part], waiting: list[str]) -> bool:
+    """Return True if the parts are texts and calls, with reasoning only before them; collect the calls."""
     spoke = False
     for part in parts:
         if isinstance(part, ToolCall) and worded(part.call_id) and part.call_id not in waiting:
@@ -102,8 +102,8 @@ def _asks_plainly(parts: Sequence[Part], waiting: list[str]) -> bool:
     return spoke
 
 
-class _Found(NamedTuple):
-    """A result, and where it is."""
+class _Result(NamedTuple):
+    """A result, and its place."""
 
     at: int
     place: int
@@ -111,7 +111,7 @@ class _Found(NamedTuple):
 
 
 class _Call(Struct):
-    """A call, where it is, and the result it gets."""
+    """A call, its place, and its result."""
 
     at: int
     place: int
@@ -119,7 +119,7 @@ class _Call(Struct):
     part: ToolCall | Opaque
     call_id: str
     shown_as: str
-    found: _Found | None = None
+    found: _Result | None = None
 
     @property
     def renamed(self) -> bool:
@@ -130,8 +130,8 @@ _Calls: TypeAlias = dict[int, _Call]
 """The calls of one message, by their place in it."""
 
 
-def _identified(message: Message) -> Message:
-    """Return the message with the results that name no call as plain text."""
+def _quote_unnamed(message: Message) -> Message:
+    """Return the message with results that name no call as plain text."""
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     if all(worded(result.call_id) for result in results) and (results or message.role != "tool"):
         return message
@@ -146,7 +146,7 @@ def _readable(part: Part) -> Sequence[Part]:
     return [] if isinstance(part, Opaque) else [part]
 
 
-def _claimed(messages: Sequence[Message]) -> list[_Call]:
+def _find_calls(messages: Sequence[Message]) -> list[_Call]:
     """Return the calls that count, in order."""
     calls: list[_Call] = []
     earlier: dict[str, list[_Call]] = {}
@@ -177,11 +177,11 @@ def _copies(part: ToolCall, turn: int, call: _Call) -> bool:
 
 
 def _answer(calls: Sequence[_Call], messages: Sequence[Message]) -> None:
-    """Give each result to the call it belongs to."""
+    """Assign each result to its call."""
     asking: dict[str, list[_Call]] = {}
     for call in calls:
         asking.setdefault(call.call_id, []).append(call)
-    early: list[_Found] = []
+    early: list[_Result] = []
     for found in _results(messages):
         same = asking.get(found.result.call_id, [])
         if before := bisect_right(same, found.at, key=attrgetter("at")):
@@ -193,22 +193,22 @@ def _answer(calls: Sequence[_Call], messages: Sequence[Message]) -> None:
 
 
 def _last_turn(calls: Sequence[_Call], end: int | None = None) -> list[_Call]:
-    """Return of the calls before `end`, those of the newest turn."""
+    """Return the calls of the newest turn before `end`."""
     start = end = len(calls) if end is None else end
     while start and calls[start - 1].turn == calls[end - 1].turn:
         start -= 1
     return list(calls[start:end])
 
 
-def _results(messages: Sequence[Message]) -> Iterator[_Found]:
+def _results(messages: Sequence[Message]) -> Iterator[_Result]:
     for at, message in enumerate(messages):
         for place, part in enumerate(message.parts):
             if isinstance(part, ToolResult):
-                yield _Found(at, place, part)
+                yield _Result(at, place, part)
 
 
-def _give(found: _Found, calls: Iterable[_Call]) -> None:
-    """The first call without a result gets it; failing that, one that has only a stand-in."""
+def _give(found: _Result, calls: Iterable[_Call]) -> None:
+    """Assign a result to the first call without one, or with only a replacement."""
     waiting = [call for call in calls if call.found is None]
     if not waiting and not _stands_in(found.result):
         waiting = [call for call in calls if call.found and _stands_in(call.found.result)]
@@ -229,7 +229,7 @@ def _is_ours(call: _Call) -> bool:
 
 
 def _complete(calls: Sequence[_Call], messages: Sequence[Message]) -> list[_Call]:
-    """Return the calls without those we do not model where another of the same message is gone: they go only together."""
+    """Remove opaque calls if another call of the same message is missing: they stay together."""
     left = Counter(call.at for call in calls)
     whole = {at for at in left if left[at] == _asks(messages[at])}
     return [call for call in calls if _is_ours(call) or call.at in whole]
@@ -240,7 +240,7 @@ def _asks(message: Message) -> int:
 
 
 def _distinguish(calls: Sequence[_Call], taken: set[str]) -> None:
-    """Show no two calls under one id: the first keeps it."""
+    """Give calls distinct ids; the first keeps its own."""
     times: Counter[str] = Counter()
     for call in calls:
         times[call.call_id] += 1
@@ -254,8 +254,8 @@ def _id_in(part: Part) -> str | None:
     return part.call_id if isinstance(part, ToolResult) else asked_by(part)
 
 
-def _arranged(messages: Sequence[Message], calls: Sequence[_Call]) -> Iterator[Message]:
-    """Yield each message, and after one that calls, its results."""
+def _arrange(messages: Sequence[Message], calls: Sequence[_Call]) -> Iterator[Message]:
+    """Yield each message, followed by the results of its calls."""
     made: dict[int, _Calls] = {}
     for call in calls:
         made.setdefault(call.at, {})[call.place] = call
@@ -265,7 +265,7 @@ def _arranged(messages: Sequence[Message], calls: Sequence[_Call]) -> Iterator[M
             continue
         asked = made.get(at, {})
         yield _body(message, asked)
-        done = _answered_until(messages, at, list(asked.values()))
+        done = _results_end(messages, at, list(asked.values()))
         if done:
             yield from messages[at + 1 : done]
         else:
@@ -273,8 +273,8 @@ def _arranged(messages: Sequence[Message], calls: Sequence[_Call]) -> Iterator[M
                 yield _result_of(call, messages)
 
 
-def _answered_until(messages: Sequence[Message], at: int, calls: Sequence[_Call]) -> int:
-    """Return the end of the messages that directly follow `at` and are its results, as they should be; 0 if they are not."""
+def _results_end(messages: Sequence[Message], at: int, calls: Sequence[_Call]) -> int:
+    """Return the end of the messages after `at` that are its results in order; 0 if they are not."""
     wanted = [(call.found.at, call.found.place) for call in calls if call.found and not call.renamed]
     if not wanted or len(wanted) < len(calls):
         return 0
@@ -288,7 +288,7 @@ def _answered_until(messages: Sequence[Message], at: int, calls: Sequence[_Call]
 
 
 def _leads(message: Message, last: bool) -> bool:
-    """Return whether a message's results come before all else it says; only the last one may say more."""
+    """Return True if the results of a message come first; only the last message may have more after them."""
     count = sum(isinstance(part, ToolResult) for part in message.parts)
     others = message.parts[count:]
     if message.role not in ("user", "tool") or any(isinstance(part, (ToolResult, ToolCall)) for part in others):
@@ -318,7 +318,7 @@ def _shown(part: Part, call: _Call | None) -> Part:
 
 
 def _thought_first(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return a thought kept behind the only call it led to goes before it."""
+    """Move reasoning after the only call before it."""
     places = [place for place, part in enumerate(parts) if isinstance(part, ToolCall)]
     if len(places) != 1:
         return parts
@@ -329,7 +329,7 @@ def _thought_first(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _result_of(call: _Call, messages: Sequence[Message]) -> Message:
-    """Return a message of nothing but the result of that call."""
+    """Return a message that contains only the result of that call."""
     if call.found is None:
         name = call.part.name if isinstance(call.part, ToolCall) else None
         return Message("tool", (ToolResult(call.shown_as, (Text(MISSING),), name, True),), messages[call.at].at)
@@ -340,8 +340,8 @@ def _result_of(call: _Call, messages: Sequence[Message]) -> Message:
     return replace(source, role="tool", parts=(shown,), extra=source.extra if len(source.parts) == 1 else {})
 
 
-def _spoken(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages that say something; a thought is kept only for the words of the same model that follow it."""
+def _drop_empty(messages: Sequence[Message]) -> list[Message]:
+    """Remove empty messages; keep reasoning only if the same model's words follow."""
     kept: list[Message] = []
     for message in reversed(messages):
         followed = bool(kept) and kept[-1].role == "assistant"
