@@ -1,7 +1,7 @@
-"""Pictures of the commands for the README: each is what the command prints, on the demo's conversation.
+"""Write pictures of the commands: each shows the output of a command for the demo's conversation, on 80 columns.
 
 `make shots` writes them to docs/shots. The history is the same every time; sizes, times and paths are the machine's own,
-less its directories.
+without its directories.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from random import Random
@@ -26,17 +28,18 @@ from lossless.cli import cli
 from lossless.cli.commands.demo import SETTINGS
 
 SHOTS = Path(__file__).parent.parent / "docs" / "shots"
-# No fonts from elsewhere: a picture of a terminal in whatever the reader has.
+# No remote fonts: the reader's own monospaced font is used.
 FORM = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.S).replace("Fira Code", "Menlo, Consolas")
-# A summariser of one's own, as `command:` takes it: what the user said, and nothing else.
+# A summariser for `command:` that lists the messages of the user.
 USERS = """\
 import re, sys
-for said in re.findall(r"\\| user\\]\\n(.*)", sys.stdin.read()):
-    print("- user:", said if len(said) < 160 else said[:160].rsplit(" ", 1)[0] + " ...")
+for text in re.findall(r"\\| user\\]\\n(.*)", sys.stdin.read()):
+    print("- user:", text if len(text) < 160 else text[:160].rsplit(" ", 1)[0] + " ...")
 print("Expand for details about: what the assistant answered, what the tools printed")
 """
-WIDTH = 108
+WIDTH = 80
 LINES = 34
+SESSIONS = Path(__file__).parent.parent / "tests" / "fixtures" / "transcripts"
 
 
 def main() -> None:
@@ -52,8 +55,12 @@ def main() -> None:
             "LCM_DATABASE_PATH": str(home / "lcm.db"),
         }
         os.environ.update(environment)
-        printed("demo", "--db", str(home / "lcm.db"))
+        shot("demo", home, "demo", "--db", str(home / "lcm.db"))
+        shot("help", home)
         shot("status", home, "status")
+        shot("conversations", home, "conversations", "list")
+        shot("grep", home, "grep", "--mode", "full_text", "address of the staging Postgres", "-L", "5")
+        shot("import", home, "import", str(shutil.copytree(SESSIONS, home / "sessions")))
         shot("tree", home, "summaries", "tree")
         leaf = first_leaf(home)
         (home / "users.py").write_text(USERS)
@@ -76,18 +83,20 @@ def first_leaf(home: Path) -> str:
 
 
 def harm(path: Path) -> None:
-    """What a crash of another program, or a curious hand, may leave behind."""
+    """Change rows as a crash or another program might."""
     with apsw.Connection(str(path)) as connection:
         connection.execute("UPDATE item SET tokens = tokens + 50 WHERE summary_id IS NOT NULL")
         connection.execute("DELETE FROM search_summary WHERE rowid IN (SELECT id FROM summary ORDER BY id LIMIT 3)")
 
 
 def shot(name: str, home: Path, *words: str) -> None:
-    told = printed(*words).replace(str(home), "~").rstrip().splitlines()
-    lines = told[:LINES] + ([f"... {len(told) - LINES} more lines"] if len(told) > LINES else [])
+    output = printed(*words).replace(str(home), "~").rstrip().splitlines()
+    most = len(output) if name == "help" else LINES
+    lines = output[:most] + ([f"... {len(output) - most} more lines"] if len(output) > most else [])
+    words = tuple(word.replace(str(home), "~") for word in words)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(Text.from_ansi("\n".join([f"\x1b[1m$ lcm {' '.join(words)}\x1b[0m", *lines])))
-    title = f"lcm {words[0]}"
+    console.print(Text.from_ansi("\n".join([f"\x1b[1m$ {shlex.join(['lcm', *words])}\x1b[0m", *lines])))
+    title = " ".join(["lcm", *words[:1]])
     picture = console.export_svg(title=title, theme=MONOKAI, unique_id=f"lcm-{name}", code_format=FORM)
     (SHOTS / f"{name}.svg").write_text(picture)
     sys.stdout.write(f"{name}.svg\n")
