@@ -53,7 +53,7 @@ class TSVectorIndex:
     def best(self, term: Term, most: int) -> list[tuple[int, float]]:
         (query,) = queries([term])
         rows = self._all(
-            f"SELECT {self._id}, max(ts_rank(s.words, q.query, 1))::float8 FROM search_message s,"  # noqa: S608 - our names
+            f"SELECT {self._id}, max(ts_rank(s.words, q.query, 1))::float8 FROM search_message s,"
             f" (SELECT {query} AS query) AS q WHERE s.words @@ q.query AND {self._searched}"
             " GROUP BY 1 ORDER BY 2 DESC, 1 DESC LIMIT :most",
             reach=0,
@@ -67,7 +67,7 @@ class TSVectorIndex:
         each = ", ".join(f"({number}, {query})" for number, query in enumerate(queries(terms)))
         if each:
             rows = self._all(
-                f"SELECT DISTINCT t.number, {self._id} FROM (VALUES {each}) AS t (number, query)"  # noqa: S608 - our names
+                f"SELECT DISTINCT t.number, {self._id} FROM (VALUES {each}) AS t (number, query)"
                 f" JOIN search_message s ON s.words @@ t.query WHERE {self._searched}",
                 reach=reach,
                 **parameters(terms),
@@ -80,7 +80,7 @@ class TSVectorIndex:
         """Count the messages that hold any term of a question; any filler of it if none holds a term."""
         for terms in filter(None, (question.terms, question.fillers)):
             rows = self._all(
-                f"SELECT count(DISTINCT {self._id}) FROM (SELECT {' || '.join(queries(terms))} AS query) AS q,"  # noqa: S608 - our names
+                f"SELECT count(DISTINCT {self._id}) FROM (SELECT {' || '.join(queries(terms))} AS query) AS q,"
                 f" search_message s WHERE s.words @@ q.query AND {self._searched}",
                 reach=0,
                 **parameters(terms),
@@ -91,7 +91,7 @@ class TSVectorIndex:
 
     def lines(self, ids: Sequence[int]) -> dict[int, Line]:
         rows = self._all(
-            f"SELECT {search.LINE} FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[])){self._lines}",  # noqa: S608 - our names
+            f"SELECT {search.LINE} FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[])){self._lines}",
             ids=list(ids),
         )
         return search.lines(rows)

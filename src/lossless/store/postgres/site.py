@@ -18,7 +18,9 @@ from lossless.config import redact_url
 from lossless.errors import InvalidInput, StoreBusy
 from lossless.store import migrate
 from lossless.store.postgres import dump
-from lossless.store.postgres.store import CONNECT_SECONDS, START_UP_LOCK, Connection, PostgresStore, place, translate
+from lossless.store.postgres.connection import CONNECT_SECONDS, START_UP_LOCK, Connection, place
+from lossless.store.postgres.errors import translate
+from lossless.store.postgres.store import PostgresStore
 from lossless.store.sql import backups
 from lossless.store.sql.tables import TABLES
 from lossless.store.store import Store

@@ -1,311 +1,48 @@
-"""PostgreSQL through psycopg: a pool, row locks, COPY, tsvector. Everything is in the schema `lossless`."""
+"""PostgreSQL through psycopg: event ids, the search index, erasing, dumps and checks."""
 
 from __future__ import annotations
 
-import logging
-import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import psycopg
 from psycopg import errors as pg
-from psycopg_pool import ConnectionPool, PoolTimeout
 
-from lossless.config import data_dir, redact_url
-from lossless.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
-from lossless.events import Event, Hook, log
 from lossless.search.query.question import analyse
 from lossless.search.ranking.messages import Limits, rank_messages
-from lossless.store import migrate
-from lossless.store.base import SPAN, Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
+from lossless.store.base import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.postgres import dump as pgtools
+from lossless.store.postgres.connection import (
+    _LOCK_TIMEOUT,
+    Connection,
+    PostgresConnection,
+    place,
+)
 from lossless.store.postgres.search import TSVectorIndex, chunks, parameters, queries
 from lossless.store.recall_calls import index_words
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
-from lossless.store.sql.columns import LAST, OWNED, Row
-from lossless.store.store import Store, opened_before_fork
+from lossless.store.sql.columns import OWNED, Row
 
-CONNECT_SECONDS = 5
-# What the pool would print while it retries in the background, we raise with the way out.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
-START_UP_LOCK, _FILES_LOCK, _KEY_LOCK = 0x6C636D31, 0x6C636D32, 0x6C636D33
-_POOL = 8
-_LOCK_TIMEOUT = "30s"
+_FILES_LOCK, _KEY_LOCK = 0x6C636D32, 0x6C636D33
 _SHORT_MS, _WATCH = 200, 0.05
 """How long others may wait behind us in the queue for a lock, and how often it is looked whether anybody does."""
 _PAUSES = (0.1, 0.3, 0.5)
-_TRIGRAM = 3
-_ROWS_AT_A_TIME = 500
-_NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
-
-Connection = psycopg.Connection[Row]
 
 
-class PostgresStore(Store):
+class PostgresStore(PostgresConnection):
     """One PostgreSQL database, for one owner; any number of machines may share it."""
-
-    for_update = " FOR UPDATE"
-    skip_locked = " FOR UPDATE OF d SKIP LOCKED"
-    binary = '"C"'
-    indexed_as = "{table}_id"
-    finds = "strpos({}, {}) > 0"
-    dialect = "postgres"
-    schema = "lossless"
-    """Where its tables are."""
-    indexed = {  # noqa: RUF012 - a constant of the kind
-        "message": "SELECT message_id AS id FROM search_message WHERE message_id > 0",
-        "summary": "SELECT summary_id AS id FROM search_summary",
-    }
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        owner: str = "default",
-        read_only: bool = False,
-        on_event: Hook = log,
-        scripts: dict[int, Path] | None = None,
-    ) -> None:
-        self.owner = owner
-        self.location = redact_url(url)
-        self.read_only = read_only
-        self._url = url
-        self._on_event = on_event
-        self._local = threading.local()
-        self._closed = False
-        with self._translated():
-            # One plain connection first: the pool would retry in the background and hide the reason.
-            with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as first:
-                encoding = first.info.parameter_status("server_encoding")
-            if encoding != "UTF8":
-                raise StoreUnavailable(
-                    f"{self.location} keeps text as {encoding}, which cannot hold every message.",
-                    hint="Create the database with ENCODING 'UTF8'.",
-                )
-            self._open_pool()
-            try:
-                self._migrate(scripts or migrate.steps("postgres"))
-            except BaseException:
-                self.close()
-                raise
-
-    def _open_pool(self) -> None:
-        self._pid = os.getpid()
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            self._url,
-            min_size=0,
-            max_size=_POOL,
-            timeout=CONNECT_SECONDS,
-            kwargs={"autocommit": True, "connect_timeout": CONNECT_SECONDS},
-            configure=self._configure,
-            check=ConnectionPool.check_connection,
-            open=True,
-        )
-
-    def _configure(self, connection: Connection) -> None:
-        for setting in (
-            f"search_path TO {self.schema}, public",
-            "client_encoding TO 'UTF8'",
-            "default_transaction_isolation TO 'read committed'",  # rows locked by others are read again, not refused
-            f"lock_timeout TO '{_LOCK_TIMEOUT}'",
-            "idle_in_transaction_session_timeout TO '60s'",
-        ):
-            connection.execute(f"SET {setting}".encode())
-        if self.read_only:
-            connection.execute("SET default_transaction_read_only TO on")
-
-    def _migrate(self, scripts: dict[int, Path]) -> None:
-        if not self.read_only:
-            migrate.migrate(self, scripts)
-        else:
-            migrate.refuse_newer(self.version(), self.location, max(scripts))
-            if self.version() == 0:
-                raise StoreUnavailable(f"{self.location} holds nothing yet.", hint="Write to it once, then read.")
-
-    # migrating (see migrate.Migratable)
-
-    def version(self) -> int:
-        # Asked of the catalogue's rows: a name look-up may be answered from a cache older than the lock we waited for.
-        if not self.all(
-            "SELECT 1 FROM pg_tables WHERE schemaname = :schema AND tablename = 'migration'", schema=self.schema
-        ):
-            return 0
-        return int(self.all(f"SELECT coalesce(max(version), 0) FROM {self.schema}.migration")[0][0])  # noqa: S608 - our names
-
-    def set_version(self, version: int) -> None:
-        self.run(f"INSERT INTO {self.schema}.migration (version) VALUES (:version)", version=version)  # noqa: S608 - our names
-
-    def script(self, sql: str) -> None:
-        self._connection.execute(sql.encode())
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        with self.transaction():
-            self.all("SELECT pg_advisory_xact_lock(:lock)", lock=START_UP_LOCK)
-            yield
-
-    def keep_copy_before(self, version: int) -> None:
-        """Copy each table into a schema of its own, in the transaction of the step."""
-        schema = f"lossless_before_v{version:d}"
-        self.script(f"CREATE SCHEMA {schema}")
-        for (table,) in self.all("SELECT tablename FROM pg_tables WHERE schemaname = 'lossless' ORDER BY 1"):
-            self.script(f"CREATE TABLE {schema}.{table} AS TABLE lossless.{table}")
-        self._on_event(Event("store.copied", f"kept a copy before schema {version}: {schema}"))
-
-    # speaking
-
-    @property
-    def _connection(self) -> Connection:
-        connection = self._current()
-        assert connection is not None, "outside of a transaction"
-        return connection
-
-    def _current(self) -> Connection | None:
-        """Return the connection of this thread's transaction. A child shares its parent's sockets and must not use them."""
-        if os.getpid() != self._pid:
-            raise opened_before_fork(self.location)
-        connection: Connection | None = getattr(self._local, "connection", None)
-        return connection
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        if self.read_only:
-            raise StoreReadOnly(f"{self.location} was opened for reading.", hint="Open it without read_only to write.")
-        if self._current() is not None:
-            yield
-            return
-        with self._translated(), self._borrowed() as connection, connection.transaction():
-            self._local.connection = connection
-            try:
-                yield
-            finally:
-                self._local.connection = None
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        if self._current() is not None:
-            yield
-            return
-        with self._translated(), self._unhurried() as connection:
-            self._local.connection = connection
-            try:
-                yield
-            finally:
-                self._local.connection = None
-
-    @contextmanager
-    def _unhurried(self) -> Iterator[Connection]:
-        """Yield a connection that reads one state of the database, however slowly its reader works."""
-        with self._borrowed() as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
-            yield connection
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[Connection]:
-        if self._closed:
-            raise StoreUnavailable(f"{self.location} was closed.", hint="Open it again.")
-        with self._pool.connection() as connection:
-            yield connection
-
-    def _is_full(self) -> bool:
-        stats = self._pool.get_stats()
-        return stats.get("pool_size", 0) >= _POOL and not stats.get("pool_available", 0)
-
-    def all(self, sql: str, **parameters: Any) -> list[Row]:
-        current = self._current()
-        if current is not None:
-            return current.execute(_translated_sql(sql), parameters).fetchall()
-        with self._translated(), self._borrowed() as connection:
-            return connection.execute(_translated_sql(sql), parameters).fetchall()
-
-    def stream(self, sql: str, **parameters: Any) -> Rows:
-        current = self._current()
-        own = self._unhurried() if current is None else nullcontext(current)
-        with self._translated(), own as connection, connection.cursor(name=f"stream_{uuid4().hex}") as cursor:
-            cursor.itersize = _ROWS_AT_A_TIME
-            yield from cursor.execute(_translated_sql(sql), parameters)
-
-    def run(self, sql: str, **parameters: Any) -> int:
-        return self._connection.execute(_translated_sql(sql), parameters).rowcount
-
-    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        with (
-            self._connection.cursor() as cursor,
-            cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN".encode()) as copy,
-        ):
-            for row in rows:
-                copy.write_row(row)
-
-    def copy_in(self, table: str, columns: Sequence[str], lines: Iterable[bytes]) -> None:
-        """Insert rows as a dump writes them (in a transaction)."""
-        names = ", ".join(f'"{name}"' for name in columns)
-        with (
-            self._connection.cursor() as cursor,
-            cursor.copy(f"COPY {self.schema}.{table} ({names}) FROM STDIN".encode()) as copy,
-        ):
-            for line in lines:
-                copy.write(line)
-
-    def columns(self, table: str) -> list[tuple[str, str, int]]:
-        rows = self.all(
-            "SELECT a.attname, format_type(a.atttypid, NULL), coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0)"
-            " FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary"
-            " WHERE a.attrelid = to_regclass(:table) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
-            " ORDER BY a.attnum",
-            table=f"{self.schema}.{table}",
-        )
-        return [(name, kind, place) for name, kind, place in rows]
-
-    def defer_links(self) -> None:
-        pass  # the rows of one COPY are checked together
-
-    def new_ids(self, table: str, count: int) -> list[int]:
-        rows = self.all(
-            "SELECT nextval(pg_get_serial_sequence(:table, 'id')) FROM generate_series(1, :count)",
-            table=f"{self.schema}.{table}",
-            count=count,
-        )
-        return [row[0] for row in rows]
-
-    def renumber(self) -> None:
-        for table in ("conversation", "summary"):
-            self.all(
-                "SELECT setval(pg_get_serial_sequence(:table, 'id'), greatest(max(id), (SELECT CAST(state AS BIGINT)"  # noqa: S608 - our names
-                f" FROM guard WHERE name = :mark), 0) + 1, false) FROM {table}",
-                table=f"{self.schema}.{table}",
-                mark=LAST.format(table),
-            )
-
-    def each_of(self, name: str, kind: str) -> str:
-        return f"SELECT unnest(CAST(:{name} AS {kind}[])) AS value"
-
-    def listing(self, values: Sequence[Any]) -> list[Any]:
-        return list(values)
-
-    def needle(self, literal: str, *, folded: bool) -> tuple[str, str]:
-        if folded:
-            # In the collation C no letter beyond ASCII changes, whatever the database's own language says.
-            return 'strpos(lower(t.text COLLATE "C"), {}) > 0', literal
-        if len(literal) < _TRIGRAM:
-            return "strpos(t.text, {}) > 0", literal
-        # LIKE, because an index of trigrams serves it, where there is one.
-        return "t.text LIKE {}", "%" + re.sub(r"[\\%_]", r"\\\g<0>", literal) + "%"
 
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
         pass  # the unique index over the messages' own column serves here
 
     def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
-            "SELECT m.event_id, m.id, m.role, m.parts, m.digest, m.outside FROM message m WHERE m.conversation_id = :conversation"  # noqa: S608 - constants
+            "SELECT m.event_id, m.id, m.role, m.parts, m.digest, m.outside FROM message m WHERE m.conversation_id = :conversation"
             f" AND m.event_id = ANY(CAST(:ids AS text[])) AND {OWNED}",
             ids=list(event_ids),
             conversation=conversation_id,
@@ -325,15 +62,13 @@ class PostgresStore(Store):
             key=key,
         )
 
-    # search
-
     def index(self, texts: Sequence[tuple[int, str]]) -> None:
         self._index("search_message", texts)
 
     def _index(self, table: str, texts: Sequence[tuple[int, str]]) -> None:
         pieces = [(identity, number, words) for identity, text in texts for number, words in enumerate(chunks(text))]
         self.run(
-            f"INSERT INTO {table} SELECT i, n, to_tsvector('words', w) FROM"  # noqa: S608 - our names
+            f"INSERT INTO {table} SELECT i, n, to_tsvector('words', w) FROM"
             " unnest(CAST(:ids AS bigint[]), CAST(:numbers AS int[]), CAST(:words AS text[])) AS t (i, n, w)",
             ids=[piece[0] for piece in pieces],
             numbers=[piece[1] for piece in pieces],
@@ -376,7 +111,7 @@ class PostgresStore(Store):
             return []
         among = "" if conversation_ids is None else f"AND c.id IN ({self.each_of('ids', 'bigint')})"
         rows = self.all(
-            "SELECT c.id, s.summary_id, max(ts_rank(s.words, q.query))::float8"  # noqa: S608 - our names, values as parameters
+            "SELECT c.id, s.summary_id, max(ts_rank(s.words, q.query))::float8"
             f" FROM (SELECT {' || '.join(queries(wanted))} AS query) AS q, search_summary s"
             " JOIN summary y ON y.id = s.summary_id JOIN conversation c ON c.id = y.conversation_id"
             f" WHERE s.words @@ q.query AND c.owner = :owner {among}"
@@ -405,7 +140,7 @@ class PostgresStore(Store):
             return TSVectorIndex(self, scope, Limits(since, before, include_recall=include_recall)).count(asked)
         return int(
             self.all(
-                "SELECT count(DISTINCT y.id)"  # noqa: S608 - our names
+                "SELECT count(DISTINCT y.id)"
                 f" FROM (SELECT {' || '.join(queries(asked.terms))} AS query) AS q, search_summary s"
                 " JOIN summary y ON y.id = s.summary_id WHERE s.words @@ q.query"
                 f" AND y.conversation_id IN ({self.each_of('ids', 'bigint')}) AND {fulltext.SUMMARY_TIMES}",
@@ -428,7 +163,7 @@ class PostgresStore(Store):
                 self._fill("fresh", source)
                 for few, many, problem in (("fresh", index, "missing from"), (index, "fresh", "left over in")):
                     count = self.all(
-                        "SELECT count(DISTINCT t.id) FROM"  # noqa: S608 - our names
+                        "SELECT count(DISTINCT t.id) FROM"
                         f" (SELECT * FROM {few} EXCEPT SELECT * FROM {many}) AS t (id, chunk, words)"
                     )[0][0]
                     if count:
@@ -450,18 +185,18 @@ class PostgresStore(Store):
         while True:
             with self.transaction():
                 texts = self.all(
-                    f"SELECT id, text FROM {source} WHERE id > :last ORDER BY id LIMIT 1000 FOR SHARE",  # noqa: S608 - our names
+                    f"SELECT id, text FROM {source} WHERE id > :last ORDER BY id LIMIT 1000 FOR SHARE",
                     last=last,
                 )
                 ids = [identity for identity, _ in texts]
                 both = [*ids, *(-identity for identity in ids)]
-                self.run(f"DELETE FROM {index} WHERE {column} = ANY(CAST(:ids AS bigint[]))", ids=both)  # noqa: S608 - our names
+                self.run(f"DELETE FROM {index} WHERE {column} = ANY(CAST(:ids AS bigint[]))", ids=both)
                 self._index(index, self._index_words(source, texts))
             if not texts:
                 break
             last = ids[-1]
         with self.transaction():
-            self.run(f"DELETE FROM {index} i WHERE NOT EXISTS (SELECT 1 FROM {source} s WHERE s.id = abs(i.{column}))")  # noqa: S608 - our names
+            self.run(f"DELETE FROM {index} i WHERE NOT EXISTS (SELECT 1 FROM {source} s WHERE s.id = abs(i.{column}))")
 
     def _index_words(self, source: str, texts: Sequence[Row]) -> list[tuple[int, str]]:
         """Return what an index should hold of some rows of a table, ascending by id."""
@@ -473,13 +208,11 @@ class PostgresStore(Store):
     def _fill(self, index: str, source: str) -> None:
         last = 0
         while texts := self.all(
-            f"SELECT id, text FROM {source} WHERE id > :last ORDER BY id LIMIT 1000",  # noqa: S608 - our names
+            f"SELECT id, text FROM {source} WHERE id > :last ORDER BY id LIMIT 1000",
             last=last,
         ):
             self._index(index, self._index_words(source, texts))
             last = texts[-1][0]
-
-    # checking
 
     def present(self) -> set[str]:
         rows = self.all(
@@ -529,13 +262,11 @@ class PostgresStore(Store):
             for step in touched:
                 where = " AND ".join(f"{name} = :{name}" for name, value in step.key.items() if value is not None)
                 self.run(
-                    f"INSERT INTO {schema}.{step.table} SELECT * FROM lossless.{step.table} WHERE {where}"  # noqa: S608 - our names
+                    f"INSERT INTO {schema}.{step.table} SELECT * FROM lossless.{step.table} WHERE {where}"
                     f" EXCEPT SELECT * FROM {schema}.{step.table}",
                     **step.key,
                 )
         return schema if touched else ""
-
-    # erasing
 
     beyond: tuple[str, ...] = (
         "The server's write-ahead log and its archive, replicas, base backups and dumps may still hold it, until they are"
@@ -631,8 +362,6 @@ class PostgresStore(Store):
         for each in self.backups.paths():
             backups.remove(each)
 
-    # the whole
-
     def place(self) -> Path:
         with self._translated(), self._borrowed() as connection:
             return place(connection)
@@ -654,79 +383,11 @@ class PostgresStore(Store):
         self.all("SELECT 1")
         return []
 
-    def close(self) -> None:
-        if not self._closed and os.getpid() == self._pid:
-            self._closed = True
-            self._pool.close()
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except PoolTimeout as error:
-            if self._is_full():
-                raise StoreBusy(f"All {_POOL} connections to {self.location} are in use.", hint=_AGAIN) from error
-            raise translate(error, self.location) from error
-        except psycopg.Error as error:
-            raise translate(error, self.location) from error
-
 
 _WORDY = (
     *("message", "copy", "summary", "revision", "pin", "file", "vector", "debt", "conversation"),
     *("search_message", "search_summary", "operation", "change", "grant_read"),
 )
+
+
 _INDEXES = (("search_message", "message", "messages"), ("search_summary", "summary", "summaries"))
-
-
-@cache
-def _translated_sql(sql: str) -> bytes:
-    return _NAMED.sub(r"%(\1)s", sql.replace("%", "%%")).encode()
-
-
-_QUOTES_ADDRESS = re.compile(
-    r"connection info string|invalid (?:dsn|connection option|URI|percent|port|integer)|\bURI\b|could not parse .* list"
-)
-_AGAIN = "Nothing of this call was stored; it can be tried again."
-_KINDS: list[tuple[type[Exception] | tuple[type[Exception], ...], type[StoreError], str, str]] = [
-    (pg.DiskFull, StoreFull, "has no room left", f"Free some disk space on the server. {_AGAIN}"),
-    (pg.ReadOnlySqlTransaction, StoreReadOnly, "cannot be written", "It is a standby, or was set read-only."),
-    (pg.InsufficientPrivilege, StoreUnavailable, "does not let this user in", "Ask for the rights on schema lossless."),
-    (
-        (pg.UndefinedTable, pg.InvalidSchemaName),
-        StoreUnavailable,
-        "was replaced or removed meanwhile",
-        f"Open it again. {_AGAIN}",
-    ),
-    (pg.LockNotAvailable, StoreBusy, "was held by another session for too long", _AGAIN),
-    (pg.DeadlockDetected, StoreBusy, "was held by another session", _AGAIN),
-    (pg.SerializationFailure, StoreBusy, "was changed by another session", _AGAIN),
-    (pg.ProgramLimitExceeded, StoreError, "has a limit that this call exceeds", "Use shorter keys."),
-    (pg.QueryCanceled, StoreBusy, "took too long to answer", _AGAIN),
-    (
-        psycopg.OperationalError,
-        StoreUnavailable,
-        "cannot be reached",
-        f"Check that the server runs and the URL is right. {_AGAIN}",
-    ),
-    (PoolTimeout, StoreUnavailable, "cannot be reached", f"Check that the server runs. {_AGAIN}"),
-]
-
-
-def place(connection: Connection) -> Path:
-    """Return the prefix of file names that belong to the database of a connection."""
-    info = connection.info
-    return data_dir() / re.sub(r"[^\w.-]", "_", f"{info.host}-{info.port}-{info.dbname}")
-
-
-def translate(error: Exception, location: str) -> StoreError:
-    """Return an error of SQLite as one of ours."""
-    reason = " ".join(str(error).split())
-    if _QUOTES_ADDRESS.search(reason):  # a part of the address may be a part of its password
-        return StoreUnavailable(
-            "The address of the database cannot be read.",
-            hint="Write postgresql://user@host/name, or host=... dbname=..., with values that hold spaces in quotes.",
-        )
-    for kind, ours, what, hint in _KINDS:
-        if isinstance(error, kind):
-            return ours(f"{location} {what} ({reason}).", hint=hint)
-    return StoreError(f"{location}: {reason}.", hint="This is a fault in lossless; please report it.")

@@ -20,7 +20,7 @@ MESSAGE_COLUMNS = ", ".join(f"m.{column}" for column in (*NewMessage.__struct_fi
 
 SUMMARY_COLUMNS = ", ".join(f"s.{column}" for column in SummaryRow.__struct_fields__)
 
-ACTIVE = f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"  # noqa: S608 - constants
+ACTIVE = f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND active = 1"
 
 FILE_COLUMNS = "id, sha256, name, mime, bytes, lines, summary, created_at"
 

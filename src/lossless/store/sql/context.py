@@ -32,14 +32,14 @@ class ContextItems(Section):
         self.store.conversations.hold(conversation_id)
         asked = {(item.ordinal, item.summary_id) for item in items}
         rows = self.all(
-            "SELECT ordinal, summary_id FROM item WHERE conversation_id = :conversation"  # noqa: S608 - our names
+            "SELECT ordinal, summary_id FROM item WHERE conversation_id = :conversation"
             f" AND ordinal IN ({self.each_of('ordinals', 'bigint')})",
             conversation=conversation_id,
             ordinals=self.listing([item.ordinal for item in items]),
         )
         ordinals = [row[0] for row in rows if row in asked]
         self.run(
-            "INSERT INTO detached (conversation_id, ordinal, summary_id, tokens, depth, cause, at)"  # noqa: S608 - our names
+            "INSERT INTO detached (conversation_id, ordinal, summary_id, tokens, depth, cause, at)"
             " SELECT conversation_id, ordinal, summary_id, tokens, depth, :cause, :now FROM item"
             f" WHERE conversation_id = :conversation AND ordinal IN ({self.each_of('ordinals', 'bigint')})",
             conversation=conversation_id,
@@ -54,18 +54,18 @@ class ContextItems(Section):
         chosen = f"conversation_id = :conversation AND ordinal IN ({self.each_of('ordinals', 'bigint')})"
         listed = self.listing(ordinals)
         self.run(
-            "UPDATE conversation SET context_tokens = context_tokens"  # noqa: S608 - our names
+            "UPDATE conversation SET context_tokens = context_tokens"
             f" - (SELECT coalesce(sum(tokens), 0) FROM item WHERE {chosen}) WHERE id = :conversation",
             conversation=conversation_id,
             ordinals=listed,
         )
-        self.run(f"DELETE FROM item WHERE {chosen}", conversation=conversation_id, ordinals=listed)  # noqa: S608 - our names
+        self.run(f"DELETE FROM item WHERE {chosen}", conversation=conversation_id, ordinals=listed)
 
     def attach(self, conversation_id: int, ordinals: Sequence[int]) -> int:
         """Put detached items back where no item is now; return how many (in a transaction)."""
         self.store.conversations.hold(conversation_id)
         rows = self.all(
-            "SELECT d.ordinal, d.summary_id, d.tokens, d.depth FROM detached d WHERE d.conversation_id = :conversation"  # noqa: S608 - our names
+            "SELECT d.ordinal, d.summary_id, d.tokens, d.depth FROM detached d WHERE d.conversation_id = :conversation"
             f" AND d.ordinal IN ({self.each_of('ordinals', 'bigint')}) AND d.cause <> 'dissolved' AND NOT EXISTS (SELECT 1 FROM item i"
             " WHERE i.conversation_id = d.conversation_id AND i.ordinal = d.ordinal) ORDER BY d.at",
             conversation=conversation_id,
@@ -93,7 +93,7 @@ class ContextItems(Section):
     def detached(self, conversation_id: int) -> list[tuple[ItemRow, str, int]]:
         """Return the detached items by ordinal, with cause and time."""
         rows = self.all(
-            "SELECT d.ordinal, d.summary_id, d.tokens, d.depth, d.cause, d.at FROM detached d"  # noqa: S608 - constants
+            "SELECT d.ordinal, d.summary_id, d.tokens, d.depth, d.cause, d.at FROM detached d"
             f" WHERE d.conversation_id = :conversation AND {OWNED} ORDER BY d.ordinal, d.at",
             conversation=conversation_id,
             owner=self.owner,
@@ -104,7 +104,7 @@ class ContextItems(Section):
         """Return the last seq that a summary was made from, or 0."""
         base = conversation_id * SPAN
         rows = self.all(
-            f"SELECT max(l.message_id) FROM summary_message l WHERE l.message_id > :first AND l.message_id < :last AND {OWNED}",  # noqa: S608 - constants
+            f"SELECT max(l.message_id) FROM summary_message l WHERE l.message_id > :first AND l.message_id < :last AND {OWNED}",
             first=base,
             last=base + SPAN,
             conversation=conversation_id,
@@ -117,7 +117,7 @@ class ContextItems(Section):
         self.store.conversations.hold(conversation_id)
         base = conversation_id * SPAN
         rows = self.all(
-            "SELECT m.id, m.tokens, m.role FROM message m WHERE m.outside = :reason"  # noqa: S608 - our names
+            "SELECT m.id, m.tokens, m.role FROM message m WHERE m.outside = :reason"
             f" AND m.id IN ({self.each_of('ids', 'bigint')}) ORDER BY m.id",
             ids=self.listing([base + seq for seq in seqs]),
             reason=reason,
@@ -127,7 +127,7 @@ class ContextItems(Section):
             for identity, tokens, role in rows
         ]
         self.run(
-            f"UPDATE message SET outside = NULL WHERE id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            f"UPDATE message SET outside = NULL WHERE id IN ({self.each_of('ids', 'bigint')})",
             ids=self.listing([row[0] for row in rows]),
         )
         self.insert("item", ("conversation_id", *ItemRow.__struct_fields__), items)
@@ -147,7 +147,7 @@ class ContextItems(Section):
         self.store.conversations.hold(conversation_id)
         base = conversation_id * SPAN
         rows = self.all(
-            f"SELECT m.id FROM message m WHERE m.id IN ({self.each_of('ids', 'bigint')})"  # noqa: S608 - our names
+            f"SELECT m.id FROM message m WHERE m.id IN ({self.each_of('ids', 'bigint')})"
             " AND coalesce(m.outside, '') NOT IN ('forgotten', 'heartbeat')"
             " AND NOT EXISTS (SELECT 1 FROM summary_message l WHERE l.message_id = m.id) ORDER BY m.id",
             ids=self.listing([base + seq for seq in seqs]),
@@ -156,14 +156,14 @@ class ContextItems(Section):
         buried = [identity - base for identity in ids]
         chosen = f"IN ({self.each_of('ids', 'bigint')})"
         for table in ("copy", "vector", "pin"):
-            self.run(f"DELETE FROM {table} WHERE message_id {chosen}", ids=self.listing(ids))  # noqa: S608 - our names
+            self.run(f"DELETE FROM {table} WHERE message_id {chosen}", ids=self.listing(ids))
         self.run(
-            f"DELETE FROM detached WHERE conversation_id = :conversation AND summary_id IS NULL AND ordinal {chosen}",  # noqa: S608 - our names
+            f"DELETE FROM detached WHERE conversation_id = :conversation AND summary_id IS NULL AND ordinal {chosen}",
             conversation=conversation_id,
             ids=self.listing(buried),
         )
         shown = self.all(
-            "SELECT ordinal FROM item WHERE conversation_id = :conversation AND summary_id IS NULL"  # noqa: S608 - our names
+            "SELECT ordinal FROM item WHERE conversation_id = :conversation AND summary_id IS NULL"
             f" AND ordinal {chosen}",
             conversation=conversation_id,
             ids=self.listing(buried),
@@ -172,8 +172,7 @@ class ContextItems(Section):
             conversation_id, [row[0] for row in shown]
         )  # a summary may have the ordinal of its first message
         self.run(
-            "UPDATE message SET text = '', parts = NULL, meta = NULL, tokens = 0, outside = :reason"  # noqa: S608 - our names
-            f" WHERE id {chosen}",
+            f"UPDATE message SET text = '', parts = NULL, meta = NULL, tokens = 0, outside = :reason WHERE id {chosen}",
             ids=self.listing(ids),
             reason=reason,
         )
@@ -183,7 +182,7 @@ class ContextItems(Section):
 
     def items(self, conversation_id: int) -> list[ItemRow]:
         rows = self.all(
-            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"
             f" WHERE i.conversation_id = :conversation AND {OWNED} ORDER BY i.ordinal",
             conversation=conversation_id,
             owner=self.owner,
@@ -193,7 +192,7 @@ class ContextItems(Section):
     def newest(self, conversation_id: int, limit: int) -> list[ItemRow]:
         """Return the last items of the context, in order."""
         rows = self.all(
-            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"
             f" WHERE i.conversation_id = :conversation AND {OWNED} ORDER BY i.ordinal DESC LIMIT :limit",
             conversation=conversation_id,
             limit=limit,
@@ -204,7 +203,7 @@ class ContextItems(Section):
     def oldest(self, conversation_id: int, limit: int) -> list[ItemRow]:
         """Return the first items of the context, in order."""
         rows = self.all(
-            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"  # noqa: S608 - constants
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i"
             f" WHERE i.conversation_id = :conversation AND {OWNED} ORDER BY i.ordinal LIMIT :limit",
             conversation=conversation_id,
             limit=limit,
@@ -216,7 +215,7 @@ class ContextItems(Section):
         """Return the tool calls and results among the messages from `first` to `last`, by seq."""
         base = conversation_id * SPAN
         rows = self.all(
-            f"SELECT m.id, m.parts FROM message m WHERE m.id BETWEEN :first AND :last AND {OWNED}"  # noqa: S608 - constants
+            f"SELECT m.id, m.parts FROM message m WHERE m.id BETWEEN :first AND :last AND {OWNED}"
             f" AND {self.store.finds.format('m.parts', ':field')}",
             field='"call_id":',
             first=base + first,
@@ -230,7 +229,7 @@ class ContextItems(Section):
         """Return the newest message of role `system` or `developer`, if it is in the context as it is."""
         base = conversation_id * SPAN
         rows = self.all(
-            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i WHERE i.conversation_id = :conversation"  # noqa: S608 - constants
+            "SELECT i.ordinal, i.summary_id, i.tokens, i.depth FROM item i WHERE i.conversation_id = :conversation"
             " AND i.summary_id IS NULL AND i.ordinal = (SELECT max(m.id) FROM message m WHERE m.id > :base AND m.id < :end"
             f" AND m.role IN ('system', 'developer')) - :base AND {OWNED}",
             conversation=conversation_id,
@@ -244,7 +243,7 @@ class ContextItems(Section):
         """Return the messages among the items from an ordinal on, in one query."""
         base = conversation_id * SPAN
         rows = self.all(
-            f"SELECT {MESSAGE_COLUMNS} FROM item i JOIN message m ON m.id = :base + i.ordinal"  # noqa: S608 - constants
+            f"SELECT {MESSAGE_COLUMNS} FROM item i JOIN message m ON m.id = :base + i.ordinal"
             " WHERE i.conversation_id = :conversation AND i.ordinal >= :first AND i.summary_id IS NULL"
             f" AND {OWNED} ORDER BY i.ordinal",
             base=base,
@@ -295,7 +294,7 @@ class ContextItems(Section):
     def has_texts(self, texts: Sequence[TextAt]) -> bool:
         """Tell whether each of these summaries exists and still has this text."""
         rows = self.all(
-            f"SELECT id, revision, created_at FROM summary WHERE id IN ({self.each_of('ids', 'bigint')}) ORDER BY id",  # noqa: S608 - constants
+            f"SELECT id, revision, created_at FROM summary WHERE id IN ({self.each_of('ids', 'bigint')}) ORDER BY id",
             ids=self.listing([each[0] for each in texts]),
         )
         return rows == sorted(set(texts))
@@ -317,14 +316,14 @@ class ContextItems(Section):
             among = "m.id BETWEEN :first AND :last" if gapless else f"m.id IN ({self.each_of('ids', 'bigint')})"
             return seals.of_messages(
                 self.all(
-                    f"SELECT {', '.join(f'm.{name}' for name in seals.WORDS)} FROM message m WHERE {among} ORDER BY m.id",  # noqa: S608 - constants
+                    f"SELECT {', '.join(f'm.{name}' for name in seals.WORDS)} FROM message m WHERE {among} ORDER BY m.id",
                     first=base + chosen[0],
                     last=base + chosen[-1],
                     ids=self.listing([] if gapless else [base + ordinal for ordinal in chosen]),
                 )
             )
         rows = self.all(
-            f"SELECT s.id, s.source_hash FROM summary s WHERE s.id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - constants
+            f"SELECT s.id, s.source_hash FROM summary s WHERE s.id IN ({self.each_of('ids', 'bigint')})",
             ids=self.listing([item.summary_id for item in items]),
         )
         found: dict[int | None, str | None] = {row[0]: row[1] for row in rows}

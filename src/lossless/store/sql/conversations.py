@@ -23,7 +23,7 @@ class Conversations(Section):
 
     def get(self, conversation_id: int) -> ConversationRow | None:
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner",
             id=conversation_id,
             owner=self.owner,
         )
@@ -113,7 +113,7 @@ class Conversations(Section):
     def with_session(self, key: str, session: str) -> ConversationRow | None:
         """Return the conversation under a key that has had this session."""
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND id IN"  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key AND id IN"
             " (SELECT conversation_id FROM session WHERE session.session = :session) ORDER BY active DESC, id DESC LIMIT 1",
             owner=self.owner,
             key=key,
@@ -176,7 +176,7 @@ class Conversations(Section):
 
     def _set(self, column: str, conversation_id: int, value: Any) -> None:
         self.run(
-            f"UPDATE conversation SET {column} = :value WHERE id = :id AND owner = :owner",  # noqa: S608 - our names
+            f"UPDATE conversation SET {column} = :value WHERE id = :id AND owner = :owner",
             value=value,
             id=conversation_id,
             owner=self.owner,
@@ -185,7 +185,7 @@ class Conversations(Section):
     def sessions(self, conversation_id: int) -> list[str]:
         """Return every session id of a conversation, oldest first."""
         rows = self.all(
-            f"SELECT s.session FROM session s WHERE s.conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
+            f"SELECT s.session FROM session s WHERE s.conversation_id = :conversation AND {OWNED}"
             " ORDER BY s.first_at, s.session",
             conversation=conversation_id,
             owner=self.owner,
@@ -197,7 +197,7 @@ class Conversations(Section):
         below any of them."""
         # UNION and not UNION ALL: parents that lead back to themselves must end all the same.
         rows = self.all(
-            "WITH RECURSIVE below (id) AS (SELECT id FROM conversation WHERE owner = :owner AND key = :key UNION"  # noqa: S608 - constants
+            "WITH RECURSIVE below (id) AS (SELECT id FROM conversation WHERE owner = :owner AND key = :key UNION"
             # Joined to nothing, so that SQLite looks for them by their parent and not through all of an owner's.
             " SELECT c.id FROM conversation c JOIN below b ON c.parent_id = b.id WHERE c.owner || '' = :owner)"
             f" SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id IN (SELECT id FROM below)"
@@ -210,7 +210,7 @@ class Conversations(Section):
     def under_key(self, key: str) -> list[ConversationRow]:
         """Return every conversation ever under a key, the active one first, then the newest."""
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key ORDER BY active DESC, id DESC",  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND key = :key ORDER BY active DESC, id DESC",
             owner=self.owner,
             key=key,
         )
@@ -234,7 +234,7 @@ class Conversations(Section):
     def of_owner(self) -> list[ConversationRow]:
         """Return all conversations of this owner, the newest activity first."""
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner ORDER BY updated_at DESC, id DESC",  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner ORDER BY updated_at DESC, id DESC",
             owner=self.owner,
         )
         return [conversation_row(row) for row in rows]
@@ -242,7 +242,7 @@ class Conversations(Section):
     def hold(self, conversation_id: int) -> ConversationRow:
         """Return a conversation, held against other writers; `NotFound` if it is not this owner's (in a transaction)."""
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner{self.store.for_update}",  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE id = :id AND owner = :owner{self.store.for_update}",
             id=conversation_id,
             owner=self.owner,
         )

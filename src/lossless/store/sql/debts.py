@@ -57,7 +57,7 @@ class Debts(Section):
 
     def get(self, conversation_id: int) -> DebtRow | None:
         rows = self.all(
-            f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
+            f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"
             " WHERE d.conversation_id = :conversation AND c.owner = :owner",
             conversation=conversation_id,
             owner=self.owner,
@@ -111,7 +111,7 @@ class Debts(Section):
     def _payable(self, now: int, idle_before: int, budget: int, lock: str = "") -> list[DebtRow]:
         """Return the next pending work: of an idle conversation, or of one whose context does not fit any more."""
         rows = self.all(
-            f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"  # noqa: S608 - constants
+            f"SELECT {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id"
             f" WHERE c.owner = :owner AND c.active = 1 AND ({_IDLE} OR {_FULL}) AND d.pending = 1 AND {_FREE}"
             f" ORDER BY d.window_tokens = 0, d.requested_at LIMIT 1{lock}",
             owner=self.owner,
@@ -125,7 +125,7 @@ class Debts(Section):
     def _with_unsettled(self, now: int, idle_before: int, tries: int) -> list[int]:
         """Return a conversation with summaries to rewrite and no pending work, if there is one."""
         rows = self.all(
-            "SELECT c.id FROM conversation c LEFT JOIN debt d ON d.conversation_id = c.id"  # noqa: S608 - constants
+            "SELECT c.id FROM conversation c LEFT JOIN debt d ON d.conversation_id = c.id"
             f" WHERE c.owner = :owner AND c.active = 1 AND {_IDLE} AND coalesce(d.pending, 0) = 0"
             f" AND (d.conversation_id IS NULL OR {_FREE}) AND EXISTS"
             f" (SELECT 1 FROM summary s WHERE s.conversation_id = c.id AND {UNSETTLED} AND s.tries < :tries) LIMIT 1",

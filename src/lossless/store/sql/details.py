@@ -85,7 +85,7 @@ class Details(Section):
     ) -> tuple[list[tuple[int, int]], dict[int, PlacedSummary]]:
         """Return the summaries that these were made from: pairs of ids, sources in order, and the sources by id."""
         rows = self.all(
-            "SELECT l.summary_id, l.source_id FROM summary_source l"  # noqa: S608 - constants
+            "SELECT l.summary_id, l.source_id FROM summary_source l"
             f" WHERE l.summary_id IN ({self.each_of('ids', 'bigint')}) AND {OWNED} ORDER BY l.summary_id, l.ordinal",
             ids=self.listing(ids),
             conversation=conversation_id,
@@ -106,7 +106,7 @@ class Details(Section):
 
     def _placed(self, chosen: str, conversation_id: int, length: int, **given: Any) -> list[PlacedSummary]:
         rows = self.all(
-            f"SELECT {_COLUMNS} FROM {chosen}",  # noqa: S608 - constants
+            f"SELECT {_COLUMNS} FROM {chosen}",
             conversation=conversation_id,
             owner=self.owner,
             length=length,
@@ -118,7 +118,7 @@ class Details(Section):
         """Return the messages that a leaf was made from, in order."""
         base = conversation_id * SPAN
         rows = self.all(
-            "SELECT m.id - :base, m.role, m.tokens, coalesce(m.at, m.created_at), substr(m.text, 1, :length)"  # noqa: S608 - constants
+            "SELECT m.id - :base, m.role, m.tokens, coalesce(m.at, m.created_at), substr(m.text, 1, :length)"
             " FROM summary_message l JOIN message m ON m.id = l.message_id"
             f" WHERE l.summary_id = :id AND m.id > :base AND m.id < :last AND {OWNED} ORDER BY m.id",
             base=base,
@@ -133,7 +133,7 @@ class Details(Section):
     def messages_below(self, conversation_id: int, ids: Sequence[int]) -> dict[int, int]:
         """Return how many messages lie below each of these summaries."""
         rows = self.all(
-            "WITH RECURSIVE below (root, id) AS (SELECT s.id, s.id FROM summary s"  # noqa: S608 - constants
+            "WITH RECURSIVE below (root, id) AS (SELECT s.id, s.id FROM summary s"
             f" WHERE s.id IN ({self.each_of('ids', 'bigint')}) AND +s.conversation_id = :conversation AND {OWNED}"
             " UNION SELECT b.root, l.source_id FROM below b JOIN summary_source l ON l.summary_id = b.id)"
             " SELECT b.root, count(*) FROM below b JOIN summary_message l ON l.summary_id = b.id GROUP BY b.root",
@@ -147,7 +147,7 @@ class Details(Section):
         """Return the context in order, neighbouring messages as one."""
         # Messages that stand together have as many summaries before them.
         rows = self.all(
-            "SELECT i.summary_id, min(i.ordinal), max(i.ordinal), count(*), CAST(sum(i.tokens) AS BIGINT) FROM ("  # noqa: S608 - constants
+            "SELECT i.summary_id, min(i.ordinal), max(i.ordinal), count(*), CAST(sum(i.tokens) AS BIGINT) FROM ("
             "SELECT summary_id, ordinal, tokens, count(summary_id) OVER (ORDER BY ordinal) AS run"
             f" FROM item WHERE conversation_id = :conversation AND {OWNED}) i"
             " GROUP BY i.run, i.summary_id ORDER BY 2",
@@ -159,7 +159,7 @@ class Details(Section):
     def aside(self, conversation_id: int) -> list[Aside]:
         """Return what left the context, in order: summaries one by one, messages by cause."""
         rows = self.all(
-            "SELECT d.summary_id, min(d.ordinal), max(d.ordinal), count(*), CAST(sum(d.tokens) AS BIGINT), d.cause, max(d.at)"  # noqa: S608 - constants
+            "SELECT d.summary_id, min(d.ordinal), max(d.ordinal), count(*), CAST(sum(d.tokens) AS BIGINT), d.cause, max(d.at)"
             f" FROM detached d WHERE d.conversation_id = :conversation AND {OWNED} GROUP BY d.cause, d.summary_id"
             " ORDER BY 2, 7",
             conversation=conversation_id,
@@ -171,7 +171,7 @@ class Details(Section):
         """Return the times of these messages."""
         base = conversation_id * SPAN
         rows = self.all(
-            "SELECT m.id, coalesce(m.at, m.created_at) FROM message m"  # noqa: S608 - constants
+            "SELECT m.id, coalesce(m.at, m.created_at) FROM message m"
             f" WHERE m.id IN ({self.each_of('ids', 'bigint')}) AND {OWNED}",
             ids=self.listing([base + seq for seq in seqs]),
             conversation=conversation_id,
@@ -182,7 +182,7 @@ class Details(Section):
     def earlier(self, conversation_id: int, summary_id: int) -> list[RevisionRow]:
         """Return the earlier texts of a summary, the newest first."""
         rows = self.all(
-            f"SELECT {_REVISION} FROM revision r JOIN summary s ON s.id = r.summary_id WHERE r.summary_id = :id"  # noqa: S608 - constants
+            f"SELECT {_REVISION} FROM revision r JOIN summary s ON s.id = r.summary_id WHERE r.summary_id = :id"
             f" AND s.conversation_id = :conversation AND {OWNED} ORDER BY r.revision DESC",
             id=summary_id,
             conversation=conversation_id,
@@ -195,7 +195,7 @@ class Details(Section):
         # An operation that gives a summary another text has put the one before it away.
         keys = {jsontext.dumps([summary_id, revision - 1]): revision for revision in revisions}
         rows = self.all(
-            "SELECT c.key, o.id FROM operation o JOIN change c ON c.operation_id = o.id"  # noqa: S608 - constants
+            "SELECT c.key, o.id FROM operation o JOIN change c ON c.operation_id = o.id"
             " WHERE o.owner = :owner AND o.status <> 'undone' AND c.table_name = 'revision'"
             f" AND c.key IN ({self.each_of('keys', 'text')})",
             owner=self.owner,
@@ -215,12 +215,12 @@ class Details(Section):
         """Return the next two of this owner's, on one side of an id."""
         column, owner = ("public_id", "conversation_id") if what == "summary" else ("id", "owner")
         near = (
-            f"(SELECT t.{column} AS name, t.{owner} AS whose FROM {what} t WHERE t.{column} {compare} :id"  # noqa: S608 - our names
+            f"(SELECT t.{column} AS name, t.{owner} AS whose FROM {what} t WHERE t.{column} {compare} :id"
             f" ORDER BY t.{column} {order} LIMIT {_NEAR}) near"
         )
         ours = "SELECT c.id FROM conversation c WHERE c.owner = :owner" if what == "summary" else ":owner"
         rows = self.all(
-            f"SELECT near.name FROM {near} WHERE near.whose IN ({ours}) ORDER BY near.name {order} LIMIT 2",  # noqa: S608 - our names
+            f"SELECT near.name FROM {near} WHERE near.whose IN ({ours}) ORDER BY near.name {order} LIMIT 2",
             id=id,
             owner=self.owner,
         )
@@ -229,7 +229,7 @@ class Details(Section):
     def _file_beside(self, side: str, id: str) -> str | None:
         compare = "<" if side == "max" else ">="
         found: str | None = self.all(
-            f"SELECT {side}(near.id) FROM (SELECT (SELECT {side}(f.id) FROM file f WHERE f.conversation_id = c.id"  # noqa: S608 - our names
+            f"SELECT {side}(near.id) FROM (SELECT (SELECT {side}(f.id) FROM file f WHERE f.conversation_id = c.id"
             f" AND f.id {compare} :id) AS id FROM conversation c WHERE c.owner = :owner) near",
             id=id,
             owner=self.owner,

@@ -58,7 +58,7 @@ class Erase(Section):
     def copied_on(self) -> list[tuple[int, bytes]]:
         """Return ids and digests of messages copied from other conversations of this owner and not forgotten."""
         rows = self.all(
-            f"SELECT m.id, m.digest FROM transplant t JOIN message m ON m.id >= t.conversation_id * {SPAN} + t.first_seq"  # noqa: S608 - constants
+            f"SELECT m.id, m.digest FROM transplant t JOIN message m ON m.id >= t.conversation_id * {SPAN} + t.first_seq"
             f" AND m.id <= t.conversation_id * {SPAN} + t.last_seq JOIN conversation c ON c.id = t.conversation_id"
             " WHERE c.owner = :owner AND coalesce(m.outside, '') <> 'forgotten'",
             owner=self.owner,
@@ -69,7 +69,7 @@ class Erase(Section):
         """Return how many vectors, and how many other texts under their event ids, these messages have."""
         ids = self.listing([conversation_id * SPAN + seq for seq in seqs])
         counts = [
-            self.all(f"SELECT count(*) FROM {table} WHERE message_id IN ({self.each_of('ids', 'bigint')})", ids=ids)  # noqa: S608 - our names
+            self.all(f"SELECT count(*) FROM {table} WHERE message_id IN ({self.each_of('ids', 'bigint')})", ids=ids)
             for table in ("vector", "copy")
         ]
         return counts[0][0][0], counts[1][0][0]
@@ -77,7 +77,7 @@ class Erase(Section):
     def unlink(self, conversation_id: int, summary_id: int, seqs: Sequence[int]) -> None:
         """Remove these messages from the sources of a summary (in a transaction)."""
         self.run(
-            f"DELETE FROM summary_message WHERE summary_id = :summary AND message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            f"DELETE FROM summary_message WHERE summary_id = :summary AND message_id IN ({self.each_of('ids', 'bigint')})",
             summary=summary_id,
             ids=self.listing([conversation_id * SPAN + seq for seq in seqs]),
         )
@@ -87,7 +87,7 @@ class Erase(Section):
         columns = [name for name in NewSummary.__struct_fields__ if name not in ("public_id", "depth")]
         self.run("DELETE FROM revision WHERE summary_id = :id", id=old.id)
         self.run(
-            f"UPDATE summary SET {', '.join(f'{name} = :{name}' for name in columns)}, revision = revision + 1,"  # noqa: S608 - our names
+            f"UPDATE summary SET {', '.join(f'{name} = :{name}' for name in columns)}, revision = revision + 1,"
             " stale = 0, tries = 0 WHERE id = :id",
             id=old.id,
             **{name: getattr(new, name) for name in columns},
@@ -120,7 +120,7 @@ class Erase(Section):
 
     def _made_from(self, ids: Sequence[int]) -> list[int]:
         rows = self.all(
-            f"SELECT DISTINCT summary_id FROM summary_source WHERE source_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            f"SELECT DISTINCT summary_id FROM summary_source WHERE source_id IN ({self.each_of('ids', 'bigint')})",
             ids=self.listing(ids),
         )
         return [row[0] for row in rows]
@@ -138,7 +138,7 @@ class Erase(Section):
     def _weigh(self, conversation_id: int, summary_id: int, tokens: int) -> None:
         """Update the tokens of a summary wherever it is counted."""
         for table in ("item", "detached"):
-            self.run(f"UPDATE {table} SET tokens = :tokens WHERE summary_id = :id", tokens=tokens, id=summary_id)  # noqa: S608 - our names
+            self.run(f"UPDATE {table} SET tokens = :tokens WHERE summary_id = :id", tokens=tokens, id=summary_id)
         self.run(
             "UPDATE conversation SET context_tokens = (SELECT coalesce(sum(tokens), 0) FROM item"
             " WHERE conversation_id = :id) WHERE id = :id",
@@ -158,14 +158,14 @@ class Erase(Section):
             ("detached", "summary_id"),
             ("summary", "id"),
         ):
-            self.run(f"DELETE FROM {table} WHERE {column} = :id", id=summary_id)  # noqa: S608 - our names
+            self.run(f"DELETE FROM {table} WHERE {column} = :id", id=summary_id)
         self.store.operations.unindex_row("summary", summary_id)
         self._reseal(conversation_id, above)
 
     def clear(self, conversation_id: int, seqs: Sequence[int], *, title: bool) -> None:
         """Remove other traces of forgotten messages. A digest goes where the event id still identifies the message."""
         self.run(
-            f"UPDATE message SET digest = :none WHERE id IN ({self.each_of('ids', 'bigint')}) AND event_id IS NOT NULL"  # noqa: S608 - our names
+            f"UPDATE message SET digest = :none WHERE id IN ({self.each_of('ids', 'bigint')}) AND event_id IS NOT NULL"
             " AND NOT EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.transcribed = 1)",
             none=bytes(16),
             ids=self.listing([conversation_id * SPAN + seq for seq in seqs]),
@@ -185,7 +185,7 @@ class Erase(Section):
     def remove_files(self, conversation_id: int, ids: Sequence[str]) -> None:
         """Remove rows of files, and their ids from summaries; the bytes belong to the files directory (in a transaction)."""
         self.run(
-            f"DELETE FROM file WHERE conversation_id = :conversation AND id IN ({self.each_of('ids', 'text')})",  # noqa: S608 - our names
+            f"DELETE FROM file WHERE conversation_id = :conversation AND id IN ({self.each_of('ids', 'text')})",
             conversation=conversation_id,
             ids=self.listing(ids),
         )
@@ -209,10 +209,10 @@ class Erase(Section):
             " AND (o.id = a.parent_id OR o.key = a.key)) SELECT key FROM above)"
         )
         given = {"owner": self.owner, "id": conversation_id}
-        rows = self.all(f"SELECT DISTINCT r.what FROM grant_read r WHERE r.grant_id IN ({grants})", **given)  # noqa: S608 - constants
+        rows = self.all(f"SELECT DISTINCT r.what FROM grant_read r WHERE r.grant_id IN ({grants})", **given)
         if texts := [what for (what,) in rows if what and not _ID.fullmatch(what)]:
             self.run(
-                f"UPDATE grant_read SET what = '' WHERE what IN ({self.each_of('texts', 'text')})"  # noqa: S608 - constants
+                f"UPDATE grant_read SET what = '' WHERE what IN ({self.each_of('texts', 'text')})"
                 f" AND grant_id IN ({grants})",
                 texts=self.listing(texts),
                 **given,
@@ -228,7 +228,7 @@ class Erase(Section):
             words = " || ' ' || ".join(f"coalesce(t.{column}, '')" for column in columns)
             found = " OR ".join(self.store.finds.format("words", f":{each}") for each in given)
             rows = self.stream(
-                f"SELECT name, owner, words FROM (SELECT {name} AS name, c.owner AS owner, {words} AS words FROM {source}) q"  # noqa: S608 - constants
+                f"SELECT name, owner, words FROM (SELECT {name} AS name, c.owner AS owner, {words} AS words FROM {source}) q"
                 f" WHERE {found}",
                 **given,
             )

@@ -29,7 +29,7 @@ class Figures(Section):
         items, messages = self._sums("count(*), sum(CASE WHEN i.depth < 0 THEN i.tokens ELSE 0 END)", conversation_id)
         (sources,) = self._sums("sum(s.source_tokens)", conversation_id, " JOIN summary s ON s.id = i.summary_id")
         rows = self.all(
-            "SELECT coalesce(sum(d.tokens), 0) FROM conversation c JOIN detached d ON d.conversation_id = c.id"  # noqa: S608 - constants
+            "SELECT coalesce(sum(d.tokens), 0) FROM conversation c JOIN detached d ON d.conversation_id = c.id"
             f"{_own(conversation_id)} AND d.depth < 0",
             **self._of(conversation_id),
         )
@@ -37,7 +37,7 @@ class Figures(Section):
 
     def _sums(self, what: str, conversation_id: int | None, joined: str = "") -> list[int]:
         rows = self.all(
-            f"SELECT {what} FROM conversation c JOIN item i ON i.conversation_id = c.id{joined}{_own(conversation_id)}",  # noqa: S608 - constants
+            f"SELECT {what} FROM conversation c JOIN item i ON i.conversation_id = c.id{joined}{_own(conversation_id)}",
             **self._of(conversation_id),
         )
         return [int(each or 0) for each in rows[0]]
@@ -52,13 +52,13 @@ class Figures(Section):
         among = f"c.id IN ({self.each_of('ids', 'bigint')}) AND c.owner = :owner"
         given = {"ids": self.listing(conversation_ids), "owner": self.owner}
         shown = self.all(
-            "SELECT c.id, m.at, m.window_tokens, d.model FROM conversation c JOIN manifest m ON m.conversation_id = c.id"  # noqa: S608 - our names
+            "SELECT c.id, m.at, m.window_tokens, d.model FROM conversation c JOIN manifest m ON m.conversation_id = c.id"
             " AND m.turn = (SELECT max(n.turn) FROM manifest n WHERE n.conversation_id = c.id)"
             f" LEFT JOIN debt d ON d.conversation_id = c.id WHERE {among}",
             **given,
         )
         due = self.all(
-            "SELECT c.id, d.requested_at, d.window_tokens, d.model FROM conversation c JOIN debt d ON d.conversation_id = c.id"  # noqa: S608 - our names
+            "SELECT c.id, d.requested_at, d.window_tokens, d.model FROM conversation c JOIN debt d ON d.conversation_id = c.id"
             f" WHERE {among} AND d.window_tokens > 0",
             **given,
         )
@@ -76,7 +76,7 @@ class Figures(Section):
         )
         counted = ", ".join(f"sum(CASE WHEN {flaw} THEN 1 ELSE 0 END)" for flaw in flaws)
         rows = self.all(
-            f"SELECT s.depth, count(*), sum(s.tokens), sum(s.source_tokens), {counted} FROM conversation c"  # noqa: S608 - constants
+            f"SELECT s.depth, count(*), sum(s.tokens), sum(s.source_tokens), {counted} FROM conversation c"
             f" JOIN summary s ON s.conversation_id = c.id{_own(conversation_id)} AND s.created_at >= :since GROUP BY s.depth ORDER BY 1",
             since=since,
             tries=tries,
@@ -96,7 +96,7 @@ class Figures(Section):
     def debts(self, conversation_id: int | None) -> list[tuple[DebtRow, int]]:
         """Return pending, failed or too small work of active conversations, with the tokens of their contexts."""
         rows = self.all(
-            f"SELECT c.context_tokens, {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id{_own(conversation_id)}"  # noqa: S608 - constants
+            f"SELECT c.context_tokens, {_DEBT_COLUMNS} FROM debt d JOIN conversation c ON c.id = d.conversation_id{_own(conversation_id)}"
             " AND c.active = 1 AND (d.pending = 1 OR d.failure IS NOT NULL"
             " OR (d.window_tokens > 0 AND c.context_tokens > d.window_tokens)) ORDER BY d.requested_at",
             **self._of(conversation_id),
@@ -130,7 +130,7 @@ class Figures(Section):
     def glances(self, ids: Sequence[int]) -> list[Glance]:
         """Return these messages, by id."""
         rows = self.all(
-            "SELECT m.id, m.role, m.tokens, coalesce(m.at, m.created_at), m.created_at FROM message m"  # noqa: S608 - our names
+            "SELECT m.id, m.role, m.tokens, coalesce(m.at, m.created_at), m.created_at FROM message m"
             f" JOIN conversation c ON c.id = m.conversation_id WHERE c.owner = :owner"
             f" AND m.id IN ({self.each_of('ids', 'bigint')}) ORDER BY m.id",
             owner=self.owner,
@@ -143,7 +143,7 @@ class Figures(Section):
         summaries = "FROM conversation c JOIN summary s ON s.conversation_id = c.id"
         own = f"{_own(conversation_id)} AND s.origin IS NULL"
         rows = self.all(
-            "SELECT t.model, count(*), sum(t.seen), sum(t.tokens) FROM"  # noqa: S608 - constants
+            "SELECT t.model, count(*), sum(t.seen), sum(t.tokens) FROM"
             f" (SELECT s.model, {_READ} AS seen, s.tokens {summaries}{own} AND s.created_at >= :since UNION ALL"
             f" SELECT r.model, {_READ}, r.tokens {summaries} JOIN revision r ON r.summary_id = s.id{own} AND r.created_at >= :since) t"
             " GROUP BY t.model ORDER BY 3 DESC, 1",
@@ -155,7 +155,7 @@ class Figures(Section):
     def turns(self, conversation_ids: Sequence[int], since: int) -> list[tuple[int, int, int]]:
         """Return conversation, time and tokens of each assembly since then, in no order."""
         rows = self.all(
-            "SELECT m.conversation_id, m.at, m.tokens FROM manifest m JOIN conversation c ON c.id = m.conversation_id"  # noqa: S608 - our names
+            "SELECT m.conversation_id, m.at, m.tokens FROM manifest m JOIN conversation c ON c.id = m.conversation_id"
             f" WHERE c.owner = :owner AND m.at >= :since AND m.conversation_id IN ({self.each_of('ids', 'bigint')})",
             owner=self.owner,
             since=since,

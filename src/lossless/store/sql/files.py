@@ -33,8 +33,7 @@ class Files(Section):
 
     def get(self, conversation_id: int, file_id: str) -> FileRow | None:
         rows = self.all(
-            f"SELECT {FILE_COLUMNS} FROM file"  # noqa: S608 - constants
-            f" WHERE conversation_id = :conversation AND id = :id AND {OWNED}",
+            f"SELECT {FILE_COLUMNS} FROM file WHERE conversation_id = :conversation AND id = :id AND {OWNED}",
             conversation=conversation_id,
             id=file_id,
             owner=self.owner,
@@ -44,7 +43,7 @@ class Files(Section):
     def of_conversation(self, conversation_id: int) -> list[FileRow]:
         """Return the payloads of a conversation, oldest first."""
         rows = self.all(
-            f"SELECT {FILE_COLUMNS} FROM file WHERE conversation_id = :conversation AND {OWNED} ORDER BY created_at, id",  # noqa: S608 - constants
+            f"SELECT {FILE_COLUMNS} FROM file WHERE conversation_id = :conversation AND {OWNED} ORDER BY created_at, id",
             conversation=conversation_id,
             owner=self.owner,
         )

@@ -21,7 +21,7 @@ class Grants(Section):
         columns = (*GrantRow.__struct_fields__[:-1], "owner")
         self.insert("recall_grant", columns, [(*values, self.owner)])
         self.run(
-            "INSERT INTO grant_conversation (grant_id, conversation_id) SELECT :id, c.id FROM conversation c"  # noqa: S608 - constants
+            "INSERT INTO grant_conversation (grant_id, conversation_id) SELECT :id, c.id FROM conversation c"
             f" WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})",
             id=row.id,
             owner=self.owner,
@@ -30,7 +30,7 @@ class Grants(Section):
 
     def get(self, grant_id: str) -> GrantRow | None:
         rows = self.all(
-            f"SELECT {_GRANT_COLUMNS} FROM recall_grant WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
+            f"SELECT {_GRANT_COLUMNS} FROM recall_grant WHERE id = :id AND owner = :owner",
             id=grant_id,
             owner=self.owner,
         )

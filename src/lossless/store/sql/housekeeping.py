@@ -18,13 +18,13 @@ from lossless.store.sql.section import Section
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000
 
 _NEWEST = (
-    f"coalesce((SELECT coalesce(m.at, m.created_at) FROM message m WHERE m.id = c.id * {SPAN} + c.next_seq - 1),"  # noqa: S608 - constants
+    f"coalesce((SELECT coalesce(m.at, m.created_at) FROM message m WHERE m.id = c.id * {SPAN} + c.next_seq - 1),"
     " c.created_at)"
 )
 
 # The last message is looked at first: it is one row. What a transplant copied has later ids and earlier times, so the others count too.
 _SILENT = (
-    f"{_NEWEST} < :before AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id > c.id * {SPAN}"  # noqa: S608 - constants
+    f"{_NEWEST} < :before AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id > c.id * {SPAN}"
     f" AND m.id < (c.id + 1) * {SPAN} AND coalesce(m.at, m.created_at) >= :before)"
 )
 
@@ -78,7 +78,7 @@ class Housekeeping(Section):
         The oldest come first. Without `active` only archived ones are meant.
         """
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS}, {_NEWEST} AS newest FROM conversation c"  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS}, {_NEWEST} AS newest FROM conversation c"
             f" WHERE c.owner = :owner AND c.active <= :active AND {_SILENT} ORDER BY newest, c.id",
             owner=self.owner,
             active=int(active),
@@ -89,7 +89,7 @@ class Housekeeping(Section):
     def hold_all(self, ids: Sequence[int]) -> list[ConversationRow]:
         """Return those of these conversations that exist, held against other writers (in a transaction)."""
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation c WHERE c.owner = :owner"  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation c WHERE c.owner = :owner"
             f" AND c.id IN ({self.each_of('ids', 'bigint')}) ORDER BY c.id{self.store.for_update}",
             owner=self.owner,
             ids=self.listing(ids),
@@ -98,9 +98,9 @@ class Housekeeping(Section):
 
     def tallies(self, ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
         """Count what belongs to each of these conversations outside its row: another count means that something was added."""
-        counted = ", ".join(f"(SELECT {what} FROM {table} t WHERE {which})" for what, table, which in _TALLIED)  # noqa: S608 - constants
+        counted = ", ".join(f"(SELECT {what} FROM {table} t WHERE {which})" for what, table, which in _TALLIED)
         rows = self.all(
-            f"SELECT c.id, {counted} FROM conversation c WHERE c.owner = :owner"  # noqa: S608 - constants
+            f"SELECT c.id, {counted} FROM conversation c WHERE c.owner = :owner"
             f" AND c.id IN ({self.each_of('ids', 'bigint')})",
             owner=self.owner,
             ids=self.listing(ids),
@@ -110,7 +110,7 @@ class Housekeeping(Section):
     def referring(self, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Return pairs of conversations: one that refers to one of these, and that one."""
         rows = self.all(
-            f"SELECT c.id, c.parent_id FROM conversation c WHERE c.parent_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            f"SELECT c.id, c.parent_id FROM conversation c WHERE c.parent_id IN ({self.each_of('ids', 'bigint')})",
             ids=self.listing(ids),
         )
         return [(row[0], row[1]) for row in rows]
@@ -119,7 +119,7 @@ class Housekeeping(Section):
         """Count what `clear_expired` would remove."""
         return OverRows(
             **{
-                name: self.all(f"SELECT count(*) FROM {table} WHERE {which}", owner=self.owner, now=now)[0][0]  # noqa: S608 - constants
+                name: self.all(f"SELECT count(*) FROM {table} WHERE {which}", owner=self.owner, now=now)[0][0]
                 for name, (table, _, which) in _OVER.items()
             }
         )
@@ -136,7 +136,7 @@ class Housekeeping(Section):
     def used_files(self, names: Sequence[str]) -> set[str]:
         """Return those of these contents (SHA-256) that a row of any owner refers to."""
         rows = self.all(
-            f"SELECT DISTINCT sha256 FROM file WHERE sha256 IN ({self.each_of('names', 'text')})",  # noqa: S608 - our names
+            f"SELECT DISTINCT sha256 FROM file WHERE sha256 IN ({self.each_of('names', 'text')})",
             names=self.listing(names),
         )
         return {row[0] for row in rows}

@@ -24,7 +24,7 @@ class Imported(Section):
         # One statement for all: a server is asked once, not once for each.
         times = " ".join(f"WHEN {base + seq:d} THEN {created_at:d}" for seq, created_at, _ in rows)
         self.run(
-            f"UPDATE message SET created_at = CASE id {times} END WHERE id >= :first AND id <= :last",  # noqa: S608 - whole numbers
+            f"UPDATE message SET created_at = CASE id {times} END WHERE id >= :first AND id <= :last",
             first=base + rows[0][0],
             last=base + rows[-1][0],
         )
@@ -64,7 +64,7 @@ class Imported(Section):
     ) -> None:
         """Replace the whole context, and what is listed beside it with its cause (in a transaction)."""
         for table in ("item", "detached"):
-            self.run(f"DELETE FROM {table} WHERE conversation_id = :id", id=conversation_id)  # noqa: S608 - our names
+            self.run(f"DELETE FROM {table} WHERE conversation_id = :id", id=conversation_id)
         self.insert("item", _ITEM, [(conversation_id, *_values(item)) for item in items])
         self.insert(
             "detached",
@@ -80,7 +80,7 @@ class Imported(Section):
     def transplants(self, conversation_id: int) -> list[TransplantRow]:
         """Return what was copied here from other conversations, by seq."""
         rows = self.all(
-            "SELECT t.first_seq, t.last_seq, t.place FROM transplant t WHERE t.conversation_id = :conversation"  # noqa: S608 - constants
+            "SELECT t.first_seq, t.last_seq, t.place FROM transplant t WHERE t.conversation_id = :conversation"
             f" AND {OWNED} ORDER BY t.first_seq",
             conversation=conversation_id,
             owner=self.owner,

@@ -207,7 +207,7 @@ class Integrity(Section):
         ):
             shape = self.store.tables.shape(table)
             rows = self.all(
-                f"SELECT t.{column}, {', '.join(f't.{name}' for name in shape.key)} FROM {table} t"  # noqa: S608 - our names
+                f"SELECT t.{column}, {', '.join(f't.{name}' for name in shape.key)} FROM {table} t"
                 f" WHERE t.{column} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE p.id = t.{column})"
             )
             for row in rows:
@@ -233,7 +233,7 @@ class Integrity(Section):
         found = []
         for source, indexed in self.store.indexed.items():
             rows = self.all(
-                f"SELECT id, 'missing' FROM (SELECT id FROM {source} EXCEPT {indexed}) AS f"  # noqa: S608 - our names
+                f"SELECT id, 'missing' FROM (SELECT id FROM {source} EXCEPT {indexed}) AS f"
                 f" UNION ALL SELECT id, 'left over' FROM ({indexed} EXCEPT SELECT id FROM {source}) AS f"
             )
             found += [
@@ -249,7 +249,7 @@ class Integrity(Section):
         columns = ", ".join(f"s.{name}" for name in NodeRow.__struct_fields__ if name != "placed")
         rows = self._with(
             ids,
-            f"SELECT {columns}, EXISTS (SELECT 1 FROM item i WHERE i.summary_id = s.id)"  # noqa: S608 - our names
+            f"SELECT {columns}, EXISTS (SELECT 1 FROM item i WHERE i.summary_id = s.id)"
             " OR EXISTS (SELECT 1 FROM detached d WHERE d.summary_id = s.id)"
             " FROM summary s WHERE s.conversation_id IN (SELECT id FROM mine)",
         )
@@ -278,7 +278,7 @@ class Integrity(Section):
         """Return leaf and seq of those of these messages that a leaf was made from."""
         base = conversation_id * SPAN
         rows = self.all(
-            f"SELECT l.summary_id, l.message_id FROM summary_message l WHERE l.message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            f"SELECT l.summary_id, l.message_id FROM summary_message l WHERE l.message_id IN ({self.each_of('ids', 'bigint')})",
             ids=self.listing([base + seq for seq in seqs]),
         )
         return [(row[0], row[1] - base) for row in rows]
@@ -286,7 +286,7 @@ class Integrity(Section):
     def stream_messages(self, ids: Sequence[int]) -> Rows:
         """Yield each message: id, role, text, parts, meta, tokens, at, created_at, its leaf; one row for each leaf it has."""
         return self.stream(
-            f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"  # noqa: S608 - our names
+            f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"
             " SELECT m.id, m.role, m.text, m.parts, m.meta, m.tokens, m.at, m.created_at, l.summary_id FROM message m"
             " LEFT JOIN summary_message l ON l.message_id = m.id WHERE m.id > :first AND m.id < :last"
             " AND m.conversation_id IN (SELECT id FROM mine) ORDER BY m.id",
@@ -296,7 +296,7 @@ class Integrity(Section):
     def stream_summaries(self, ids: Sequence[int]) -> Rows:
         """Yield each summary: id, conversation, public id, text, tokens, source tokens, file ids, model, level, stale, faithful."""
         return self.stream(
-            f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"  # noqa: S608 - our names
+            f"WITH {_MINE.format(each=self.each_of('ids', 'bigint'))}"
             " SELECT s.id, s.conversation_id, s.public_id, s.text, s.tokens, s.source_tokens, s.file_ids, s.model, s.level, s.stale,"
             " s.faithful"
             " FROM summary s WHERE s.conversation_id IN (SELECT id FROM mine) ORDER BY s.id",
@@ -308,7 +308,7 @@ class Integrity(Section):
         sealing = seals.Sealing()
         columns = ", ".join(f"m.{name}" for name in seals.WORDS)
         for leaf, *words in self.stream(
-            f"SELECT l.summary_id, {columns} FROM summary_message l JOIN message m ON m.id = l.message_id"  # noqa: S608 - our names
+            f"SELECT l.summary_id, {columns} FROM summary_message l JOIN message m ON m.id = l.message_id"
             " WHERE m.id > :first AND m.id < :last ORDER BY m.id",
             first=conversation_id * SPAN,
             last=(conversation_id + 1) * SPAN,
@@ -373,10 +373,10 @@ class Integrity(Section):
         )
         given = {f"key_{name}": value for name, value in step.key.items() if value is not None}
         if step.action == "remove":
-            self.run(f"DELETE FROM {step.table} WHERE {where}", **given)  # noqa: S608 - our names
+            self.run(f"DELETE FROM {step.table} WHERE {where}", **given)
         else:
             changes = ", ".join(f"{name} = :{name}" for name in step.values)
-            self.run(f"UPDATE {step.table} SET {changes} WHERE {where}", **given, **step.values)  # noqa: S608 - our names
+            self.run(f"UPDATE {step.table} SET {changes} WHERE {where}", **given, **step.values)
 
     def remove_conversation(self, conversation_id: int) -> None:
         """Remove a conversation with all that belongs to it; its id is never used again (in a transaction)."""
@@ -387,13 +387,13 @@ class Integrity(Section):
         for table in reversed(self.store.tables.names()):
             if table in _BELONGS or "conversation_id" in self.store.tables.shape(table).columns:
                 self.run(
-                    f"DELETE FROM {table} AS t WHERE {_BELONGS.get(table, 't.conversation_id = :conversation')}",  # noqa: S608 - our names
+                    f"DELETE FROM {table} AS t WHERE {_BELONGS.get(table, 't.conversation_id = :conversation')}",
                     conversation=conversation_id,
                     first=conversation_id * SPAN,
                     last=(conversation_id + 1) * SPAN,
                 )
         for column in ("continues", "parent_id"):
-            self.run(f"UPDATE conversation SET {column} = NULL WHERE {column} = :id", id=conversation_id)  # noqa: S608 - our names
+            self.run(f"UPDATE conversation SET {column} = NULL WHERE {column} = :id", id=conversation_id)
         self.run("DELETE FROM conversation WHERE id = :id AND owner = :owner", id=conversation_id, owner=self.owner)
 
     def _keep_pins(self, conversation_id: int) -> None:

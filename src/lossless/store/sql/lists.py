@@ -56,7 +56,7 @@ class Lists(Section):
             ("(updated_at, id) < (:at, :id)", below is not None),
         ]
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner"  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner"
             + "".join(f" AND {condition}" for condition, is_asked in conditions if is_asked)
             + " ORDER BY updated_at DESC, id DESC LIMIT :limit",
             owner=self.owner,
@@ -74,19 +74,19 @@ class Lists(Section):
         chosen = f"IN ({owned} IN ({self.each_of('ids', 'bigint')}))"
         known = {"owner": self.owner, "ids": self.listing(ids)}
         views = self.all(
-            "SELECT i.conversation_id, count(*), count(i.summary_id),"  # noqa: S608 - constants
+            "SELECT i.conversation_id, count(*), count(i.summary_id),"
             " CAST(sum(CASE WHEN i.summary_id IS NULL THEN i.tokens ELSE 0 END) AS bigint),"
             " CAST(sum(coalesce(s.source_tokens, i.tokens)) AS bigint) FROM item i LEFT JOIN summary s ON s.id = i.summary_id"
             f" WHERE i.conversation_id {chosen} GROUP BY 1",
             **known,
         )
         beside = self.all(
-            "SELECT d.conversation_id, CAST(sum(coalesce(s.source_tokens, d.tokens)) AS bigint) FROM detached d"  # noqa: S608 - constants
+            "SELECT d.conversation_id, CAST(sum(coalesce(s.source_tokens, d.tokens)) AS bigint) FROM detached d"
             f" LEFT JOIN summary s ON s.id = d.summary_id WHERE d.cause <> 'dissolved' AND d.conversation_id {chosen} GROUP BY 1",
             **known,
         )
         made = self.all(
-            f"SELECT s.conversation_id, count(*), max(s.depth) FROM summary s WHERE s.conversation_id {chosen} GROUP BY 1",  # noqa: S608 - constants
+            f"SELECT s.conversation_id, count(*), max(s.depth) FROM summary s WHERE s.conversation_id {chosen} GROUP BY 1",
             **known,
         )
         seen, made_of = {row[0]: row[1:] for row in views}, {row[0]: row[1:] for row in made}
@@ -96,16 +96,16 @@ class Lists(Section):
     def openings(self, ids: Sequence[int], cursor_prefix: str) -> dict[int, OpeningRow]:
         """Return the first and last time, first user texts and newest cursor of each, in one query."""
         # Single rows by their id, and a few at the start: never a whole conversation.
-        time = f"(SELECT {_SAID} FROM message m WHERE m.id = c.id * {SPAN} + "  # noqa: S608 - constants
+        time = f"(SELECT {_SAID} FROM message m WHERE m.id = c.id * {SPAN} + "
         text = (
-            f"(SELECT substr(m.text, 1, {_OPENING}) FROM message m WHERE m.id > c.id * {SPAN}"  # noqa: S608 - constants
+            f"(SELECT substr(m.text, 1, {_OPENING}) FROM message m WHERE m.id > c.id * {SPAN}"
             f" AND m.id <= c.id * {SPAN} + {_SEARCHED} AND m.role = 'user' AND m.text <> ''"
             " AND coalesce(m.outside, '') NOT IN ('poll', 'forgotten', 'heartbeat')"
             " AND coalesce(m.parts, '') NOT LIKE :results ORDER BY m.id LIMIT 1 OFFSET "
         )
         texts = ", ".join(f"{text}{at})" for at in range(_CANDIDATES))
         rows = self.all(
-            f"SELECT c.id, {time}1), {time}c.next_seq - 1),"  # noqa: S608 - constants
+            f"SELECT c.id, {time}1), {time}c.next_seq - 1),"
             " (SELECT k.state FROM cursor k WHERE k.conversation_id = c.id AND substr(k.source, 1, :size) = :prefix"
             f" ORDER BY k.updated_at DESC, k.source LIMIT 1), {texts} FROM conversation c"
             f" WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})",
@@ -128,7 +128,7 @@ class Lists(Section):
     def depths(self, conversation_id: int) -> list[tuple[int, int, int, int]]:
         """Return for each depth the number of summaries, their tokens, and those of the messages below them."""
         rows = self.all(
-            "SELECT s.depth, count(*), CAST(sum(s.tokens) AS bigint), CAST(sum(s.source_tokens) AS bigint) FROM summary s"  # noqa: S608 - constants
+            "SELECT s.depth, count(*), CAST(sum(s.tokens) AS bigint), CAST(sum(s.source_tokens) AS bigint) FROM summary s"
             f" WHERE s.conversation_id = :conversation AND {OWNED} GROUP BY 1 ORDER BY 1",
             conversation=conversation_id,
             owner=self.owner,
@@ -138,7 +138,7 @@ class Lists(Section):
     def departed(self, conversation_id: int) -> dict[str, int]:
         """Count the items that left the context, by cause."""
         rows = self.all(
-            f"SELECT d.cause, count(*) FROM detached d WHERE d.conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
+            f"SELECT d.cause, count(*) FROM detached d WHERE d.conversation_id = :conversation AND {OWNED}"
             " GROUP BY 1 ORDER BY 1",
             conversation=conversation_id,
             owner=self.owner,
@@ -149,7 +149,7 @@ class Lists(Section):
         """Return the conversations of its direct sub-agents; active ones first, then the newest."""
         # Joined to nothing, so that SQLite looks for them by their parent and not through all of an owner's.
         rows = self.all(
-            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE parent_id = :id AND owner || '' = :owner"  # noqa: S608 - constants
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE parent_id = :id AND owner || '' = :owner"
             " ORDER BY active DESC, id DESC",
             id=conversation_id,
             owner=self.owner,
@@ -181,7 +181,7 @@ class Lists(Section):
             (f"{_SAID} < :before", before is not None),
         ]
         rows = self.all(
-            f"SELECT {MESSAGE_COLUMNS} FROM message m WHERE m.id > :first AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
+            f"SELECT {MESSAGE_COLUMNS} FROM message m WHERE m.id > :first AND m.id < :last AND {OWNED}"
             + "".join(f" AND {condition}" for condition, is_asked in conditions if is_asked)
             + f" ORDER BY m.id{' DESC' if newest_first else ''} LIMIT :limit",
             first=first,
@@ -201,7 +201,7 @@ class Lists(Section):
         known = {"conversation": conversation_id, "owner": self.owner}
         among = f"IN ({self.each_of('seqs', 'bigint')})"
         themselves = self.all(
-            "SELECT i.ordinal, NULL, -1, 1, NULL FROM item i WHERE i.conversation_id = :conversation"  # noqa: S608 - constants
+            "SELECT i.ordinal, NULL, -1, 1, NULL FROM item i WHERE i.conversation_id = :conversation"
             f" AND i.summary_id IS NULL AND i.ordinal {among} AND {OWNED} UNION ALL"
             " SELECT d.ordinal, NULL, -1, 0, d.cause FROM detached d WHERE d.conversation_id = :conversation"
             f" AND d.summary_id IS NULL AND d.ordinal {among} AND {OWNED}",
@@ -211,7 +211,7 @@ class Lists(Section):
         # The plus keeps SQLite from going through all summaries of the conversation for a few of them. UNION and not UNION
         # ALL: a damaged history that leads back to itself must end all the same.
         rows = self.all(
-            "WITH RECURSIVE up (id, seq) AS (SELECT l.summary_id, l.message_id - :base FROM summary_message l"  # noqa: S608 - constants
+            "WITH RECURSIVE up (id, seq) AS (SELECT l.summary_id, l.message_id - :base FROM summary_message l"
             f" WHERE l.message_id {among} AND {OWNED} UNION"
             " SELECT l.summary_id, u.seq FROM up u JOIN summary_source l ON l.source_id = u.id)"
             " SELECT u.seq, s.public_id, s.depth, (SELECT count(*) FROM item i WHERE i.summary_id = u.id),"
@@ -228,7 +228,7 @@ class Lists(Section):
     def aliases(self, conversation_id: int, seq: int) -> list[str]:
         """Return further event ids of a message."""
         rows = self.all(
-            f"SELECT a.name FROM alias a WHERE a.conversation_id = :conversation AND a.seq = :seq AND {OWNED} ORDER BY 1",  # noqa: S608 - constants
+            f"SELECT a.name FROM alias a WHERE a.conversation_id = :conversation AND a.seq = :seq AND {OWNED} ORDER BY 1",
             conversation=conversation_id,
             seq=seq,
             owner=self.owner,
@@ -238,7 +238,7 @@ class Lists(Section):
     def other_texts(self, conversation_id: int, seq: int) -> list[CopyRow]:
         """Return other texts delivered under a message's event id, oldest first."""
         rows = self.all(
-            "SELECT o.text, o.parts, o.meta, o.at, o.created_at FROM copy o WHERE o.message_id = :message"  # noqa: S608 - constants
+            "SELECT o.text, o.parts, o.meta, o.at, o.created_at FROM copy o WHERE o.message_id = :message"
             f" AND {OWNED} ORDER BY o.created_at, o.digest",
             message=conversation_id * SPAN + seq,
             conversation=conversation_id,
@@ -260,7 +260,7 @@ class Lists(Section):
         after += "" if since is None else " AND f.created_at >= :since"
         after += "" if before is None else " AND f.created_at < :before"
         rows = self.all(
-            f"SELECT {_FILE} FROM file f WHERE f.conversation_id = :conversation AND {OWNED}{after}"  # noqa: S608 - constants
+            f"SELECT {_FILE} FROM file f WHERE f.conversation_id = :conversation AND {OWNED}{after}"
             " ORDER BY f.created_at DESC, f.id DESC LIMIT :limit",
             conversation=conversation_id,
             owner=self.owner,
@@ -275,7 +275,7 @@ class Lists(Section):
     def file_totals(self, conversation_id: int) -> tuple[int, int]:
         """Return how many payloads a conversation has, and their bytes."""
         rows = self.all(
-            "SELECT count(*), CAST(coalesce(sum(f.bytes), 0) AS bigint) FROM file f"  # noqa: S608 - constants
+            "SELECT count(*), CAST(coalesce(sum(f.bytes), 0) AS bigint) FROM file f"
             f" WHERE f.conversation_id = :conversation AND {OWNED}",
             conversation=conversation_id,
             owner=self.owner,
@@ -285,7 +285,7 @@ class Lists(Section):
     def files_named(self, file_id: str) -> list[tuple[int, FileRow]]:
         """Return the conversations that have a payload, the newest activity first, and their rows of it."""
         rows = self.all(
-            f"SELECT f.conversation_id, {_FILE} FROM conversation c JOIN file f ON f.conversation_id = c.id AND f.id = :id"  # noqa: S608 - constants
+            f"SELECT f.conversation_id, {_FILE} FROM conversation c JOIN file f ON f.conversation_id = c.id AND f.id = :id"
             " WHERE c.owner = :owner ORDER BY c.updated_at DESC, c.id DESC",
             id=file_id,
             owner=self.owner,

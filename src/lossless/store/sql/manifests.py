@@ -41,7 +41,7 @@ class Manifests(Section):
     def read(self, conversation_id: int, *, until: int | None, turn: int | None, limit: int) -> list[Manifest]:
         """Return the records up to a time or a turn, the newest first."""
         rows = self.all(
-            f"SELECT {_MANIFEST_COLUMNS} FROM manifest m"  # noqa: S608 - constants
+            f"SELECT {_MANIFEST_COLUMNS} FROM manifest m"
             f" WHERE m.conversation_id = :conversation AND m.at <= :until AND m.turn <= :turn AND {OWNED}"
             " ORDER BY m.turn DESC LIMIT :limit",
             conversation=conversation_id,
@@ -88,7 +88,7 @@ class Manifests(Section):
     def pins(self, conversation_id: int) -> list[PinRow]:
         """Return the pins made in one conversation, oldest first."""
         rows = self.all(
-            "SELECT p.id, p.message_id, p.text, p.tokens, p.created_at FROM pin p"  # noqa: S608 - constants
+            "SELECT p.id, p.message_id, p.text, p.tokens, p.created_at FROM pin p"
             f" WHERE p.conversation_id = :conversation AND {OWNED} ORDER BY p.created_at, p.id",
             conversation=conversation_id,
             owner=self.owner,

@@ -50,7 +50,7 @@ class Operations(Section):
 
     def get(self, operation_id: str) -> OperationRow | None:
         rows = self.all(
-            f"SELECT {', '.join(_OPERATION)} FROM operation WHERE id = :id AND owner = :owner",  # noqa: S608 - constants
+            f"SELECT {', '.join(_OPERATION)} FROM operation WHERE id = :id AND owner = :owner",
             id=operation_id,
             owner=self.owner,
         )
@@ -76,7 +76,7 @@ class Operations(Section):
         among += "" if since is None else " AND at >= :since"
         among += "" if before is None else " AND at < :before"
         rows = self.all(
-            f"SELECT {', '.join(_OPERATION)} FROM operation WHERE owner = :owner{among}"  # noqa: S608 - constants
+            f"SELECT {', '.join(_OPERATION)} FROM operation WHERE owner = :owner{among}"
             " ORDER BY at DESC, id LIMIT :limit",
             owner=self.owner,
             ids=self.listing(conversation_ids or ()),
@@ -90,7 +90,7 @@ class Operations(Section):
         """Note that an operation made a summary; False if the operation is gone or undone (in a transaction)."""
         # The id is the number: it grows, and so it gives the order in which they were made.
         noted = self.run(
-            f"INSERT INTO change ({', '.join(_CHANGE)}) SELECT o.id, :summary, 'summary', :row, NULL, NULL FROM operation o"  # noqa: S608 - constants
+            f"INSERT INTO change ({', '.join(_CHANGE)}) SELECT o.id, :summary, 'summary', :row, NULL, NULL FROM operation o"
             " WHERE o.id = :id AND o.owner = :owner AND o.status <> 'undone'",
             id=operation_id,
             summary=summary_id,
@@ -138,7 +138,7 @@ class Operations(Section):
     def source_revisions(self, conversation_id: int, summary_id: int) -> list[TextAt]:
         """Return the ids and current revisions of the summaries that a summary was made from, in order."""
         rows = self.all(
-            "SELECT s.id, s.revision, s.created_at FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
+            "SELECT s.id, s.revision, s.created_at FROM summary_source l JOIN summary s ON s.id = l.source_id"
             f" WHERE l.summary_id = :id AND {OWNED} ORDER BY l.ordinal",
             id=summary_id,
             conversation=conversation_id,
@@ -161,7 +161,7 @@ class Operations(Section):
         # What is listed beside the context goes with it; everything else that refers to it forbids it.
         self.run("DELETE FROM detached WHERE summary_id = :id", id=summary_id)
         for table in ("revision", "summary_source", "summary_message"):
-            self.run(f"DELETE FROM {table} WHERE summary_id = :id", id=summary_id)  # noqa: S608 - our names
+            self.run(f"DELETE FROM {table} WHERE summary_id = :id", id=summary_id)
         self.run(
             "DELETE FROM summary WHERE id = :id AND conversation_id = :conversation",
             id=summary_id,
@@ -192,7 +192,7 @@ class Operations(Section):
         if touched.summaries:
             ids = {"ids": self.listing(touched.summaries)}
             chosen = f"IN ({self.each_of('ids', 'bigint')})"
-            consumers = f"SELECT l.summary_id FROM summary_source l WHERE l.source_id {chosen}"  # noqa: S608 - our names
+            consumers = f"SELECT l.summary_id FROM summary_source l WHERE l.source_id {chosen}"
             scope += [
                 ("summary", f"t.id {chosen} OR t.id IN ({consumers})", ids),
                 ("revision", f"t.summary_id {chosen}", ids),
@@ -232,7 +232,7 @@ class Operations(Section):
     def _select(self, table: str, where: str, given: dict[str, Any]) -> list[tuple[Ref, Image]]:
         columns = self._columns(table)
         chosen = ", ".join(f"t.{name}" for name in columns)
-        rows = self.all(f"SELECT {chosen} FROM {table} t WHERE {where}", **given)  # noqa: S608 - our names
+        rows = self.all(f"SELECT {chosen} FROM {table} t WHERE {where}", **given)
         images = [dict(zip(columns, (_plain(value) for value in row), strict=True)) for row in rows]
         key = self._key(table)
         return [((table, jsontext.dumps([image[name] for name in key])), image) for image in images]
@@ -318,7 +318,7 @@ class Operations(Section):
         """Refuse to take copied messages out while the conversations they came from are gone."""
         sources = jsontext.stored(operation.plan)["sources"] if operation.kind == "merge" else []
         rows = self.all(
-            f"SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})"  # noqa: S608 - our names
+            f"SELECT c.id FROM conversation c WHERE c.owner = :owner AND c.id IN ({self.each_of('ids', 'bigint')})"
             f" ORDER BY c.id{self.store.for_update}",
             owner=self.owner,
             ids=self.listing(sources),
@@ -383,7 +383,7 @@ class Operations(Section):
         if kept is None:
             if table == "summary":
                 self.store.tables.keep_ids(table)
-            self.run(f"DELETE FROM {table} WHERE {self._is(table)}", **given)  # noqa: S608 - our names
+            self.run(f"DELETE FROM {table} WHERE {self._is(table)}", **given)
             if table in ("message", "summary"):
                 self.unindex_row(table, given["k0"])
         elif now is None:
@@ -392,28 +392,28 @@ class Operations(Section):
             if table == "summary" and not (kept.keys() - _FLAGS - {"revision"}) and now["revision"] != kept["revision"]:
                 kept = {"stale": 1, "tries": 0}  # rewritten since, from what is reverted now
             settings = ", ".join(f"{name} = :{name}" for name in kept)
-            self.run(f"UPDATE {table} SET {settings} WHERE {self._is(table)}", **kept, **given)  # noqa: S608 - our names
+            self.run(f"UPDATE {table} SET {settings} WHERE {self._is(table)}", **kept, **given)
 
     def _follow(self, conversation_id: int, changes: Mapping[Ref, Image | None]) -> None:
         """Update what depends on the restored rows."""
         touched = {jsontext.stored(key)[0]: kept for (table, key), kept in changes.items() if table == "summary"}
         reworded = [each for each, kept in touched.items() if kept is not None and "text" in kept]
         self.run(
-            "UPDATE summary SET stale = 1, tries = 0 WHERE id IN (SELECT l.summary_id FROM summary_source l"  # noqa: S608 - our names
+            "UPDATE summary SET stale = 1, tries = 0 WHERE id IN (SELECT l.summary_id FROM summary_source l"
             f" WHERE l.source_id IN ({self.each_of('ids', 'bigint')})) AND id NOT IN ({self.each_of('touched', 'bigint')})",
             ids=self.listing(reworded),
             touched=self.listing(list(touched)),
         )
         for table in ("item", "detached"):
-            costs = f"(SELECT s.tokens FROM summary s WHERE s.id = {table}.summary_id)"  # noqa: S608 - our names
+            costs = f"(SELECT s.tokens FROM summary s WHERE s.id = {table}.summary_id)"
             self.run(
-                f"UPDATE {table} SET tokens = {costs}"  # noqa: S608 - our names
+                f"UPDATE {table} SET tokens = {costs}"
                 f" WHERE conversation_id = :conversation AND summary_id IS NOT NULL AND tokens <> {costs}",
                 conversation=conversation_id,
             )
         self._count_context(conversation_id)
         for summary_id, text in self.all(
-            f"SELECT s.id, s.text FROM summary s WHERE s.id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+            f"SELECT s.id, s.text FROM summary s WHERE s.id IN ({self.each_of('ids', 'bigint')})",
             ids=self.listing(reworded),
         ):
             self.store.index_summary(summary_id, text)
@@ -427,9 +427,9 @@ class Operations(Section):
 
     def unindex_row(self, table: str, identity: int) -> None:
         column = self.store.indexed_as.format(table=table)
-        self.run(f"DELETE FROM search_{table} WHERE {column} = :id", id=identity)  # noqa: S608 - our names
+        self.run(f"DELETE FROM search_{table} WHERE {column} = :id", id=identity)
         if table == "message":
-            self.run(f"DELETE FROM search_{table} WHERE {column} = :id", id=-identity)  # noqa: S608 - our names
+            self.run(f"DELETE FROM search_{table} WHERE {column} = :id", id=-identity)
             self.store.recall_calls.remove([identity])
 
 

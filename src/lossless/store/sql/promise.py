@@ -71,8 +71,7 @@ _FLAWS["again"] = (
 )
 
 _EVERY = _REACHED + " UNION ALL ".join(
-    f"SELECT '{name}' AS flaw, f.* FROM ({query}) AS f"  # noqa: S608 - constants
-    for name, query in _FLAWS.items()
+    f"SELECT '{name}' AS flaw, f.* FROM ({query}) AS f" for name, query in _FLAWS.items()
 )
 
 

@@ -41,10 +41,10 @@ class RecallCalls(Section):
     def mark_all(self) -> None:
         """In a transaction: find the recall calls of all conversations again."""
         self.run("DELETE FROM recall_call")
-        calling = f"SELECT m.conversation_id FROM message m WHERE {self.store.finds.format('m.parts', ':name')}"  # noqa: S608 - our names
+        calling = f"SELECT m.conversation_id FROM message m WHERE {self.store.finds.format('m.parts', ':name')}"
         last = 0
         while rows := self.all(
-            "SELECT m.id, m.text, m.parts FROM message m WHERE m.id > :last AND m.parts IS NOT NULL"  # noqa: S608 - our names
+            "SELECT m.id, m.text, m.parts FROM message m WHERE m.id > :last AND m.parts IS NOT NULL"
             f" AND m.conversation_id IN ({calling}) ORDER BY m.id LIMIT 1000",
             name="lcm_",
             last=last,
@@ -56,7 +56,7 @@ class RecallCalls(Section):
         """In a transaction: remove the marks of messages that have no words any more."""
         if self.are_marked:
             self.run(
-                f"DELETE FROM recall_call WHERE message_id IN ({self.each_of('ids', 'bigint')})",  # noqa: S608 - our names
+                f"DELETE FROM recall_call WHERE message_id IN ({self.each_of('ids', 'bigint')})",
                 ids=self.listing(ids),
             )
 
@@ -101,7 +101,7 @@ class RecallCalls(Section):
             call = jsontext.dumps_plain(call_id)
             has_call = self.store.finds.format("m.parts", ":call")
             newest = self.all(
-                "SELECT max(m.id) FROM recall_call r JOIN message m ON m.id = r.message_id"  # noqa: S608 - our names
+                "SELECT max(m.id) FROM recall_call r JOIN message m ON m.id = r.message_id"
                 f" WHERE r.message_id > :base AND r.message_id < :before AND {has_call}",
                 call=call,
                 **given,
@@ -110,7 +110,7 @@ class RecallCalls(Section):
                 return False
             # Some hosts count their calls from one in every turn: the newest call of an id is the one that counts.
             later = self.all(
-                f"SELECT m.parts FROM message m WHERE m.id > :newest AND m.id < :before AND {has_call}",  # noqa: S608 - our names
+                f"SELECT m.parts FROM message m WHERE m.id > :newest AND m.id < :before AND {has_call}",
                 newest=newest,
                 call=call,
                 before=before,

@@ -50,7 +50,7 @@ def scope(store: Store, conversation_ids: Sequence[int] | None) -> Scope:
     """Return what the store's owner may search of these conversations, or of all."""
     among = "" if conversation_ids is None else f"AND id IN ({store.each_of('ids', 'bigint')})"
     rows = store.all(
-        f"SELECT id, next_seq - 1 FROM conversation WHERE owner = :owner {among} ORDER BY id",  # noqa: S608 - our names
+        f"SELECT id, next_seq - 1 FROM conversation WHERE owner = :owner {among} ORDER BY id",
         owner=store.owner,
         ids=store.listing(conversation_ids or ()),
     )
@@ -70,7 +70,7 @@ def near(limits: Limits, place: str, one_of: str) -> str:
     wanted = " AND ".join(condition for condition, value in conditions if value is not None)
     if not wanted:
         return "TRUE"
-    return f"EXISTS (SELECT 1 FROM message m WHERE m.id BETWEEN {place} - :reach AND {place} + :reach AND {wanted})"  # noqa: S608 - our names
+    return f"EXISTS (SELECT 1 FROM message m WHERE m.id BETWEEN {place} - :reach AND {place} + :reach AND {wanted})"
 
 
 def lines(rows: Iterable[tuple[Any, ...]]) -> dict[int, Line]:

@@ -17,7 +17,7 @@ class State(Section):
     def newest_cursor(self, conversation_id: int, prefix: str) -> tuple[str, Any] | None:
         """Return source and state of the cursor that was set last, of those whose source has a prefix."""
         rows = self.all(
-            "SELECT k.source, k.state FROM cursor k WHERE k.conversation_id = :conversation"  # noqa: S608 - constants
+            "SELECT k.source, k.state FROM cursor k WHERE k.conversation_id = :conversation"
             f" AND substr(k.source, 1, :size) = :prefix AND {OWNED} ORDER BY k.updated_at DESC, k.source LIMIT 1",
             conversation=conversation_id,
             size=len(prefix),
@@ -30,7 +30,7 @@ class State(Section):
         """Return conversation, source and state of every cursor whose source has a prefix, of all conversations or of one."""
         among = "" if conversation_id is None else " AND k.conversation_id = :conversation"
         rows = self.all(
-            "SELECT k.conversation_id, k.source, k.state FROM cursor k JOIN conversation c ON c.id = k.conversation_id"  # noqa: S608 - constants
+            "SELECT k.conversation_id, k.source, k.state FROM cursor k JOIN conversation c ON c.id = k.conversation_id"
             f" WHERE c.owner = :owner AND substr(k.source, 1, :size) = :prefix{among} ORDER BY 1, 2",
             owner=self.owner,
             conversation=conversation_id,
@@ -42,7 +42,7 @@ class State(Section):
     def cursor(self, conversation_id: int, source: str) -> Any | None:
         """Return how far a source was read: the JSON value last set, or None."""
         rows = self.all(
-            f"SELECT state FROM cursor WHERE conversation_id = :conversation AND source = :source AND {OWNED}",  # noqa: S608 - constants
+            f"SELECT state FROM cursor WHERE conversation_id = :conversation AND source = :source AND {OWNED}",
             conversation=conversation_id,
             source=source,
             owner=self.owner,
@@ -66,7 +66,7 @@ class State(Section):
         """
         lock = self.store.for_update if hold else ""
         named = self._guard_name(name, shared=shared)
-        rows = self.all(f"SELECT state FROM guard WHERE name = :name{lock}", name=named)  # noqa: S608 - constants
+        rows = self.all(f"SELECT state FROM guard WHERE name = :name{lock}", name=named)
         return jsontext.stored(rows[0][0]) if rows else None
 
     def _guard_name(self, name: str, *, shared: bool = False) -> str:

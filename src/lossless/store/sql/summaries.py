@@ -23,7 +23,7 @@ class Summaries(Section):
         # The plus keeps SQLite from going through all summaries of the conversation for a few of them.
         chosen = "s." if ids is None else f"s.id IN ({self.each_of('ids', 'bigint')}) AND +s."
         rows = self.all(
-            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE {chosen}conversation_id = :conversation AND {OWNED}"  # noqa: S608 - constants
+            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE {chosen}conversation_id = :conversation AND {OWNED}"
             " ORDER BY s.id",
             conversation=conversation_id,
             ids=self.listing(ids or ()),
@@ -34,13 +34,13 @@ class Summaries(Section):
     def sources(self, conversation_id: int, summary_id: int) -> tuple[list[int], list[int]]:
         """Return the sources of a summary: the seqs of messages, or the ids of summaries, in order."""
         messages = self.all(
-            f"SELECT l.message_id FROM summary_message l WHERE l.summary_id = :id AND {OWNED} ORDER BY 1",  # noqa: S608 - constants
+            f"SELECT l.message_id FROM summary_message l WHERE l.summary_id = :id AND {OWNED} ORDER BY 1",
             id=summary_id,
             conversation=conversation_id,
             owner=self.owner,
         )
         summaries = self.all(
-            f"SELECT l.source_id FROM summary_source l WHERE l.summary_id = :id AND {OWNED} ORDER BY l.ordinal",  # noqa: S608 - constants
+            f"SELECT l.source_id FROM summary_source l WHERE l.summary_id = :id AND {OWNED} ORDER BY l.ordinal",
             id=summary_id,
             conversation=conversation_id,
             owner=self.owner,
@@ -50,7 +50,7 @@ class Summaries(Section):
     def source_ids(self, conversation_id: int, ids: Sequence[int]) -> dict[int, list[str]]:
         """Return the public ids of the summaries that each of these was made from, in order."""
         rows = self.all(
-            "SELECT l.summary_id, s.public_id FROM summary_source l JOIN summary s ON s.id = l.source_id"  # noqa: S608 - constants
+            "SELECT l.summary_id, s.public_id FROM summary_source l JOIN summary s ON s.id = l.source_id"
             f" WHERE l.summary_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation AND {OWNED}"
             " ORDER BY l.summary_id, l.ordinal",
             ids=self.listing(ids),
@@ -65,7 +65,7 @@ class Summaries(Section):
     def revisions(self, conversation_id: int, ids: Sequence[int]) -> dict[tuple[int, int], str]:
         """Return the earlier texts of these summaries, by id and revision."""
         rows = self.all(
-            "SELECT r.summary_id, r.revision, r.text FROM revision r JOIN summary s ON s.id = r.summary_id"  # noqa: S608 - constants
+            "SELECT r.summary_id, r.revision, r.text FROM revision r JOIN summary s ON s.id = r.summary_id"
             f" WHERE r.summary_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation AND {OWNED}",
             ids=self.listing(ids),
             conversation=conversation_id,
@@ -76,7 +76,7 @@ class Summaries(Section):
     def unsettled(self, conversation_id: int, *, tries: int, limit: int) -> list[SummaryRow]:
         """Return summaries to rewrite (no model wrote them, or a source changed), the shallowest and oldest first."""
         rows = self.all(
-            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation AND {UNSETTLED}"  # noqa: S608 - constants
+            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation AND {UNSETTLED}"
             f" AND s.tries < :tries AND {OWNED} ORDER BY s.depth, s.id LIMIT :limit",
             conversation=conversation_id,
             tries=tries,
@@ -88,7 +88,7 @@ class Summaries(Section):
     def before(self, conversation_id: int, summary_id: int, depth: int) -> list[SummaryRow]:
         """Return the last two summaries of a depth made before this one, the older first."""
         rows = self.all(
-            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation AND s.depth = :depth"  # noqa: S608 - constants
+            f"SELECT {SUMMARY_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation AND s.depth = :depth"
             f" AND s.id < :id AND {OWNED} ORDER BY s.id DESC LIMIT 2",
             conversation=conversation_id,
             depth=depth,
@@ -105,11 +105,11 @@ class Summaries(Section):
         with self.store.transaction():
             # Held first, as `replace` does: two that write the same context never wait for each other.
             self.all(
-                f"SELECT id FROM conversation WHERE id = :conversation{self.store.for_update}",  # noqa: S608 - constants
+                f"SELECT id FROM conversation WHERE id = :conversation{self.store.for_update}",
                 conversation=conversation_id,
             )
             changed = self.run(
-                "UPDATE summary SET text = :text, tokens = :tokens, model = :model, level = :level,"  # noqa: S608 - constants
+                "UPDATE summary SET text = :text, tokens = :tokens, model = :model, level = :level,"
                 " prompt_version = :prompt_version, faithful = :faithful, created_at = :created_at,"
                 " revision = revision + 1, stale = 0, tries = 0"
                 f" WHERE id = :id AND conversation_id = :conversation AND revision = :revision AND created_at = :made_at AND {OWNED}",
@@ -154,7 +154,7 @@ class Summaries(Section):
         """Count a failed attempt to rewrite a summary."""
         with self.store.transaction():
             self.run(
-                f"UPDATE summary SET tries = tries + 1 WHERE id = :id AND conversation_id = :conversation AND {OWNED}",  # noqa: S608 - constants
+                f"UPDATE summary SET tries = tries + 1 WHERE id = :id AND conversation_id = :conversation AND {OWNED}",
                 id=summary_id,
                 conversation=conversation_id,
                 owner=self.owner,
@@ -163,7 +163,7 @@ class Summaries(Section):
     def named(self, public_id: str) -> tuple[int, SummaryRow] | None:
         """Return a summary of this owner by its public id, and the conversation it belongs to."""
         rows = self.all(
-            f"SELECT c.id, {SUMMARY_COLUMNS} FROM summary s JOIN conversation c ON c.id = s.conversation_id"  # noqa: S608 - constants
+            f"SELECT c.id, {SUMMARY_COLUMNS} FROM summary s JOIN conversation c ON c.id = s.conversation_id"
             " WHERE s.public_id = :id AND c.owner = :owner",
             id=public_id,
             owner=self.owner,
@@ -173,7 +173,7 @@ class Summaries(Section):
     def consumers(self, conversation_id: int, summary_id: int) -> list[str]:
         """Return the public ids of the summaries made from this one, in the order they were made."""
         rows = self.all(
-            "SELECT s.public_id FROM summary_source l JOIN summary s ON s.id = l.summary_id"  # noqa: S608 - constants
+            "SELECT s.public_id FROM summary_source l JOIN summary s ON s.id = l.summary_id"
             f" WHERE l.source_id = :id AND s.conversation_id = :conversation AND {OWNED} ORDER BY s.id",
             id=summary_id,
             conversation=conversation_id,
@@ -185,7 +185,7 @@ class Summaries(Section):
         """Return the links between summaries from this one down: pairs of ids, sources in order."""
         # UNION and not UNION ALL: a damaged history that leads back to itself must end all the same.
         rows = self.all(
-            "WITH RECURSIVE below (id) AS (SELECT s.id FROM summary s WHERE s.id = :id AND s.conversation_id = :conversation"  # noqa: S608 - constants
+            "WITH RECURSIVE below (id) AS (SELECT s.id FROM summary s WHERE s.id = :id AND s.conversation_id = :conversation"
             f" AND {OWNED} UNION SELECT l.source_id FROM summary_source l JOIN below b ON b.id = l.summary_id)"
             " SELECT l.summary_id, l.source_id FROM summary_source l JOIN below b ON b.id = l.summary_id"
             " ORDER BY l.summary_id, l.ordinal",
@@ -197,7 +197,7 @@ class Summaries(Section):
 
     def branches(self, conversation_id: int, ids: Sequence[int]) -> dict[int, BranchRow]:
         rows = self.all(
-            f"SELECT {_BRANCH_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation"  # noqa: S608 - constants
+            f"SELECT {_BRANCH_COLUMNS} FROM summary s WHERE s.conversation_id = :conversation"
             f" AND s.id IN ({self.each_of('ids', 'bigint')}) AND {OWNED}",
             conversation=conversation_id,
             ids=self.listing(ids),
@@ -209,7 +209,7 @@ class Summaries(Section):
         """Return the public id of the leaf of each of these messages that has one."""
         base = conversation_id * SPAN
         rows = self.all(
-            "SELECT l.message_id, s.public_id FROM summary_message l JOIN summary s ON s.id = l.summary_id"  # noqa: S608 - constants
+            "SELECT l.message_id, s.public_id FROM summary_message l JOIN summary s ON s.id = l.summary_id"
             f" WHERE l.message_id IN ({self.each_of('ids', 'bigint')}) AND s.conversation_id = :conversation"
             f" AND {OWNED} ORDER BY s.id DESC",
             ids=self.listing([base + seq for seq in seqs]),

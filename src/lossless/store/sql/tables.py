@@ -87,13 +87,13 @@ class Tables(Section):
         return jsontext.dumps([where, *oldest])
 
     def count(self, table: str) -> int:
-        return int(self.all(f"SELECT count(*) FROM {table} t WHERE {_without_mark(table)}", mark=_MARK)[0][0])  # noqa: S608 - our names
+        return int(self.all(f"SELECT count(*) FROM {table} t WHERE {_without_mark(table)}", mark=_MARK)[0][0])
 
     def rows(self, shape: Shape) -> Rows:
         """Yield all rows of a table by their key."""
         columns = ", ".join(f"t.{name}" for name in shape.columns)
         return self.stream(
-            f"SELECT {columns} FROM {shape.table} t WHERE {_without_mark(shape.table)} ORDER BY {self._order(shape, shape.key)}",  # noqa: S608 - our names
+            f"SELECT {columns} FROM {shape.table} t WHERE {_without_mark(shape.table)} ORDER BY {self._order(shape, shape.key)}",
             mark=_MARK,
         )
 
@@ -112,7 +112,7 @@ class Tables(Section):
         chosen = ", ".join(f"t.{name}" for name in columns)
         belongs = _BELONGS.get(table, "t.conversation_id = :conversation")
         return self.stream(
-            f"SELECT {chosen} FROM {table} t WHERE {belongs} AND {OWNED} ORDER BY {self._order(shape, order or shape.key)}",  # noqa: S608 - our names
+            f"SELECT {chosen} FROM {table} t WHERE {belongs} AND {OWNED} ORDER BY {self._order(shape, order or shape.key)}",
             conversation=conversation_id,
             first=conversation_id * SPAN,
             last=(conversation_id + 1) * SPAN,
@@ -138,7 +138,7 @@ class Tables(Section):
         others = [name for name in shape.columns if name not in shape.key]
         for row in rows:
             self.run(
-                f"UPDATE {shape.table} SET {', '.join(f'{name} = :{name}' for name in others)}"  # noqa: S608 - our names
+                f"UPDATE {shape.table} SET {', '.join(f'{name} = :{name}' for name in others)}"
                 f" WHERE {' AND '.join(f'{name} = :{name}' for name in shape.key)}",
                 **dict(zip(shape.columns, row, strict=True)),
             )
@@ -156,14 +156,14 @@ class Tables(Section):
         """Remove everything that was copied in except conversations, messages and summaries (in a transaction)."""
         for table in reversed(TABLES):
             if table not in GROWING:
-                self.run(f"DELETE FROM {table} AS t WHERE {_without_mark(table)}", mark=_MARK)  # noqa: S608 - our names
+                self.run(f"DELETE FROM {table} AS t WHERE {_without_mark(table)}", mark=_MARK)
         # One key has one active conversation, and which one may have changed.
         self.run("UPDATE conversation SET active = 0")
 
     def taken(self, public_ids: Sequence[str]) -> set[str]:
         """Return those of these ids that a summary of any owner has: an id is used once."""
         rows = self.all(
-            f"SELECT s.public_id FROM summary s WHERE s.public_id IN ({self.each_of('ids', 'text')})",  # noqa: S608 - constants
+            f"SELECT s.public_id FROM summary s WHERE s.public_id IN ({self.each_of('ids', 'text')})",
             ids=self.listing(public_ids),
         )
         return {row[0] for row in rows}
@@ -196,7 +196,7 @@ class Tables(Section):
         They are in what people, models and operations have noted, and a summary of them may be in progress.
         """
         self.run(
-            f"INSERT INTO guard (name, state, updated_at) SELECT :mark, CAST(max(t.id) AS TEXT), 0 FROM {table} t"  # noqa: S608 - our names
+            f"INSERT INTO guard (name, state, updated_at) SELECT :mark, CAST(max(t.id) AS TEXT), 0 FROM {table} t"
             " HAVING max(t.id) IS NOT NULL ON CONFLICT (name) DO UPDATE SET state = excluded.state"
             " WHERE CAST(excluded.state AS BIGINT) > CAST(guard.state AS BIGINT)",
             mark=LAST.format(table),

@@ -77,7 +77,7 @@ class Texts(Section):
         if among is None:
             joined = f"conversation c JOIN {table} t ON {within}"
         rows = self.all(
-            f"SELECT {time}, t.id FROM {joined} WHERE c.owner = :owner"  # noqa: S608 - constants
+            f"SELECT {time}, t.id FROM {joined} WHERE c.owner = :owner"
             f" AND c.id IN ({self.each_of('conversations', 'bigint')})"
             + "".join(f" AND {condition}" for condition in chosen)
             + " ORDER BY 1 DESC, 2 DESC LIMIT :limit",
@@ -100,7 +100,7 @@ class Texts(Section):
         """Return the texts of these ids, in no order."""
         table, time, _, more = _TEXTS[kind]
         rows = self.all(
-            f"SELECT t.id, c.id, {time}, t.text, {more} FROM {table} t JOIN conversation c ON c.id = t.conversation_id"  # noqa: S608 - constants
+            f"SELECT t.id, c.id, {time}, t.text, {more} FROM {table} t JOIN conversation c ON c.id = t.conversation_id"
             f" WHERE t.id IN ({self.each_of('ids', 'bigint')}) AND c.owner = :owner",
             ids=self.listing(ids),
             owner=self.owner,
@@ -110,7 +110,7 @@ class Texts(Section):
             return texts
         spans: dict[int, str] = dict(
             self.all(
-                "SELECT message_id, spans FROM recall_call WHERE spans IS NOT NULL"  # noqa: S608 - our names
+                "SELECT message_id, spans FROM recall_call WHERE spans IS NOT NULL"
                 f" AND message_id IN ({self.each_of('ids', 'bigint')})",
                 ids=self.listing(ids),
             )
@@ -121,7 +121,7 @@ class Texts(Section):
         """Return ids and texts of messages after a seq without a vector of a model, the newest first."""
         base = conversation_id * SPAN
         rows = self.all(
-            f"SELECT m.id, m.text FROM message m WHERE m.id > :after AND m.id < :last AND {OWNED}"  # noqa: S608 - constants
+            f"SELECT m.id, m.text FROM message m WHERE m.id > :after AND m.id < :last AND {OWNED}"
             f" AND {_UNBURIED} AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.message_id = m.id AND v.model = :model)"
             " ORDER BY m.id DESC LIMIT :limit",
             after=base + after,
@@ -137,7 +137,7 @@ class Texts(Section):
         """Store vectors of messages by their ids, replacing earlier ones (in a transaction)."""
         for identity, data in vectors:
             self.run(
-                "INSERT INTO vector (message_id, model, data) SELECT m.id, :model, :data FROM message m"  # noqa: S608 - constants
+                "INSERT INTO vector (message_id, model, data) SELECT m.id, :model, :data FROM message m"
                 " JOIN conversation c ON c.id = m.conversation_id WHERE m.id = :id AND c.owner = :owner"
                 # The words may be gone since they were read.
                 f" AND {_UNBURIED}"
@@ -151,7 +151,7 @@ class Texts(Section):
     def vectors(self, model: str, ids: Sequence[int]) -> dict[int, bytes]:
         """Return the vectors of a model, of those of these messages that have one."""
         rows = self.all(
-            "SELECT v.message_id, v.data FROM vector v JOIN message m ON m.id = v.message_id"  # noqa: S608 - our names
+            "SELECT v.message_id, v.data FROM vector v JOIN message m ON m.id = v.message_id"
             " JOIN conversation c ON c.id = m.conversation_id WHERE v.model = :model AND c.owner = :owner"
             f" AND v.message_id IN ({self.each_of('ids', 'bigint')})",
             ids=self.listing(ids),
@@ -183,7 +183,7 @@ class Texts(Section):
             (NO_RECALL.format("v.message_id"), self._leaves_out("message", include_recall)),
         ]
         rows = self.all(
-            "SELECT v.message_id, v.data FROM vector v WHERE v.message_id > :first AND v.message_id < :last"  # noqa: S608 - our names
+            "SELECT v.message_id, v.data FROM vector v WHERE v.message_id > :first AND v.message_id < :last"
             f" AND v.model = :model AND v.message_id / {SPAN} IN (SELECT c.id FROM conversation c"
             f" WHERE c.owner = :owner AND c.id IN ({self.each_of('conversations', 'bigint')}))"
             + "".join(f" AND {condition}" for condition, is_asked in conditions if is_asked)

@@ -301,9 +301,9 @@ class SQLiteConnection(Store):
         if there[0][0] < len(shadows):
             return False
         plain = f"WHERE {_UNMARKED}" if source == "message" and self.recall_calls.are_marked else ""
-        newest = self.all(f"SELECT t.id, t.text FROM {source} t {plain} ORDER BY t.id DESC LIMIT 1")  # noqa: S608 - our names
+        newest = self.all(f"SELECT t.id, t.text FROM {source} t {plain} ORDER BY t.id DESC LIMIT 1")
         sure = [(at, word[0]) for at, text in newest if (word := _SURE_WORD.search(_beginning(text)))]
-        find = f"SELECT 1 FROM {name} WHERE {name} MATCH ? AND rowid >= ? LIMIT 1"  # noqa: S608 - our names
+        find = f"SELECT 1 FROM {name} WHERE {name} MATCH ? AND rowid >= ? LIMIT 1"
         try:
             found = [self._writer.execute(find, (f'"{word}"', at)).fetchall() for at, word in sure or [(0, "lossless")]]
             return bool(found[0]) or not sure
@@ -484,7 +484,7 @@ class SQLiteConnection(Store):
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         places = ", ".join("?" * len(columns))
-        self._writer.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)  # noqa: S608 - our names
+        self._writer.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)
 
     def columns(self, table: str) -> list[tuple[str, str, int]]:
         rows = self.all("SELECT name, type, pk FROM pragma_table_info(:table) ORDER BY cid", table=table)
@@ -495,7 +495,7 @@ class SQLiteConnection(Store):
 
     def new_ids(self, table: str, count: int) -> list[int]:
         rows = self.all(
-            f"SELECT max(id) FROM {table} UNION ALL SELECT CAST(state AS INTEGER) FROM guard WHERE name = :mark",  # noqa: S608 - our names
+            f"SELECT max(id) FROM {table} UNION ALL SELECT CAST(state AS INTEGER) FROM guard WHERE name = :mark",
             mark=LAST.format(table),
         )
         last = max(row[0] or 0 for row in rows)
@@ -505,7 +505,7 @@ class SQLiteConnection(Store):
         pass  # the next id is always the one after the highest that ever was
 
     def each_of(self, name: str, kind: str) -> str:
-        return f"SELECT value FROM json_each(:{name})"  # noqa: S608 - our names
+        return f"SELECT value FROM json_each(:{name})"
 
     def listing(self, values: Sequence[Any]) -> str:
         return jsontext.dumps_plain(values)

@@ -46,7 +46,7 @@ def refuse_programs(path: Path, version: int, backup: str) -> None:
             for name, kind, _ in found:
                 wrong = f"typeof({name}) NOT IN {_KINDS_OF[kind]}" if kind in _KINDS_OF else "FALSE"
                 wrong += f" OR {name} < 0" if name in _COUNTS else ""
-                if connection.execute(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1").fetchall():  # noqa: S608 - our names
+                if connection.execute(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1").fetchall():
                     raise _not_ours(backup, f"a value in {table}.{name} that lossless does not write")
     except apsw.Error as error:
         raise translate(error, str(path)) from error

@@ -49,23 +49,23 @@ class FTS5Index:
         }
         self._searched = f"s.search_message MATCH :match AND {self._id} >= :first AND {self._id} < :last"
         if scope.has_gaps:
-            self._searched += f" AND {self._id} / 1000000000 IN (SELECT value FROM json_each(:conversations))"  # noqa: S608 - our names
+            self._searched += f" AND {self._id} / 1000000000 IN (SELECT value FROM json_each(:conversations))"
         near = search.near(limits, self._id, "SELECT value FROM json_each(:roles)")
         self._within = f"{self._searched} AND {near}"
 
     def best(self, term: Term, most: int) -> list[tuple[int, float]]:
         # With a second key SQLite sorts by itself and keeps only the best, which is faster than FTS5's own sorting.
         rank, group = ("min(s.rank)", "GROUP BY 1 ") if self._id != "s.rowid" else ("s.rank", "")
-        sql = f"SELECT {self._id}, {rank} FROM search_message s WHERE {self._within} {group}ORDER BY 2, 1 DESC LIMIT :most"  # noqa: S608 - our names
+        sql = f"SELECT {self._id}, {rank} FROM search_message s WHERE {self._within} {group}ORDER BY 2, 1 DESC LIMIT :most"
         return [(each, -rank) for each, rank in self._all(sql, match=either([term]), reach=0, most=most)]
 
     def holders(self, terms: Sequence[Term], reach: int) -> list[list[int]]:
-        sql = f"SELECT {self._distinct} FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
+        sql = f"SELECT {self._distinct} FROM search_message s WHERE {self._within}"
         return [[row[0] for row in self._all(sql, match=either([term]), reach=reach)] for term in terms]
 
     def count(self, question: Question) -> int:
         """Count the messages that hold any term of a question; any filler of it if none holds a term."""
-        sql = f"SELECT count({self._distinct}) FROM search_message s WHERE {self._within}"  # noqa: S608 - our names
+        sql = f"SELECT count({self._distinct}) FROM search_message s WHERE {self._within}"
         for terms in filter(None, (question.terms, question.fillers)):
             if found := self._all(sql, match=either(terms), reach=0)[0][0]:
                 return int(found)
@@ -73,7 +73,7 @@ class FTS5Index:
 
     def lines(self, ids: Sequence[int]) -> dict[int, Line]:
         rows = self._all(
-            f"SELECT {search.LINE} FROM message m WHERE m.id IN (SELECT value FROM json_each(:ids)){self._lines}",  # noqa: S608 - our names
+            f"SELECT {search.LINE} FROM message m WHERE m.id IN (SELECT value FROM json_each(:ids)){self._lines}",
             ids=jsontext.dumps_plain(ids),
         )
         return search.lines(rows)
@@ -82,7 +82,7 @@ class FTS5Index:
         found: dict[int, list[list[int]]] = {}
         # The + keeps SQLite from asking the index once for each id.
         self._all(
-            f"SELECT places(s.search_message, :found) FROM search_message s WHERE {self._searched}"  # noqa: S608 - our names
+            f"SELECT places(s.search_message, :found) FROM search_message s WHERE {self._searched}"
             f" AND +{self._id} IN (SELECT value FROM json_each(:ids))",
             match=either(terms),
             ids=jsontext.dumps_plain(ids),
@@ -122,7 +122,7 @@ def _together(term: Term, places: Iterator[list[int]]) -> list[int]:
 def indexed_texts(connection: apsw.Connection, table: str, *, knows_recall: bool = True) -> Iterator[tuple[int, str]]:
     """Yield what an index should hold of a table: ids and words."""
     if table != "message" or not knows_recall:
-        for rowid, text in connection.execute(f"SELECT id, text FROM {table} ORDER BY id"):  # noqa: S608 - our names
+        for rowid, text in connection.execute(f"SELECT id, text FROM {table} ORDER BY id"):
             yield rowid, segment(text)
         return
     # Those below zero first: FTS5 is slow with ids that do not ascend.

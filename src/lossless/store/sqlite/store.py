@@ -50,7 +50,7 @@ class SQLiteStore(SQLiteConnection):
 
     def own_events(self, conversation_id: int, event_ids: Sequence[str]) -> dict[str, KnownEvent]:
         rows = self.all(
-            "SELECT m.event_id, e.seq, m.role, m.parts, m.digest, m.outside FROM json_each(:hashes) AS h"  # noqa: S608 - constants
+            "SELECT m.event_id, e.seq, m.role, m.parts, m.digest, m.outside FROM json_each(:hashes) AS h"
             " CROSS JOIN event e ON e.conversation_id = :conversation AND e.hash = h.value"
             f" CROSS JOIN message m ON m.id = :base + e.seq WHERE {OWNED}",
             hashes=self.listing([_hash(name) for name in event_ids]),
@@ -116,7 +116,7 @@ class SQLiteStore(SQLiteConnection):
             return []
         among = "" if conversation_ids is None else f"AND c.id IN ({self.each_of('ids', 'bigint')})"
         rows = self.all(
-            "SELECT c.id, s.rowid, -s.rank FROM search_summary s JOIN summary y ON y.id = s.rowid"  # noqa: S608 - our names
+            "SELECT c.id, s.rowid, -s.rank FROM search_summary s JOIN summary y ON y.id = s.rowid"
             " JOIN conversation c ON c.id = y.conversation_id"
             f" WHERE s.search_summary MATCH :match AND c.owner = :owner {among} ORDER BY s.rank, s.rowid DESC LIMIT :limit",
             match=either(wanted),
@@ -152,7 +152,7 @@ class SQLiteStore(SQLiteConnection):
             return 0
         return int(
             self.all(
-                "SELECT count(*) FROM search_summary s JOIN summary y ON y.id = s.rowid WHERE s.search_summary MATCH :match"  # noqa: S608 - our names
+                "SELECT count(*) FROM search_summary s JOIN summary y ON y.id = s.rowid WHERE s.search_summary MATCH :match"
                 f" AND y.conversation_id IN ({self.each_of('ids', 'bigint')}) AND {fulltext.SUMMARY_TIMES}",
                 match=either(asked.terms),
                 ids=self.listing(scope.ids),
@@ -176,9 +176,9 @@ class SQLiteStore(SQLiteConnection):
             if knows_recall := self.recall_calls.are_marked:
                 self.recall_calls.mark_all()
             for index, source, _ in INDEXES:
-                self._writer.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")  # noqa: S608 - our names
+                self._writer.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")
                 self._writer.executemany(
-                    f"INSERT INTO {index} (rowid, text) VALUES (?, ?)",  # noqa: S608 - our names
+                    f"INSERT INTO {index} (rowid, text) VALUES (?, ?)",
                     indexed_texts(self._writer, source, knows_recall=knows_recall),
                 )
             return int(self.all("SELECT count(*) FROM message")[0][0])
@@ -283,7 +283,7 @@ class SQLiteStore(SQLiteConnection):
         while True:
             with self.erasing():
                 before = self._writer.total_changes()
-                self._writer.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))  # noqa: S608 - our names
+                self._writer.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))
                 if self._writer.total_changes() - before < 2:
                     return
             pages = _MERGED
@@ -416,7 +416,7 @@ _SPOT = "((doc % 2147483629) * 1000003 + offset) % 2147483629"
 """One number for the place of a word: its square is at most 62 bits."""
 
 
-_PER_TERM = f"SELECT term, count(*), sum(({_SPOT}) * ({_SPOT}) % 2147483629) FROM temp.{{}}_words GROUP BY term"  # noqa: S608 - our names
+_PER_TERM = f"SELECT term, count(*), sum(({_SPOT}) * ({_SPOT}) % 2147483629) FROM temp.{{}}_words GROUP BY term"
 
 
 def _compare(db: apsw.Connection, index: str, source: str, what: str) -> Iterator[str]:
@@ -430,13 +430,13 @@ def _compare(db: apsw.Connection, index: str, source: str, what: str) -> Iterato
     db.execute(f"CREATE VIRTUAL TABLE temp.stored_words USING fts5vocab (main, {index}, instance)")
     fresh, stored = _PER_TERM.format("fresh"), _PER_TERM.format("stored")
     db.execute(
-        "CREATE TEMP TABLE differing AS SELECT DISTINCT term FROM"  # noqa: S608 - our names
+        "CREATE TEMP TABLE differing AS SELECT DISTINCT term FROM"
         f" (SELECT * FROM ({fresh} EXCEPT {stored}) UNION ALL SELECT * FROM ({stored} EXCEPT {fresh}))"
     )
     for few, many, problem in (("fresh", "stored", "missing from"), ("stored", "fresh", "left over in")):
         places = "SELECT w.doc, w.term, w.offset FROM temp.differing d CROSS JOIN temp.{}_words w ON w.term = d.term"
         count = db.execute(
-            f"SELECT count(DISTINCT doc) FROM ({places.format(few)} EXCEPT {places.format(many)})"  # noqa: S608 - our names
+            f"SELECT count(DISTINCT doc) FROM ({places.format(few)} EXCEPT {places.format(many)})"
         ).fetchall()[0][0]
         if count:
             yield f"Words of {count} {what} are {problem} the index."
