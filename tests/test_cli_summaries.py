@@ -294,7 +294,7 @@ def test_a_diff_compares_the_texts_one_names(lcm: Lossless) -> None:
     assert "-newer" in run(lcm.location, "diff", leaf.id, "--from", "3", "--to", "2").stdout
     assert "are equal" in run(lcm.location, "diff", leaf.id, "--from", "2", "--to", "2").stdout
     refused = run(lcm.location, "diff", leaf.id, "--from", "9")
-    assert (refused.exit_code, refused.stderr) == (3, "lcm: There is no revision 9. There are: 1, 2, 3.\n")
+    assert (refused.exit_code, refused.stderr) == (3, "lcm: There is no revision 9. The revisions are 1, 2, 3.\n")
 
 
 def test_an_undone_text_leaves_no_trace_in_history(lcm: Lossless) -> None:

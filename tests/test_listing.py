@@ -256,7 +256,7 @@ def test_a_message_comes_with_its_parts_other_names_and_other_texts(house: Lossl
     large = next(each for each in house.messages(old.id) if each.files)
     assert house.messages.show(large.id).files == large.files
     assert house.messages.show(large.id, whole=True).stored.text == "A large one. " * 1000
-    with pytest.raises(InvalidInput, match="Say in which"):
+    with pytest.raises(InvalidInput, match="Name the conversation"):
         house.messages.show(3)
     for id, conversation in ((10**6, "agent:main:main"), (f"msg#{old.id * SPAN + 1}", "agent:main:sub")):
         with pytest.raises(NotFound):

@@ -261,7 +261,7 @@ def test_a_merge_that_is_not_safe_needs_review_and_a_reset_is_left_alone(deep: L
     before = rows(store)
     done = deep.merge("k", apply=True)
     assert (done.status, done.operation) == ("planned", None)
-    assert "no summary tells" in done.plan.review[0]
+    assert "messages outside summaries" in done.plan.review[0]
     assert rows(store) == before
     chat.ingest(turns(2, 5_000))
     chat.reset()

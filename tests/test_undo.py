@@ -72,7 +72,7 @@ def test_compactions_are_undone_one_by_one_the_newest_first(chat: Conversation) 
     assert with_more[: len(after_first)] == after_first
     chat._lcm.undo(first)
     assert [text.split()[1] for text in shown(chat)] == [str(n) for n in range(80)]
-    with pytest.raises(InvalidInput, match="undone already"):
+    with pytest.raises(InvalidInput, match="already undone"):
         chat._lcm.undo(first)
     assert holds(chat)
 

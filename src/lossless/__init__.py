@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lossless.events import Event
     from lossless.model import (
         Answer,
-        Applied,
         Backfill,
         Backup,
         Bootstrapped,
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
         Neighbours,
         Opaque,
         Operation,
+        Outcome,
         Pin,
         Plan,
         Proof,
@@ -98,7 +98,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
-    "Applied",
     "AsyncConversation",
     "AsyncLossless",
     "Backfill",
@@ -145,6 +144,7 @@ __all__ = [
     "NotFound",
     "Opaque",
     "Operation",
+    "Outcome",
     "Pin",
     "Plan",
     "Proof",

@@ -29,7 +29,7 @@ from lossless.engine.ingest.intake import Skip
 from lossless.engine.shared.model_flow import drive_async
 from lossless.engine.surgery.rewrite import AT_ONCE
 from lossless.errors import LosslessError, SummarizerError
-from lossless.model import Answer, Applied, Compaction, Step, SummaryRequest
+from lossless.model import Answer, Compaction, Outcome, Step, SummaryRequest
 from lossless.summarizers import Awaited, Reply, function_name, is_async
 from lossless.summarizers.base import counting
 
@@ -93,8 +93,8 @@ async def _finish(job: object) -> Any:
             raise TypeError(f"{type(job).__name__} cannot be awaited")
 
 
-async def _repaired(repairs: Repairs) -> tuple[Applied, ...]:
-    done: list[Applied] = []
+async def _repaired(repairs: Repairs) -> tuple[Outcome, ...]:
+    done: list[Outcome] = []
     while (job := await _run(next, repairs.jobs, None)) is not None and not (done and done[-1].problem):
         done.append(await _finish(job))
     return tuple(done)
@@ -124,7 +124,7 @@ async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | Summar
     return reply
 
 
-async def _remade(job: Remaking) -> Applied:
+async def _remade(job: Remaking) -> Outcome:
     for stage in await _run(list, job.making.stages()):
         if not job.making.problem:
             at_once = anyio.Semaphore(AT_ONCE)
@@ -139,7 +139,7 @@ async def _made(job: Remaking, step: Step, at_once: anyio.Semaphore) -> None:
         try:
             done = await drive_async(job.making.flow(step), partial(_replied, job))
         except LosslessError as error:
-            done = job.making.failed(step, error)
+            done = job.making.fail(step, error)
         job.progress(done)
 
 

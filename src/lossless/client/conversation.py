@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from lossless.engine.surgery.select import Selection
     from lossless.formats.fit import Caps
     from lossless.model import (
-        Applied,
         Bootstrapped,
         ConversationStatus,
         Description,
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
         Forgotten,
         Ingested,
         Operation,
+        Outcome,
         Rejection,
         Renewed,
         Summary,
@@ -659,7 +659,7 @@ class Conversation:
             raise NotFound("conversation", self.key, hint="A conversation is created by its first message.")
         return prepare_rewrite(self._lcm, row, kind, selection, how)
 
-    def dissolve(self, id: str, *, apply: bool = False, purge: bool = False) -> Applied:
+    def dissolve(self, id: str, *, apply: bool = False, purge: bool = False) -> Outcome:
         """Replace a condensed summary in the context with its sources.
 
         Without `apply` it returns the plan with its cost. The summary is kept beside the context; `purge` removes it, unless
@@ -668,11 +668,11 @@ class Conversation:
         >>> plan = chat.dissolve(condensed).plan
         """
         from lossless.engine.surgery import dissolve as dissolving
-        from lossless.model import Applied
+        from lossless.model import Outcome
 
         row, summary = self._holding(id)
         if not apply:
-            return Applied(dissolving.plan(self._store, row, summary, purge=purge), "planned")
+            return Outcome(dissolving.plan(self._store, row, summary, purge=purge), "planned")
         self._refuse_if_closed()
         return dissolving.dissolve(self._store, row, summary, purge=purge, now=self._intake.now())
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from lossless.engine.compaction.sweep import Flow
     from lossless.engine.recall import answer as answering
     from lossless.engine.shared.call_limits import Guards
-    from lossless.model import Answer, Applied, Compaction
+    from lossless.model import Answer, Compaction, Outcome
     from lossless.store.base import ConversationRow
     from lossless.summarizers import Summarizer
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-_RESULTS = {"Inquiry": "Answer", "Compacting": "Compaction", "Rewrite": "Applied", "Repairs": "tuple[Applied, ...]"}
+_RESULTS = {"Inquiry": "Answer", "Compacting": "Compaction", "Rewrite": "Outcome", "Repairs": "tuple[Outcome, ...]"}
 
 
 class Runnable(Protocol[R_co]):
@@ -113,11 +113,11 @@ Compacting: TypeAlias = "Job | Ready[Compaction]"
 class Repairs(Struct):
     """The repairs of several conversations, each prepared when the one before has ended."""
 
-    jobs: Iterator[Runnable[Applied]]
+    jobs: Iterator[Runnable[Outcome]]
 
-    def run(self) -> tuple[Applied, ...]:
+    def run(self) -> tuple[Outcome, ...]:
         """Repair one conversation after another, up to the first problem."""
-        done: list[Applied] = []
+        done: list[Outcome] = []
         for job in self.jobs:
             done.append(job.run())
             if done[-1].problem:

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from lossless.engine.worker import Worker
     from lossless.imports.base import Source
     from lossless.model import (
-        Applied,
         Backfill,
         Backup,
         Compaction,
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
         Migration,
         Nearest,
         Operation,
+        Outcome,
         Pruning,
         Restored,
         Stats,
@@ -917,7 +917,7 @@ class Lossless:
             if isinstance(planned, Ready) and planned.value.plan.steps:
                 yield chat._rewrite("repair", selection, how, row) if how.apply or how.dry_run else planned
 
-    def merge(self, conversation: str | int, *, apply: bool = False) -> Applied:
+    def merge(self, conversation: str | int, *, apply: bool = False) -> Outcome:
         """Join conversations that a host's rollover split under one key: the earlier ones come before the active one.
 
         Without `apply` it returns the plan. Objections are listed in `plan.review`, and then nothing is done. Deliberate resets are
@@ -927,11 +927,11 @@ class Lossless:
         ()
         """
         from lossless.engine.surgery import merge as merging
-        from lossless.model import Applied
+        from lossless.model import Outcome
 
         key = self._resolved(conversation).row.key
         if not apply:
-            return Applied(merging.plan(self._store, key), "planned")
+            return Outcome(merging.plan(self._store, key), "planned")
         return merging.merge(self._store, key, int(self._clock() * 1_000_000))
 
     def history(

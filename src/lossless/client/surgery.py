@@ -19,10 +19,10 @@ from lossless.engine.compaction.sweep import fitted
 from lossless.engine.shared.call_limits import Guards
 from lossless.engine.shared.model_flow import drive
 from lossless.engine.surgery import history, select
-from lossless.engine.surgery.rewrite import AT_ONCE, Making
+from lossless.engine.surgery.rewrite import AT_ONCE, RewriteRun
 from lossless.engine.surgery.select import Selection
 from lossless.errors import InvalidInput, LosslessError, NotFound, SummarizerError
-from lossless.model import Applied, Plan, Step, SummaryRequest
+from lossless.model import Outcome, Plan, Step, SummaryRequest
 from lossless.store import jsontext
 from lossless.store.base import ConversationRow
 from lossless.summarizers import Awaited, Chain, Function, Reply, Summarizer
@@ -45,7 +45,7 @@ class RewriteOptions(Struct, frozen=True):
     timestamps: bool = True
     """Include the times of messages in the request."""
     timezone: str | None = None
-    started: Callable[[Applied], None] | None = None
+    started: Callable[[Outcome], None] | None = None
     """Called with the plan and the operation's id before a model is asked."""
     progress: Callable[[Step], None] | None = None
     """Called with each step that has ended, in order."""
@@ -69,7 +69,7 @@ class Rewriting(TypedDict, total=False):
     prompt_dir: str | Path | None
     timestamps: bool
     timezone: str | None
-    started: Callable[[Applied], None] | None
+    started: Callable[[Outcome], None] | None
     progress: Callable[[Step], None] | None
 
 
@@ -83,12 +83,12 @@ def rewrite_options(given: Rewriting) -> RewriteOptions:
 class Remaking(Struct):
     """The rewriting of summaries, and the model it asks, some requests at a time."""
 
-    making: Making
+    making: RewriteRun
     summarizer: Summarizer
     guards: Guards
     progress: Callable[[Step], None]
 
-    def run(self) -> Applied:
+    def run(self) -> Outcome:
         """Rewrite the summaries, some at a time."""
         for stage in self.making.stages():
             pool = ThreadPoolExecutor(AT_ONCE)
@@ -107,7 +107,7 @@ class Remaking(Struct):
         try:
             return drive(self.making.flow(step), self.answer)
         except LosslessError as error:
-            return self.making.failed(step, error)
+            return self.making.fail(step, error)
 
     def answer(self, request: SummaryRequest) -> Reply | SummarizerError:
         try:
@@ -117,7 +117,7 @@ class Remaking(Struct):
             return error
 
 
-Rewrite = Remaking | Ready[Applied]
+Rewrite = Remaking | Ready[Outcome]
 
 
 def prepare_rewrite(
@@ -134,19 +134,21 @@ def prepare_rewrite(
     steps = select.steps(lcm._store, row, selection, settings, templates)
     plan = Plan(kind, row.key, steps, summarizer.name, cost(summarizer.name, steps))
     if not (how.apply or how.dry_run):
-        return Ready(Applied(plan, "planned"))
+        return Ready(Outcome(plan, "planned"))
     if not steps:
-        return Ready(Applied(plan, "applied" if how.apply else "drafted"))
+        return Ready(Outcome(plan, "applied" if how.apply else "drafted"))
     if summarizer.name == "extractive":
         raise InvalidInput(
             "There is no model to write summaries.",
             hint="Name one (--model), or set it: `lcm config set summary_model NAME`.",
         )
-    making = Making(lcm._store, row, plan, settings, templates, lcm._clock, how.timestamps, operation, lcm._on_event)
+    making = RewriteRun(
+        lcm._store, row, plan, settings, templates, lcm._clock, how.timestamps, operation, lcm._on_event
+    )
     if how.apply and operation is None:
         making.begin(how.options())
     if how.started is not None:
-        how.started(Applied(plan, "planned", (), making.operation))
+        how.started(Outcome(plan, "planned", (), making.operation))
     # The caller asked for it and knows the cost: only the limit of all spending applies.
     guards = Guards(lcm._store, unhurried(settings), f"rewrite:{row.key}", summarizer.name, lcm._clock)
     return Remaking(making, summarizer, guards, how.progress or (lambda step: None))
@@ -154,7 +156,7 @@ def prepare_rewrite(
 
 def resume(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Rewrite:
     """Prepare the rest of an operation that ended early."""
-    found = history.found(lcm._store, operation_id)
+    found = history.find_operation(lcm._store, operation_id)
     row = lcm._store.conversations.get(found.conversation_id)
     if row is None:
         raise NotFound("operation", operation_id)

@@ -32,7 +32,7 @@ _NAMES = {
     "sessions": "Ingested Bootstrapped Renewed",
     "status": "ConversationStatus DepthFigures SummaryHealth Holdings Lagging Following Debt Hold Calls Volume Verdict Reason ConversationFigures FullContext Uncovered Status RoleFigures DayFigures ModelFigures Turns Stats",
     "summaries": "Summary suspicion SummaryRequest ModelBlock CompactionStop DebtStop Compaction ListedSummary SummarySource ShownSummary MessageRun TreeEntry Tree Revision Comparison",
-    "surgery": "Transplant Step Plan Applied Operation",
+    "surgery": "Transplant Step Plan Outcome Operation",
     "transfer": "MovedTable Migration Exported Backup Restored Estimate Backfill PlannedHistory ImportPlan ImportedHistory Imported ImportedSource ImportReport",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

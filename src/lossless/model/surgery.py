@@ -94,7 +94,7 @@ class Plan(Struct, frozen=True):
         return sum(step.output_tokens for step in self.steps)
 
 
-class Applied(Struct, frozen=True):
+class Outcome(Struct, frozen=True):
     """A plan and its outcome."""
 
     plan: Plan

@@ -9,7 +9,7 @@ import click
 from lossless.cli.options import Command, apply_option, open_database
 from lossless.cli.output import answer
 from lossless.cli.tables import plural, shorten
-from lossless.model import Applied
+from lossless.model import Outcome
 
 
 @click.command(cls=Command)
@@ -25,7 +25,7 @@ def dissolve(summary: str, apply: bool, purge: bool) -> None:
     answer(done, _lines(summary, done))
 
 
-def _lines(summary: str, done: Applied) -> Iterator[str]:
+def _lines(summary: str, done: Outcome) -> Iterator[str]:
     plan = done.plan
     change = plan.tokens_after - plan.tokens_before
     yield f"{summary} gives way to {plural(len(plan.steps), 'source')}:"

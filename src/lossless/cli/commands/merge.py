@@ -9,7 +9,7 @@ import click
 
 from lossless.cli.options import Command, apply_option, complete_keys, open_database
 from lossless.cli.output import answer
-from lossless.model import Applied
+from lossless.model import Outcome
 
 
 @click.command(cls=Command)
@@ -27,7 +27,7 @@ def merge(key: str, apply: bool) -> None:
         sys.exit(1)
 
 
-def _lines(key: str, done: Applied) -> Iterator[str]:
+def _lines(key: str, done: Outcome) -> Iterator[str]:
     plan = done.plan
     if plan.review:
         yield f"{key} needs review:"

@@ -12,7 +12,7 @@ import click
 from lossless.cli.options import Command, choose_conversation, conversation_option, named_conversation, open_database
 from lossless.cli.output import Stopped, answer, is_json, print_line, print_note
 from lossless.cli.tables import Line, Styled, diff_lines, escape_name, plural
-from lossless.model import Applied, Plan, Step
+from lossless.model import Outcome, Plan, Step
 from lossless.times import time_range
 
 _LINES = 12
@@ -106,7 +106,7 @@ class Reporter:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             raise Stopped(self._how_to_go_on(self._operation)) from None
 
-    def started(self, begun: Applied) -> None:
+    def started(self, begun: Outcome) -> None:
         self._operation = begun.operation
         (print_note if is_json() else print_line)(plan_line(begun.plan))
 
@@ -116,7 +116,7 @@ class Reporter:
         for line in ("", *step_lines(step, diff=self._diff)):
             print_line(line)
 
-    def finish(self, *done: Applied, all: bool = False) -> None:
+    def finish(self, *done: Outcome, all: bool = False) -> None:
         """Print the totals, of `all` conversations or of one; exit with 1 if it ended early."""
         problem = next((each.problem for each in done if each.problem), "")
         lines = (line for each in done for line in self._totals(each)) if done else ("There is nothing to do.",)
@@ -124,7 +124,7 @@ class Reporter:
         if problem:
             sys.exit(1)
 
-    def _totals(self, done: Applied) -> Iterator[Line]:
+    def _totals(self, done: Outcome) -> Iterator[Line]:
         if done.status == "planned":
             if done.plan.steps and done.plan.model == _NO_MODEL:
                 yield Styled(_NOBODY, "yellow")

@@ -125,7 +125,7 @@ class _Packing:
         )
         with self._member(MANIFEST) as write:
             write(encode_line(manifest))
-        return Exported("", **counts, bytes=0, missing_files=tuple(self._missing))
+        return Exported(path="", **counts, bytes=0, missing_files=tuple(self._missing))
 
     @contextmanager
     def _member(self, name: str) -> Iterator[Write]:
@@ -234,7 +234,9 @@ class _Packing:
                 cause, at = why or (None, None)
                 ref = str(ordinal) if summary is None else self._public[summary]
                 kind: Kind = "message" if summary is None else "summary"
-                yield PastItem(kind, ref, cause, _moment(at), ordinal, tokens, depth)
+                yield PastItem(
+                    kind=kind, ref=ref, cause=cause, left_at=_moment(at), ordinal=ordinal, tokens=tokens, depth=depth
+                )
 
     def _history(self, row: ConversationRow, ref: str, summaries: int, files: int) -> History:
         return History(
@@ -278,18 +280,20 @@ class _Packing:
     def _pins(self, conversation_id: int) -> tuple[PastPin, ...]:
         return tuple(
             PastPin(
-                pin.id,
-                pin.text,
-                pin.tokens,
-                moment(pin.created_at),
-                None if pin.message_id is None else str(pin.message_id % SPAN),
+                id=pin.id,
+                text=pin.text,
+                tokens=pin.tokens,
+                created_at=moment(pin.created_at),
+                ref=None if pin.message_id is None else str(pin.message_id % SPAN),
             )
             for pin in self._store.manifests.pins(conversation_id)
         )
 
     def _transplants(self, conversation_id: int) -> tuple[PastTransplant, ...]:
         found = self._store.tables.part("transplant", conversation_id, ("first_seq", "last_seq", "place", "at"))
-        return tuple(PastTransplant(first, last, place, moment(at)) for first, last, place, at in found)
+        return tuple(
+            PastTransplant(first=first, last=last, place=place, at=moment(at)) for first, last, place, at in found
+        )
 
 
 _SUMMARY = (
@@ -342,7 +346,16 @@ def _summary(told: dict[str, Any], sources: tuple[str, ...], revisions: list[tup
     for name in ("earliest_at", "latest_at", "created_at"):
         told[name] = _moment(told[name])
     earlier = tuple(
-        PastRevision(number, text, tokens, model, level, moment(at), version, faithful)
+        PastRevision(
+            revision=number,
+            text=text,
+            tokens=tokens,
+            model=model,
+            level=level,
+            created_at=moment(at),
+            prompt_version=version,
+            faithful=faithful,
+        )
         for _, number, text, tokens, model, level, at, version, faithful in revisions
     )
     return PastSummary(ref=told.pop("public_id"), sources=sources, earlier=earlier, **told)
@@ -350,7 +363,15 @@ def _summary(told: dict[str, Any], sources: tuple[str, ...], revisions: list[tup
 
 def _file(row: Any) -> PastFile:
     return PastFile(
-        row.id, row.name, row.mime, None, row.summary, moment(row.created_at), row.sha256, row.bytes, row.lines
+        ref=row.id,
+        name=row.name,
+        mime=row.mime,
+        data=None,
+        summary=row.summary,
+        created_at=moment(row.created_at),
+        sha256=row.sha256,
+        size=row.bytes,
+        lines=row.lines,
     )
 
 

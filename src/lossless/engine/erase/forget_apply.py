@@ -141,7 +141,7 @@ def _write_without_model(source: Told, settings: Settings, templates: Templates)
     error = SummarizerError("No model is called while messages are being forgotten.")
     draft = drive(drafted(source, settings, templates), lambda request: error)
     # A very short source has no shorter summary.
-    return draft if draft.text else Draft(source.text or CUT, "extractive", "cut", None)
+    return draft if draft.text else Draft(text=source.text or CUT, model="extractive", level="cut", faithful=None)
 
 
 def _read_pending(store: Store, *, hold: bool = False) -> _Pending:

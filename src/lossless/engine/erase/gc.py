@@ -49,12 +49,12 @@ def look(runtime: Runtime, *, keep_copies: int | None = None, unshared: bool = F
     payloads = tuple(_unused(store, older_than(_payloads(files.root), now / 1_000_000 - _HOUR)))
     ours = unshared or is_exclusive(store, files)
     return Found(
-        payloads if ours else (),
-        find_drafts(store, files, now),
-        tuple(_outlived(store, now, keep_copies)),
-        store.housekeeping.expired(now),
-        store.housekeeping.spare(),
-        0 if ours else len(payloads),
+        payloads=payloads if ours else (),
+        drafts=find_drafts(store, files, now),
+        copies=tuple(_outlived(store, now, keep_copies)),
+        over=store.housekeeping.expired(now),
+        spare=store.housekeeping.spare(),
+        doubtful=0 if ours else len(payloads),
     )
 
 
@@ -85,13 +85,13 @@ def _outlived(store: Store, now: int, days: int | None) -> Iterator[KeptCopy]:
 def told(found: Found) -> Garbage:
     """What would be removed."""
     return Garbage(
-        len(found.payloads),
-        len(found.drafts),
-        tuple(copy.name for copy in found.copies),
-        found.over.grants,
-        found.over.manifests,
-        found.over.leases,
-        _weight(found.payloads, found.drafts, found.copies) + found.spare,
+        files=len(found.payloads),
+        drafts=len(found.drafts),
+        copies=tuple(copy.name for copy in found.copies),
+        grants=found.over.grants,
+        manifests=found.over.manifests,
+        leases=found.over.leases,
+        bytes=_weight(found.payloads, found.drafts, found.copies) + found.spare,
         doubtful=found.doubtful,
     )
 
@@ -111,13 +111,13 @@ def collect(runtime: Runtime, found: Found, *, vacuum: bool = False) -> Garbage:
     over = store.housekeeping.clear_expired(runtime.now())
     emptied = not store.scrub() if vacuum else store.give_back()
     return Garbage(
-        len(payloads),
-        len(drafts),
-        tuple(copy.name for copy in found.copies),
-        over.grants,
-        over.manifests,
-        over.leases,
-        _weight(payloads, drafts, found.copies) + max(0, before - store.size()),
+        files=len(payloads),
+        drafts=len(drafts),
+        copies=tuple(copy.name for copy in found.copies),
+        grants=over.grants,
+        manifests=over.manifests,
+        leases=over.leases,
+        bytes=_weight(payloads, drafts, found.copies) + max(0, before - store.size()),
         doubtful=found.doubtful,
         applied=True,
         complete=emptied,

@@ -72,9 +72,14 @@ def _silent(store: Store, request: PruneRequest) -> tuple[_Old, int]:
 
 
 def _told(found: _Old, related: int, request: PruneRequest) -> Pruning:
-    shown = (Silent(row.id, row.key, row.active, row.messages, moment(newest)) for row, newest in found[:_SHOWN])
+    shown = (
+        Silent(id=row.id, key=row.key, active=row.active, messages=row.messages, newest_at=moment(newest))
+        for row, newest in found[:_SHOWN]
+    )
     messages = sum(row.messages for row, _ in found)
-    return Pruning(moment(request.before), len(found), messages, tuple(shown), related=related)
+    return Pruning(
+        before=moment(request.before), conversations=len(found), messages=messages, oldest=tuple(shown), related=related
+    )
 
 
 def apply(runtime: Runtime, request: PruneRequest, archive: Path, progress: Progress) -> Pruning:

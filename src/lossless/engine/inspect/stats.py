@@ -1,7 +1,7 @@
-"""The verb: tokens stored, summarised, shown and spent.
+"""Count the tokens that are stored, summarised, shown and spent.
 
-Sums come from summaries and from the view. What only messages tell (roles, days, how long the history was at a turn) is
-counted message by message while there are few, and otherwise from one in so many, evenly spread over the history.
+Totals come from summaries and context items. Roles, days and the length of the history at a turn need the messages
+themselves: all of them while they are few, otherwise an even sample of the history.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ from lossless.summarizers.prices import cost
 MOST_COUNTED = 10_000
 _DAYS, _BIGGEST, _NEWEST = 14, 5, 20
 Range: TypeAlias = tuple[int, int, int]
-"""A conversation, and the first and the last seq of some of its messages."""
+"""A conversation, and the first and last seq of a range of its messages."""
 
 
 def stats(store: Store, rows: Sequence[ConversationRow], *, whole: bool, since: datetime | None, now: float) -> Stats:
-    """Figures of these conversations, all of the owner's or one, as far as anything happened since."""
+    """Return the figures of these conversations, all of the owner's or one, since a time."""
     start = 0 if since is None else micros(since)
     only = None if whole else rows[0].id
-    late = [row for row in rows if row.updated_at >= start]
-    step, ids = spread([(row.id, 1, row.messages) for row in late])
+    recent = [row for row in rows if row.updated_at >= start]
+    step, ids = spread([(row.id, 1, row.messages) for row in recent])
     seen = store.figures.glances(ids)
-    days, days_step = _days(store, late, seen, step, start, now)
+    days, days_step = _days(store, recent, seen, step, start, now)
     models = tuple(map(_model, store.figures.written(only, start)))
     prices = [each.cost for each in models if each.cost is not None]
     return Stats(
-        since,
-        len(rows),
-        holdings(store, rows, only, start),
-        _roles([each for each in seen if each.at >= start], step),
-        step,
-        days,
-        days_step,
-        _turns(store, late, seen, step, start),
-        models,
-        sum(prices) if prices else None,
-        tuple(_biggest(rows)),
+        since=since,
+        conversations=len(rows),
+        holdings=holdings(store, rows, only, start),
+        roles=_roles([each for each in seen if each.at >= start], step),
+        step=step,
+        days=days,
+        days_step=days_step,
+        turns=_turns(store, recent, seen, step, start),
+        models=models,
+        cost=sum(prices) if prices else None,
+        biggest=tuple(_biggest(rows)),
     )
 
 
 def spread(ranges: Iterable[Range], most: int = MOST_COUNTED) -> tuple[int, list[int]]:
-    """Ids of messages all over some ranges, as if they were one: one of every so many, and how many that are.
+    """Sample message ids evenly from ranges; return the sampling step and the ids.
 
-    Which of them is left to chance, always the same: an even distance would fall in with whatever recurs.
+    The position within each step is random with a fixed seed, because a constant distance could match a period.
     """
     listed = [(number, first, last) for number, first, last in ranges if first <= last]
     starts = [0, *accumulate(last - first + 1 for _, first, last in listed)]
@@ -78,9 +78,9 @@ def spread(ranges: Iterable[Range], most: int = MOST_COUNTED) -> tuple[int, list
     return step, [identity(place) for place in places if place < starts[-1]]
 
 
-def _roles(said: Sequence[Glance], step: int) -> tuple[RoleFigures, ...]:
+def _roles(messages: Sequence[Glance], step: int) -> tuple[RoleFigures, ...]:
     counts, tokens = Counter[str](), Counter[str]()
-    for each in said:
+    for each in messages:
         counts[each.role] += step
         tokens[each.role] += step * each.tokens
     return tuple(RoleFigures(role, counts[role], sum_) for role, sum_ in tokens.most_common())
@@ -89,7 +89,7 @@ def _roles(said: Sequence[Glance], step: int) -> tuple[RoleFigures, ...]:
 def _days(
     store: Store, rows: Sequence[ConversationRow], seen: Sequence[Glance], step: int, since: int, now: float
 ) -> tuple[tuple[DayFigures, ...], int]:
-    """What came on each of the last days. They are few of many: if not everything was counted, they are counted anew."""
+    """Count the messages of each of the last days; a sample of all history is replaced by one of these days."""
     first = moment(int(now * 1_000_000)).date() - timedelta(days=_DAYS - 1)
     start = max(since, micros(datetime(first.year, first.month, first.day, tzinfo=UTC)))
     if step > 1:
@@ -101,7 +101,7 @@ def _days(
 
 
 def _recent(rows: Sequence[ConversationRow], seen: Sequence[Glance], step: int, start: int) -> Iterator[Range]:
-    """Where what was said since then begins in each conversation, two of those that were counted earlier to be sure."""
+    """Yield the range of each conversation since a time, starting two samples early to be safe."""
     before: dict[int, int] = {}
     for each in seen:
         if each.at < start:
@@ -112,17 +112,19 @@ def _recent(rows: Sequence[ConversationRow], seen: Sequence[Glance], step: int, 
 
 
 def _turns(store: Store, rows: Sequence[ConversationRow], seen: Sequence[Glance], step: int, start: int) -> Turns:
-    """What the newest conversations showed, and how long their histories were when they did."""
+    """Compare the tokens shown by the newest conversations with the length of their histories."""
     newest = [row.id for row in sorted(rows, key=lambda row: -row.updated_at)[:_NEWEST]]
     shown = store.figures.turns(newest, start)
     lengths = {number: _lengths(number, seen, step) for number in {each[0] for each in shown}}
     whole = sum(max(tokens, lengths[number](at)) for number, at, tokens in shown)
-    told = sum(tokens for _, _, tokens in shown)
-    return Turns(len(shown), told, whole, whole - told, len(lengths))
+    sent = sum(tokens for _, _, tokens in shown)
+    return Turns(
+        turns=len(shown), shown_tokens=sent, whole_tokens=whole, saved_tokens=whole - sent, conversations=len(lengths)
+    )
 
 
 class _Lengths:
-    """How many tokens a history had at a time."""
+    """The length of a history in tokens at any time."""
 
     def __init__(self, seen: Iterable[tuple[int, int]], step: int) -> None:
         ordered = sorted(seen)
@@ -139,20 +141,22 @@ def _lengths(number: int, seen: Sequence[Glance], step: int) -> _Lengths:
 
 def _model(row: WrittenRow) -> ModelFigures:
     if row.model == "extractive":
-        price: float | None = 0.0  # no model is asked
+        price: float | None = 0.0  # no model is called
     else:
         price = cost(row.model, (Step("", 0, 0, 0, row.tokens_read, row.tokens_written),))
-    return ModelFigures(row.model, row.texts, row.tokens_read, row.tokens_written, price)
+    return ModelFigures(
+        model=row.model, texts=row.texts, tokens_read=row.tokens_read, tokens_written=row.tokens_written, cost=price
+    )
 
 
 def _biggest(rows: Sequence[ConversationRow]) -> Iterator[ConversationStatus]:
     for row in sorted(rows, key=lambda row: (-row.messages, row.id))[:_BIGGEST]:
         yield ConversationStatus(
-            row.id,
-            row.key,
-            row.active,
-            row.messages,
-            row.context_tokens,
-            moment(row.created_at),
-            moment(row.updated_at),
+            id=row.id,
+            key=row.key,
+            active=row.active,
+            messages=row.messages,
+            context_tokens=row.context_tokens,
+            created_at=moment(row.created_at),
+            updated_at=moment(row.updated_at),
         )

@@ -206,7 +206,14 @@ def _calls(runtime: Runtime, request: StatusRequest) -> Calls:
         breaker = convert(state, Breaker)
         is_open = breaker.is_open(now, settings)
         if breaker.failures or is_open:
-            holds.append(Hold("breaker", model, breaker.failures, _moment(breaker.until) if is_open else None))
+            holds.append(
+                Hold(
+                    kind="breaker",
+                    name=model,
+                    failures=breaker.failures,
+                    until=_moment(breaker.until) if is_open else None,
+                )
+            )
         elif breaker.missing:
             holds.append(Hold("no key", model, why=breaker.missing))
     if not any(hold.kind == "no key" for hold in holds):

@@ -1,4 +1,4 @@
-"""What somebody may have meant who named something that is not there: the ids and keys beside it, found without looking at all."""
+"""Suggest ids and keys that are close to one that does not exist, without reading all of them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ _MOST = 3
 _MOST_KEYS = 2_000
 _ALIKE = 0.75
 _ENOUGH = 4
-"""How many digits of an id tell it from most others."""
+"""Digits that distinguish an id from most others."""
 
 
 def nearest(store: Store, what: str, which: object) -> Nearest:
-    """What comes close to the name `which` of a `what`: a conversation, message, summary, file, operation, or any id."""
+    """Return the names closest to `which`, of the kind `what`.
+
+    Kinds are conversation, message, summary, file, operation, and id for any of them.
+    """
     named = str(which).strip().strip("'\"")[:_LONGEST]
     if not named or not jsontext.is_clean(named):
         return Nearest()
@@ -33,12 +36,12 @@ def nearest(store: Store, what: str, which: object) -> Nearest:
     if what == "message":
         return _messages(store, named)
     if what == "id":
-        return _whatever(store, named)
+        return _any_id(store, named)
     return Nearest(_ids(store, cast("Named", what), named)) if what in _PREFIXES else Nearest()
 
 
-def _whatever(store: Store, digits: str) -> Nearest:
-    """What has an id of these digits, or one that begins with them."""
+def _any_id(store: Store, digits: str) -> Nearest:
+    """Return the objects whose id starts with these digits."""
     found = [name for what in _PREFIXES for name in _ids(store, cast("Named", what), digits)]
     return Nearest(tuple(name for name in found if name.partition("_")[2].startswith(digits))[:_MOST])
 
@@ -53,20 +56,19 @@ def _conversations(store: Store, named: str) -> Nearest:
 
 def _ids(store: Store, what: Named, named: str) -> tuple[str, ...]:
     prefix = _PREFIXES[what]
-    wanted = prefix + named.lower().removeprefix(prefix)
-    beside = list(dict.fromkeys(store.details.around(what, wanted)))
-    if wanted in beside:
-        return (wanted,)
-    going_on = [each for each in beside if each.startswith(wanted) and len(wanted) >= len(prefix) + _ENOUGH]
-    return tuple(going_on or _alike(wanted, beside, len(prefix) + _ENOUGH))
+    id = prefix + named.lower().removeprefix(prefix)
+    beside = list(dict.fromkeys(store.details.around(what, id)))
+    if id in beside:
+        return (id,)
+    completions = [each for each in beside if each.startswith(id) and len(id) >= len(prefix) + _ENOUGH]
+    return tuple(completions or _alike(id, beside, len(prefix) + _ENOUGH))
 
 
-def _alike(wanted: str, names: Sequence[str], enough: int) -> list[str]:
+def _alike(id: str, names: Sequence[str], enough: int) -> list[str]:
     return [
         each
         for each in names
-        if (len(wanted) >= enough and each.startswith(wanted[:enough]))
-        or SequenceMatcher(None, wanted, each).ratio() >= _ALIKE
+        if (len(id) >= enough and each.startswith(id[:enough])) or SequenceMatcher(None, id, each).ratio() >= _ALIKE
     ]
 
 
@@ -77,10 +79,10 @@ def _messages(store: Store, named: str) -> Nearest:
     conversation, seq = divmod(int(number[1]), SPAN)
     rows = store.conversations.of_owner()
     having = [row for row in rows if not conversation and 0 < seq < row.next_seq][:_MOST]
-    names = tuple(message_id(row.id * SPAN + seq) for row in having) or _whatever(store, number[1]).names
-    # The conversation that the number says; where it says none, the newest.
-    told = [row for row in rows if row.id == conversation] or ([] if names else rows[:1])
-    return Nearest(names, " ".join(map(_range, told)))
+    names = tuple(message_id(row.id * SPAN + seq) for row in having) or _any_id(store, number[1]).names
+    # The conversation that the number contains; if it contains none, the newest.
+    described = [row for row in rows if row.id == conversation] or ([] if names else rows[:1])
+    return Nearest(names, " ".join(map(_range, described)))
 
 
 def _range(row: ConversationRow) -> str:

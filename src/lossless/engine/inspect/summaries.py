@@ -1,4 +1,4 @@
-"""Summaries for somebody who looks at them: a page of them, one with its neighbours, and the texts one has had."""
+"""List summaries, show one with its sources and consumers, and compare its revisions."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def page(
     cursor: str | None,
     content: bool,
 ) -> Listing[ListedSummary]:
-    """Summaries of a conversation by the time of their newest source, the newest first.
+    """List the summaries of a conversation by the time of their newest source, newest first.
 
     An age counts back from the time of the first page, also on the pages after it.
     """
-    depths, asked = _depths(depth, kind), [row.id, depth, kind, *astuple(times)]
+    depths, filters = _depths(depth, kind), [row.id, depth, kind, *astuple(times)]
     if not cursor:
         below, (since, before) = None, times.bounds(now)
     else:
-        key = cursors.decode_page(cursor, "summaries", asked, tuple[Number, Number, Number | None, Number | None])
+        key = cursors.decode_page(cursor, "summaries", filters, tuple[Number, Number, Number | None, Number | None])
         *below, since, before = key
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST}.")
@@ -61,17 +61,17 @@ def page(
     )
     rows = found[:limit]
     counted = store.details.messages_below(row.id, [each.id for each in rows if each.descendants <= _COUNTED])
-    told = (listed(row.id, each, messages=counted.get(each.id), content=content) for each in rows)
+    entries = (listed(row.id, each, messages=counted.get(each.id), content=content) for each in rows)
     more = len(found) > limit
     return Listing(
-        told, cursors.encode_page("summaries", asked, (*_place_of(rows[-1]), since, before)) if more else None
+        entries, cursors.encode_page("summaries", filters, (*_place_of(rows[-1]), since, before)) if more else None
     )
 
 
 def _depths(depth: int | None, kind: Kind | None) -> tuple[int, int] | None:
-    """The least and the greatest depth that are wanted, if not all are."""
+    """Return the smallest and the largest depth to list; None for all."""
     if depth is not None and depth < 0:
-        raise InvalidInput(f"depth={depth} is not a depth.", hint="Leaves have 0, what is made from them more.")
+        raise InvalidInput(f"depth={depth} is not a depth.", hint="Leaves have depth 0, condensed summaries 1 or more.")
     if kind is not None and kind not in get_args(Kind):
         raise InvalidInput(f"{kind!r} is not a kind of summary.", hint='Give "leaf" or "condensed".')
     if depth is None and kind is None:
@@ -87,29 +87,29 @@ def _place_of(row: SummaryRow) -> tuple[int, int]:
 def listed(
     conversation_id: int, row: PlacedSummary, *, messages: int | None = None, content: bool = False
 ) -> ListedSummary:
-    """A summary as it is told."""
+    """Return the list entry of a summary."""
     return ListedSummary(
-        row.public_id,
-        conversation_id,
-        "leaf" if row.depth == 0 else "condensed",
-        row.depth,
-        row.tokens,
-        row.source_tokens,
-        row.descendants,
-        row.sources,
-        row.consumers,
-        moment_of(row.earliest_at),
-        moment_of(row.latest_at),
-        moment(row.created_at),
-        row.model,
-        row.level,
-        row.revision,
-        _place(row),
-        tuple(_flags(row)),
-        row.faithful,
-        preview(row.text),
-        messages if messages is not None or row.depth else row.sources,
-        row.text if content else None,
+        id=row.public_id,
+        conversation=conversation_id,
+        kind="leaf" if row.depth == 0 else "condensed",
+        depth=row.depth,
+        tokens=row.tokens,
+        source_tokens=row.source_tokens,
+        descendants=row.descendants,
+        sources=row.sources,
+        consumers=row.consumers,
+        earliest_at=moment_of(row.earliest_at),
+        latest_at=moment_of(row.latest_at),
+        created_at=moment(row.created_at),
+        model=row.model,
+        level=row.level,
+        revision=row.revision,
+        place=_place(row),
+        flags=tuple(_flags(row)),
+        faithful=row.faithful,
+        preview=preview(row.text),
+        messages=messages if messages is not None or row.depth else row.sources,
+        content=row.text if content else None,
     )
 
 
@@ -120,81 +120,83 @@ def _place(row: PlacedSummary) -> str:
 
 
 def _flags(row: PlacedSummary) -> list[str]:
-    against = {
+    flags = {
         "provisional": row.level in PROVISIONAL,
         "cut": row.level == "cut",
         "stale": row.stale,
         "unfaithful": row.faithful is not None and row.faithful < 1,
     }
-    return [flag for flag, is_so in against.items() if is_so]
+    return [flag for flag, is_set in flags.items() if is_set]
 
 
 def named(store: Store, id: str) -> tuple[ConversationRow, SummaryRow]:
-    """A summary and the conversation it belongs to."""
+    """Return a summary by its id, with its conversation."""
     found = store.summaries.named(id) if jsontext.is_clean(id) else None
     row = store.conversations.get(found[0]) if found else None
     if found is None or row is None:
-        raise NotFound("summary", id, hint="`grep` and `lcm summaries list` tell ids of summaries.")
+        raise NotFound("summary", id, hint="`grep` and `lcm summaries list` show ids of summaries.")
     return row, found[1]
 
 
 def show(store: Store, row: ConversationRow, summary: SummaryRow) -> ShownSummary:
-    """A summary with all of its text, what it was made from and what was made from it."""
+    """Return a summary with its full text, its sources and its consumers."""
     own = store.details.placed(row.id, [summary.id], _WHOLE)[summary.id]
     links, sources = store.details.level_below(row.id, [summary.id], READ)
     below = store.details.messages_below(row.id, [summary.id]).get(summary.id, 0)
     return ShownSummary(
-        row.key,
-        listed(row.id, own, messages=below, content=True),
-        tuple(listed(row.id, each) for each in store.details.level_above(row.id, summary.id, READ)),
-        tuple(listed(row.id, sources[source]) for _, source in links if source in sources),
-        tuple(_source(row.id, each) for each in store.details.source_messages(row.id, summary.id, READ)),
-        tuple(jsontext.stored(summary.file_ids)),
-        summary.prompt_version,
-        summary.origin,
-        len(store.details.earlier(row.id, summary.id)) + 1,
+        key=row.key,
+        summary=listed(row.id, own, messages=below, content=True),
+        consumers=tuple(listed(row.id, each) for each in store.details.level_above(row.id, summary.id, READ)),
+        sources=tuple(listed(row.id, sources[source]) for _, source in links if source in sources),
+        messages=tuple(_source(row.id, each) for each in store.details.source_messages(row.id, summary.id, READ)),
+        file_ids=tuple(jsontext.stored(summary.file_ids)),
+        prompt_version=summary.prompt_version,
+        origin=summary.origin,
+        revisions=len(store.details.earlier(row.id, summary.id)) + 1,
     )
 
 
 def _source(conversation_id: int, row: SourceMessage) -> SummarySource:
     name = message_id(conversation_id * SPAN + row.seq)
-    return SummarySource(name, row.seq, row.role, row.tokens, moment(row.at), preview(row.text))
+    return SummarySource(
+        id=name, seq=row.seq, role=row.role, tokens=row.tokens, at=moment(row.at), preview=preview(row.text)
+    )
 
 
 def revisions(store: Store, row: ConversationRow, summary: SummaryRow) -> tuple[Revision, ...]:
-    """The texts that a summary has had, the present one first."""
+    """Return the revisions of a summary, the current one first."""
     rows: list[SummaryRow | RevisionRow] = [summary, *store.details.earlier(row.id, summary.id)]
     made_by = store.details.revised_in(summary.id, [each.revision for each in rows])
     return tuple(
         Revision(
-            each.revision,
-            moment(each.created_at),
-            each.model,
-            each.level,
-            each.tokens,
-            each.prompt_version,
-            each.faithful,
-            made_by.get(each.revision),
-            each.text,
+            number=each.revision,
+            at=moment(each.created_at),
+            model=each.model,
+            level=each.level,
+            tokens=each.tokens,
+            prompt_version=each.prompt_version,
+            faithful=each.faithful,
+            operation=made_by.get(each.revision),
+            text=each.text,
         )
         for each in rows
     )
 
 
 def compare(id: str, texts: Sequence[Revision], old: int | None, new: int | None) -> Comparison:
-    """Two of these texts against each other: the present one and the one before it, unless others are named."""
+    """Compare two revisions; by default the current one with the one before it."""
     known = {each.number: each for each in texts}
-    after = _of(known, new) if new is not None else texts[0]
+    after = _revision(known, new) if new is not None else texts[0]
     earlier = [each for each in texts if each.number < after.number]
-    before = _of(known, old) if old is not None else next(iter(earlier), None)
+    before = _revision(known, old) if old is not None else next(iter(earlier), None)
     if before is None:
-        return Comparison(id, None, after.number, "")
+        return Comparison(id=id, old=None, new=after.number, diff="")
     old_name, new_name = (f"{id} (revision {each.number}, {each.model})" for each in (before, after))
     lines = unified_diff(before.text.splitlines(), after.text.splitlines(), old_name, new_name, lineterm="")
-    return Comparison(id, before.number, after.number, "\n".join(lines))
+    return Comparison(id=id, old=before.number, new=after.number, diff="\n".join(lines))
 
 
-def _of(known: dict[int, Revision], number: int) -> Revision:
+def _revision(known: dict[int, Revision], number: int) -> Revision:
     if number not in known:
-        raise NotFound("revision", number, hint=f"There are: {', '.join(map(str, sorted(known)))}.")
+        raise NotFound("revision", number, hint=f"The revisions are {', '.join(map(str, sorted(known)))}.")
     return known[number]

@@ -1,4 +1,4 @@
-"""The context as a tree: what stands in it, and below each summary what it was made from, level by level as far as there is room."""
+"""Show a context as a tree: its items, and below each summary its sources, as many levels as fit."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lossless.store.store import Store
 MOST = 10_000
 
 
-class Grown(Struct):
-    """What was read of a graph: summaries by id, and the sources of those that were opened, in order."""
+class _Branches(Struct):
+    """Summaries by id, and the sources of the opened ones, in order."""
 
     known: dict[int, PlacedSummary]
     below: dict[int, list[int]] = field(default_factory=dict)
@@ -35,86 +35,96 @@ def tree(
     everything: bool = False,
     limit: int = TREE_LINES,
 ) -> Tree:
-    """A context in order, or one summary, and what lies below: `depth` levels of it, and about `limit` lines.
+    """Return a context or one summary as a tree of at most `depth` levels and about `limit` lines.
 
-    Levels are opened from above; of one that does not fit, the newest part is. With `everything`, what left the context is
-    told too.
+    Levels are opened from the top; of a level that does not fit, the newest part is opened. With `everything`, items that
+    left the context are included.
     """
     if not 1 <= limit <= MOST:
         raise InvalidInput(f"limit={limit} is out of range.", hint=f"Give 1 to {MOST:,}.")
     if depth is not None and depth < 0:
         raise InvalidInput(f"depth={depth} is not a number of levels.", hint="Give 0, for the context alone, or more.")
-    runs = store.details.runs(row.id) if root is None else [Run(root, 0, 0, 1, 0)]
+    runs = store.details.runs(row.id) if root is None else [Run(summary_id=root, first=0, last=0, count=1, tokens=0)]
     aside = store.details.aside(row.id) if everything and root is None else []
     tops = [each.summary_id for each in (*runs, *aside) if each.summary_id is not None]
-    grown = Grown(store.details.placed(row.id, tops, READ))
-    told, beside = runs[-limit:], aside[-limit:]
-    opened = [each.summary_id for each in (*beside, *told) if each.summary_id is not None]
-    _grow(store, row.id, grown, opened, limit - len(told) - len(beside), depth)
+    branches = _Branches(store.details.placed(row.id, tops, READ))
+    shown, shown_aside = runs[-limit:], aside[-limit:]
+    opened = [each.summary_id for each in (*shown_aside, *shown) if each.summary_id is not None]
+    _open_levels(store, row.id, branches, opened, limit - len(shown) - len(shown_aside), depth)
     seen = set[int]()
-    entries = tuple(_entries(row.id, told, grown, seen, _times(store, row.id, told)))
-    left = tuple(_entries(row.id, beside, grown, seen, _times(store, row.id, beside)))
-    return Tree(row.key, *_sums(runs, grown), entries, left, len(runs) - len(told))
+    entries = tuple(_entries(row.id, shown, branches, seen, _times(store, row.id, shown)))
+    left = tuple(_entries(row.id, shown_aside, branches, seen, _times(store, row.id, shown_aside)))
+    return Tree(row.key, *_sums(runs, branches), entries, left, len(runs) - len(shown))
 
 
-def _grow(store: Store, conversation_id: int, grown: Grown, level: Sequence[int], room: int, depth: int | None) -> None:
-    """Open summaries level by level, one reading each, as long as what they were made from fits."""
+def _open_levels(
+    store: Store, conversation_id: int, branches: _Branches, level: Sequence[int], space_left: int, depth: int | None
+) -> None:
+    """Open summaries level by level, one query each, while their sources fit."""
     step = 0
     while depth is None or step < depth:
-        chosen = _fitting([grown.known[each] for each in level if each in grown.known], room)
-        if not chosen:
+        selected = _fitting([branches.known[each] for each in level if each in branches.known], space_left)
+        if not selected:
             return
-        links, found = store.details.level_below(conversation_id, chosen, READ)
-        level = [source for _, source in links if source in found and source not in grown.known]
-        grown.known.update(found)
-        for each in chosen:
-            grown.below[each] = []
+        links, found = store.details.level_below(conversation_id, selected, READ)
+        level = [source for _, source in links if source in found and source not in branches.known]
+        branches.known.update(found)
+        for each in selected:
+            branches.below[each] = []
         for consumer, source in links:
             if source in found:
-                grown.below[consumer].append(source)
-        room, step = room - len(links), step + 1
+                branches.below[consumer].append(source)
+        space_left, step = space_left - len(links), step + 1
 
 
-def _fitting(level: Sequence[PlacedSummary], room: int) -> list[int]:
-    """Of a level, the newest that can be opened within so many lines."""
-    chosen: dict[int, None] = {}
+def _fitting(level: Sequence[PlacedSummary], space_left: int) -> list[int]:
+    """Return the newest summaries of a level that can be opened within so many lines."""
+    selected: dict[int, None] = {}
     for each in reversed(level):
-        if each.depth > 0 and each.id not in chosen:
-            room -= each.sources
-            if room < 0:
+        if each.depth > 0 and each.id not in selected:
+            space_left -= each.sources
+            if space_left < 0:
                 break
-            chosen[each.id] = None
-    return list(chosen)
+            selected[each.id] = None
+    return list(selected)
 
 
 def _entries(
-    conversation_id: int, runs: Sequence[Run], grown: Grown, seen: set[int], times: dict[int, int]
+    conversation_id: int, runs: Sequence[Run], branches: _Branches, seen: set[int], times: dict[int, int]
 ) -> Iterator[TreeEntry]:
     for run in runs:
         cause = run.cause if isinstance(run, Aside) else ""
         if run.summary_id is None:
-            yield TreeEntry(0, None, messages=_messages(conversation_id, run, times), cause=cause)
-        elif run.summary_id in grown.known:
-            yield from _branches(conversation_id, run.summary_id, grown, seen, cause)
+            yield TreeEntry(steps=0, above=None, messages=_messages(conversation_id, run, times), cause=cause)
+        elif run.summary_id in branches.known:
+            yield from _walk(conversation_id, run.summary_id, branches, seen, cause)
 
 
-def _branches(conversation_id: int, root: int, grown: Grown, seen: set[int], cause: str) -> Iterator[TreeEntry]:
+def _walk(conversation_id: int, root: int, branches: _Branches, seen: set[int], cause: str) -> Iterator[TreeEntry]:
     waiting: list[tuple[int, int, str | None]] = [(root, 0, None)]
     while waiting:
         at, steps, above = waiting.pop()
-        row, repeated = grown.known[at], at in seen
+        row, repeated = branches.known[at], at in seen
         seen.add(at)
-        below = [] if repeated else grown.below.get(at, [])
-        hidden = 0 if repeated or at in grown.below else row.descendants
-        told = listed(conversation_id, row)
-        yield TreeEntry(steps, above, told, None, "" if steps else cause, repeated, hidden)
+        below = [] if repeated else branches.below.get(at, [])
+        hidden = 0 if repeated or at in branches.below else row.descendants
+        entry = listed(conversation_id, row)
+        yield TreeEntry(
+            steps=steps,
+            above=above,
+            summary=entry,
+            messages=None,
+            cause="" if steps else cause,
+            repeated=repeated,
+            hidden=hidden,
+        )
         waiting += [(each, steps + 1, row.public_id) for each in reversed(below)]
 
 
 def _messages(conversation_id: int, run: Run, times: dict[int, int]) -> MessageRun:
     first, last = (message_id(conversation_id * SPAN + seq) for seq in (run.first, run.last))
-    said = [moment(times[seq]) if seq in times else None for seq in (run.first, run.last)]
-    return MessageRun(first, last, run.count, run.tokens, *said)
+    ends = [moment(times[seq]) if seq in times else None for seq in (run.first, run.last)]
+    return MessageRun(first, last, run.count, run.tokens, *ends)
 
 
 def _times(store: Store, conversation_id: int, runs: Sequence[Run]) -> dict[int, int]:
@@ -122,10 +132,10 @@ def _times(store: Store, conversation_id: int, runs: Sequence[Run]) -> dict[int,
     return store.details.message_times(conversation_id, ends) if ends else {}
 
 
-def _sums(runs: Sequence[Run], grown: Grown) -> tuple[int, int, int, int]:
-    """What a context costs, what lies below it, and how many summaries and messages stand in it."""
-    tops = [grown.known[run.summary_id] for run in runs if run.summary_id in grown.known]
+def _sums(runs: Sequence[Run], branches: _Branches) -> tuple[int, int, int, int]:
+    """Return the tokens of a context, those of its sources, and its numbers of summaries and messages."""
+    tops = [branches.known[run.summary_id] for run in runs if run.summary_id in branches.known]
     messages = [run for run in runs if run.summary_id is None]
-    said = sum(run.tokens for run in messages)
+    raw = sum(run.tokens for run in messages)
     tokens, below = sum(each.tokens for each in tops), sum(each.source_tokens for each in tops)
-    return tokens + said, below + said, len(tops), sum(run.count for run in messages)
+    return tokens + raw, below + raw, len(tops), sum(run.count for run in messages)

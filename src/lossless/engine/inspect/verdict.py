@@ -88,7 +88,9 @@ def _not_assessed(facts: Status) -> Iterator[str]:
 
 def _reasons(facts: Status, debts: Sequence[Debt], now: datetime) -> Iterator[Reason]:
     if not facts.enabled:
-        yield Reason("warning", "disabled", "lossless is disabled: nothing is stored.", "lcm config")
+        yield Reason(
+            severity="warning", what="disabled", text="lossless is disabled: nothing is stored.", command="lcm config"
+        )
     for volume in facts.volumes:
         yield from _volume_reasons(volume)
     yield from _transcript_reasons(facts.following, now)
@@ -97,11 +99,11 @@ def _reasons(facts: Status, debts: Sequence[Debt], now: datetime) -> Iterator[Re
     yield from _pending_reasons(debts, now)
     if tried := facts.holdings.health.in_vain:
         text = f"{_many(tried, 'summary', 'summaries')} could not be rewritten by a model after all attempts."
-        yield Reason("warning", "in vain", text, "lcm repair --all")
+        yield Reason(severity="warning", what="in vain", text=text, command="lcm repair --all")
     yield from _summary_reasons(facts)
     if suspected := facts.holdings.health.unfaithful:
         text = f"{_many(suspected, 'summary contains', 'summaries contain')} claims not found in {'its' if suspected == 1 else 'their'} sources."
-        yield Reason("warning", "unfaithful", text, "lcm repair --all")
+        yield Reason(severity="warning", what="unfaithful", text=text, command="lcm repair --all")
     crowded = {each.key for each in facts.full}
     yield from _uncovered_reasons([each for each in facts.uncovered if each.key not in crowded])
     named = facts.conversation
@@ -113,14 +115,17 @@ def _reasons(facts: Status, debts: Sequence[Debt], now: datetime) -> Iterator[Re
 def _volume_reasons(volume: Volume) -> Iterator[Reason]:
     if not volume.writable:
         yield Reason(
-            "degraded", "read-only", f"{volume.path} is not writable: nothing can be stored.", _ls(volume.path)
+            severity="degraded",
+            what="read-only",
+            text=f"{volume.path} is not writable: nothing can be stored.",
+            command=_ls(volume.path),
         )
     if volume.free < volume.least:
         text = (
             f"The disk is nearly full: {_megabytes(volume.free)} free for {volume.path}, less than {_megabytes(volume.least)}."
             " A message that does not fit is refused as a whole."
         )
-        yield Reason("degraded", "full", text, f"df -h {shlex.quote(volume.path)}")
+        yield Reason(severity="degraded", what="full", text=text, command=f"df -h {shlex.quote(volume.path)}")
 
 
 _TRANSCRIPT_TEXTS: tuple[tuple[State, Severity, str], ...] = (
@@ -144,7 +149,7 @@ def _transcript_reasons(found: Following, now: datetime) -> Iterator[Reason]:
             written=_ago(worst.written_at, now),
         )
         more = f" Also {_many(counts[state] - 1, 'other')}." if counts[state] > 1 else ""
-        yield Reason(severity, state, text + more, _read_command(worst))
+        yield Reason(severity=severity, what=state, text=text + more, command=_read_command(worst))
 
 
 def _read_command(each: Lagging) -> str:
@@ -163,18 +168,23 @@ def _hold_reasons(hold: Hold) -> Iterator[Reason]:
     until = f" until {_clock(hold.until)}" if hold.until else ""
     if hold.kind == "spend":
         text = f"{hold.name} made too many calls to a model; no more calls{until}."
-        yield Reason("warning", "held", text, "lcm stats")
+        yield Reason(severity="warning", what="held", text=text, command="lcm stats")
     elif hold.kind == "daily limit":
         text = f"{hold.name} requests to models in 24 hours reach max_calls_per_day: no more{until}. {_PROVISIONAL}"
-        yield Reason("warning", "held", text, "lcm config explain max_calls_per_day")
+        yield Reason(severity="warning", what="held", text=text, command="lcm config explain max_calls_per_day")
     elif hold.kind == "no key":
-        yield Reason("degraded", "credentials", f"{hold.why} {_PROVISIONAL}", "lcm config explain providers")
+        yield Reason(
+            severity="degraded",
+            what="credentials",
+            text=f"{hold.why} {_PROVISIONAL}",
+            command="lcm config explain providers",
+        )
     elif hold.until:
         text = f"{hold.name} refused the credentials too often; no calls{until}. {_KEY}"
-        yield Reason("degraded", "credentials", text, _RETRY)
+        yield Reason(severity="degraded", what="credentials", text=text, command=_RETRY)
     else:
         text = f"{hold.name} refused the credentials {_many(hold.failures, 'time')} in a row. {_KEY}"
-        yield Reason("warning", "credentials", text, _RETRY)
+        yield Reason(severity="warning", what="credentials", text=text, command=_RETRY)
 
 
 _KEY, _RETRY = "Check its key.", "lcm compact --force"
@@ -187,7 +197,7 @@ def _pending_reasons(debts: Sequence[Debt], now: datetime) -> Iterator[Reason]:
         if found:
             severity: Severity = "degraded" if stop in ("auth", "breaker") else "warning"
             text = _pending_text(found[0], len(found) - 1)
-            yield Reason(severity, _KINDS.get(stop, "pending"), text, "lcm worker --once")
+            yield Reason(severity=severity, what=_KINDS.get(stop, "pending"), text=text, command="lcm worker --once")
     waiting = [each for each in debts if each.state == "waiting" and not is_trouble(each)]
     unattended = [
         each for each in waiting if (now - max(each.since, each.next_at or each.since)).total_seconds() >= _PATIENCE
@@ -195,7 +205,7 @@ def _pending_reasons(debts: Sequence[Debt], now: datetime) -> Iterator[Reason]:
     if unattended:
         first, more = unattended[0], _others(len(unattended) - 1)
         text = f"Pending work for {first.key} has waited for a worker since {_clock(first.since)}{more}."
-        yield Reason("warning", "unattended", text, "lcm worker")
+        yield Reason(severity="warning", what="unattended", text=text, command="lcm worker")
 
 
 _KINDS = {"auth": "credentials", "breaker": "credentials", "failed": "failed"}
@@ -213,11 +223,11 @@ def _summary_reasons(facts: Status) -> Iterator[Reason]:
     health = facts.holdings.health
     if health.cut:
         text = f"{_many(health.cut, 'summary was', 'summaries were')} cut short."
-        yield Reason("warning", "cut", text, "lcm repair --all")
+        yield Reason(severity="warning", what="cut", text=text, command="lcm repair --all")
     if health.provisional and facts.has_model:
         many = _many(health.provisional, "summary was", "summaries were")
         text = f"{many} written without the configured model."
-        yield Reason("warning", "provisional", text, "lcm repair --all")
+        yield Reason(severity="warning", what="provisional", text=text, command="lcm repair --all")
 
 
 def _full_reasons(found: Sequence[FullContext]) -> Iterator[Reason]:
@@ -232,7 +242,7 @@ def _full_reasons(found: Sequence[FullContext]) -> Iterator[Reason]:
             f"The context of {worst.key} has {worst.tokens:,} tokens and was never compacted;"
             f" a usual window has {worst.budget:,}{_others(len(unknown) - 1)}."
         )
-        yield Reason("warning", "uncompacted", text, f"lcm compact {shlex.quote(worst.key)}")
+        yield Reason(severity="warning", what="uncompacted", text=text, command=f"lcm compact {shlex.quote(worst.key)}")
     exhausted = [each for each in found if each.exhausted and each.tokens <= each.budget]
     if exhausted:
         worst = max(exhausted, key=lambda each: each.tokens / each.budget)
@@ -240,7 +250,7 @@ def _full_reasons(found: Sequence[FullContext]) -> Iterator[Reason]:
             f"Compaction of {worst.key} ended at {worst.tokens:,} tokens with nothing left to summarise"
             f"{_others(len(exhausted) - 1)}."
         )
-        yield Reason("warning", "exhausted", text, f"lcm new {shlex.quote(worst.key)}")
+        yield Reason(severity="warning", what="exhausted", text=text, command=f"lcm new {shlex.quote(worst.key)}")
 
 
 def _conversation_reasons(found: ConversationFigures) -> Iterator[Reason]:
@@ -250,7 +260,7 @@ def _conversation_reasons(found: ConversationFigures) -> Iterator[Reason]:
     elif tokens > _CROWDED_AT * found.budget:
         share = f"{tokens / found.budget:.0%}"
         text = f"The context of {found.key} has {tokens:,} tokens, {share} of {found.budget:,}: compact it."
-        yield Reason("warning", "crowded", text, f"lcm compact {shlex.quote(found.key)}")
+        yield Reason(severity="warning", what="crowded", text=text, command=f"lcm compact {shlex.quote(found.key)}")
 
 
 def _uncovered_reasons(found: Sequence[Uncovered]) -> Iterator[Reason]:
@@ -261,12 +271,14 @@ def _uncovered_reasons(found: Sequence[Uncovered]) -> Iterator[Reason]:
             f"{_others(len(found) - 1)}."
         )
         command = f"lcm compact {shlex.quote(worst.key)} --window {worst.window}"
-        yield Reason("degraded", "uncovered", text, command)
+        yield Reason(severity="degraded", what="uncovered", text=text, command=command)
 
 
 def _crowded(key: str, tokens: int, budget: int, more: int) -> Reason:
     text = f"The context of {key} has {tokens:,} tokens; {budget:,} fit{_others(more)}."
-    return Reason("degraded", "crowded", text, f"lcm compact {shlex.quote(key)} --window {budget}")
+    return Reason(
+        severity="degraded", what="crowded", text=text, command=f"lcm compact {shlex.quote(key)} --window {budget}"
+    )
 
 
 def span(seconds: float) -> str:

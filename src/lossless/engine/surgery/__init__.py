@@ -1,5 +1,5 @@
-"""Surgery on summaries: make them anew, give way to their sources, join what was split; and the way back.
+"""Change summaries: rewrite, repair, dissolve, merge, transplant, and undo each of these.
 
-Every operation is a plan first, with what it costs, then short transactions that record what each row was before. Nothing is
-open while a model thinks, and a summary that somebody else changed meanwhile is planned again, never overwritten.
+Every operation is planned first, with its cost, then applied in short transactions that record each row as it was. No
+transaction is open during a model call, and a summary that changed meanwhile is planned again, never overwritten.
 """

@@ -1,4 +1,4 @@
-"""A condensed summary gives way to its sources: they stand in the context again, where they stood before."""
+"""Dissolve a condensed summary: its sources return to their places in the context."""
 
 from __future__ import annotations
 
@@ -8,62 +8,83 @@ from msgspec.structs import replace
 
 from lossless.engine.shared.promise import promise_violations
 from lossless.errors import ContextMoved, InvalidInput, StoreCorrupt
-from lossless.model import Applied, Plan, Step
+from lossless.model import Outcome, Plan, Step
 from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow, SummaryRow, Touched
 from lossless.store.rows import moment
 from lossless.store.store import Store
 
 
 def plan(store: Store, conversation: ConversationRow, summary: SummaryRow, *, purge: bool) -> Plan:
-    """What would come in the place of a summary, and what that costs; a purge says what forbids it."""
+    """Return the plan: the sources that replace the summary, their tokens, and what forbids a purge."""
     item = _item(store, conversation, summary)
-    sources = places(store, conversation.id, summary, item) if item else []
+    sources = source_items(store, conversation.id, summary, item) if item else []
     rows = {row.id: row for row in store.summaries.read(conversation.id, [each.summary_id or 0 for each in sources])}
     steps = tuple(_step(store, conversation.id, rows[each.summary_id or 0]) for each in sources)
     gained = sum(each.tokens for each in sources) - (item.tokens if item else 0)
     before = conversation.context_tokens
     review = _referring(store, conversation, summary) if purge else ()
-    return Plan("dissolve", conversation.key, steps, "", None, before, before + gained, review)
+    return Plan(
+        kind="dissolve",
+        conversation=conversation.key,
+        steps=steps,
+        model="",
+        cost=None,
+        tokens_before=before,
+        tokens_after=before + gained,
+        review=review,
+    )
 
 
-def dissolve(store: Store, conversation: ConversationRow, summary: SummaryRow, *, purge: bool, now: int) -> Applied:
-    """Do it, in one transaction, and prove it."""
+def dissolve(store: Store, conversation: ConversationRow, summary: SummaryRow, *, purge: bool, now: int) -> Outcome:
+    """Dissolve the summary in one transaction, and prove the result."""
     planned = plan(store, conversation, summary, purge=purge)
     if planned.review:
-        raise InvalidInput(" ".join(planned.review), hint="Nothing was changed; without purge it is only dissolved.")
+        raise InvalidInput(" ".join(planned.review), hint="Nothing was changed. Without purge, it is only dissolved.")
     item = _item(store, conversation, summary)
-    sources = places(store, conversation.id, summary, item) if item else []
+    sources = source_items(store, conversation.id, summary, item) if item else []
     ordinals = {each.ordinal for each in [*sources, *([item] if item else []), *_beside(store, conversation, summary)]}
-    touched = Touched(conversation.id, (summary.id,) if purge else (), links=purge, ordinals=tuple(sorted(ordinals)))
-    did = " and ".join(["dissolved"] * bool(item) + ["purged"] * purge)
-    told = f"{summary.public_id} {did}: {len(sources):,} sources stand in its place"
-    done = {"summary": summary.public_id, "purge": purge}
+    touched = Touched(
+        conversation_id=conversation.id,
+        summaries=(summary.id,) if purge else (),
+        links=purge,
+        ordinals=tuple(sorted(ordinals)),
+    )
+    verbs = " and ".join(["dissolved"] * bool(item) + ["purged"] * purge)
+    replaced = f"{len(sources):,} {'source replaces' if len(sources) == 1 else 'sources replace'} it"
+    text = f"{summary.public_id} {verbs}: {replaced}"
+    details = {"summary": summary.public_id, "purge": purge}
     with store.transaction():
         store.conversations.hold(conversation.id)
         flaws = promise_violations(store, conversation.id)
-        operation = store.operations.record(conversation.id, "dissolve", now, done, told, "planned")
+        operation = store.operations.record(conversation.id, "dissolve", now, details, text, "planned")
         with store.operations.recording(operation, touched):
             if item and not store.operations.unfold(conversation.id, item, sources, now):
                 raise ContextMoved(f"{summary.public_id} is no longer in the context.", hint="Nothing was changed.")
             if purge:
                 store.operations.purge(conversation.id, summary.id)
-        store.operations.set_operation(operation, "applied", told)
+        store.operations.set_operation(operation, "applied", text)
         if promise_violations(store, conversation.id) != flaws:
-            raise StoreCorrupt(f"{summary.public_id} cannot be dissolved whole.", hint="Nothing was changed.")
-    return Applied(planned, "applied", tuple(replace(step, state="written") for step in planned.steps), operation)
+            raise StoreCorrupt(f"{summary.public_id} cannot be dissolved without loss.", hint="Nothing was changed.")
+    return Outcome(
+        plan=planned,
+        status="applied",
+        steps=tuple(replace(step, state="written") for step in planned.steps),
+        operation=operation,
+    )
 
 
 def _item(store: Store, conversation: ConversationRow, summary: SummaryRow) -> ItemRow | None:
-    """Its place in the context; None if it was dissolved before, and may only be purged."""
+    """Return its context item; None if it is already dissolved and can only be purged."""
     if summary.depth == 0:
         raise InvalidInput(
-            f"{summary.public_id} is a leaf: it was made from messages.",
+            f"{summary.public_id} is a leaf: its sources are messages.",
             hint="Only condensed summaries can be dissolved.",
         )
     found = next((item for item in store.context.items(conversation.id) if item.summary_id == summary.id), None)
     if found is None and not _beside(store, conversation, summary):
         raise InvalidInput(
-            f"{summary.public_id} is not in the context of {conversation.key}.", hint="Dissolve what was made from it."
+            f"{summary.public_id} is not in the context of {conversation.key}.",
+            hint="Dissolve the summary above it first.",
         )
     return found
 
@@ -73,12 +94,17 @@ def _beside(store: Store, conversation: ConversationRow, summary: SummaryRow) ->
     return [item for item, cause, _ in left if item.summary_id == summary.id and cause == "dissolved"]
 
 
-def places(store: Store, conversation_id: int, summary: SummaryRow, item: ItemRow) -> list[ItemRow]:
-    """Its sources, each at the first ordinal of its own run, which is free again."""
+def source_items(store: Store, conversation_id: int, summary: SummaryRow, item: ItemRow) -> list[ItemRow]:
+    """Return its sources as items, each at the first ordinal of its own run."""
     seqs, ids = store.summaries.sources(conversation_id, summary.id)
     if seqs:
         return [
-            ItemRow(row.seq, None, row.tokens, USER_MESSAGE if row.role == "user" else MESSAGE)
+            ItemRow(
+                ordinal=row.seq,
+                summary_id=None,
+                tokens=row.tokens,
+                depth=USER_MESSAGE if row.role == "user" else MESSAGE,
+            )
             for row in store.messages.at(conversation_id, seqs)
             if row.outside is None
         ]
@@ -91,16 +117,17 @@ def places(store: Store, conversation_id: int, summary: SummaryRow, item: ItemRo
         return seq + next(back, 0)
 
     if not ids:
-        raise InvalidInput(f"{summary.public_id} has no sources.", hint="There is nothing to take its place.")
-    # The first one stands where the summary stood, which may be before the first of its messages.
+        raise InvalidInput(f"{summary.public_id} has no sources.", hint="Nothing could replace it.")
+    # The first source takes the place of the summary, which may be before the first of its messages.
     ordinals = [item.ordinal, *(place(each) for each in ids[1:])]
     return [
-        ItemRow(ordinal, each, rows[each].tokens, rows[each].depth) for ordinal, each in zip(ordinals, ids, strict=True)
+        ItemRow(ordinal=ordinal, summary_id=each, tokens=rows[each].tokens, depth=rows[each].depth)
+        for ordinal, each in zip(ordinals, ids, strict=True)
     ]
 
 
 def _seqs(store: Store, conversation_id: int, summary_id: int) -> Iterator[int]:
-    """The seqs of the first messages below a summary."""
+    """Yield the seqs of the first messages below a summary."""
     waiting = [summary_id]
     while waiting:
         seqs, ids = store.summaries.sources(conversation_id, waiting.pop())
@@ -117,6 +144,6 @@ def _step(store: Store, conversation_id: int, row: SummaryRow) -> Step:
 
 
 def _referring(store: Store, conversation: ConversationRow, summary: SummaryRow) -> tuple[str, ...]:
-    """What refers to a summary, as sentences."""
+    """Return a sentence for each summary made from this one."""
     names = store.summaries.consumers(conversation.id, summary.id)
     return tuple(f"{name} was made from {summary.public_id}." for name in names)

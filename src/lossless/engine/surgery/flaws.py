@@ -1,4 +1,4 @@
-"""Pure: what is wrong with a summary, as far as its row tells: the reason to make it anew."""
+"""Find the flaw of a summary from its row: the reason to rewrite it. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _REACH = 80
 
 
 def known_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """The kinds, if they are some."""
-    strange = [each for each in kinds if each not in FLAW_KINDS]
-    if strange or not kinds or isinstance(kinds, str):
-        raise InvalidInput(f"kinds={kinds!r} are not kinds of flaws.", hint=f"There are: {', '.join(FLAW_KINDS)}.")
+    """Return the kinds of flaws; raise `InvalidInput` for any other name."""
+    unknown = [each for each in kinds if each not in FLAW_KINDS]
+    if unknown or not kinds or isinstance(kinds, str):
+        raise InvalidInput(f"kinds={kinds!r} are not kinds of flaws.", hint=f"The kinds are {', '.join(FLAW_KINDS)}.")
     return tuple(kinds)
 
 
 def flaw(text: str, level: str, model: str, faithful: float | None) -> str:
-    """Why a summary should be made anew, one of `FLAW_KINDS`; empty if it is sound."""
+    """Return the flaw of a summary, one of `FLAW_KINDS`; empty if it has none."""
     if not text.strip():
         return "empty"
     if level in PROVISIONAL:

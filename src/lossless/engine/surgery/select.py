@@ -1,4 +1,4 @@
-"""Which summaries an operation is about, in the order in which they are made: each after its sources."""
+"""Select the summaries of an operation, in the order of writing: each after its sources."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ _COLUMNS = (
 
 
 class Selection(Struct, frozen=True):
-    """Which summaries are meant: exactly one of these says it."""
+    """A selection of summaries by exactly one of these fields."""
 
     summary: str | None = None
     depth: int | None = None
     all: bool = False
     subtree: str | None = None
     flawed: tuple[str, ...] = ()
-    """Those that something is wrong with (see `marks.KINDS`), and whatever was made from them."""
+    """Summaries with these flaws (`FLAW_KINDS`), and all summaries above them."""
 
-    def refuse_unclear(self) -> None:
+    def check(self) -> None:
+        """Raise `InvalidInput` unless exactly one field is set."""
         named = [
             self.summary is not None,
             self.depth is not None,
@@ -54,10 +55,12 @@ class Selection(Struct, frozen=True):
         ]
         if sum(named) != 1:
             raise InvalidInput(
-                "Say which summaries: one by its id, all of a depth, a subtree, or all.", hint="Exactly one of them."
+                "Which summaries is not clear.", hint="Give exactly one of: an id, a depth, a subtree, all."
             )
         if self.depth is not None and self.depth < 0:
-            raise InvalidInput(f"depth={self.depth} is not a depth.", hint="Leaves have 0, what is made of them 1.")
+            raise InvalidInput(
+                f"depth={self.depth} is not a depth.", hint="Leaves have depth 0, condensed summaries 1 or more."
+            )
 
 
 class _Known(Struct, frozen=True, gc=False):
@@ -75,16 +78,17 @@ class _Known(Struct, frozen=True, gc=False):
 
 
 class Lineage(Struct):
-    """All summaries of a conversation, and which was made from which."""
+    """All summaries of a conversation with their sources and consumers."""
 
     known: dict[int, _Known]
     sources: dict[int, list[int]]
     consumers: dict[int, list[int]]
     hidden: set[int]
-    """Those that were dissolved: nobody reads them, so they are only made anew by name."""
+    """Dissolved summaries: no context shows them, so they are rewritten only by name."""
 
     @classmethod
     def read(cls, store: Store, conversation_id: int) -> Lineage:
+        """Read the summaries of a conversation from the store."""
         rows = store.tables.part("summary", conversation_id, _COLUMNS)
         known = {row[0]: _Known(*(*row[:8], flaw(row[11], *row[8:11]))) for row in rows}
         sources: dict[int, list[int]] = {}
@@ -92,11 +96,13 @@ class Lineage(Struct):
         for each, source in store.tables.part("summary_source", conversation_id, ("summary_id", "source_id")):
             sources.setdefault(each, []).append(source)
             consumers.setdefault(source, []).append(each)
-        gone = {item.summary_id for item, cause, _ in store.context.detached(conversation_id) if cause == "dissolved"}
-        return cls(known, sources, consumers, {each for each in gone if each is not None})
+        dissolved = {
+            item.summary_id for item, cause, _ in store.context.detached(conversation_id) if cause == "dissolved"
+        }
+        return cls(known, sources, consumers, {each for each in dissolved if each is not None})
 
-    def chosen(self, selection: Selection) -> dict[int, str]:
-        """The ids that are meant, and why each."""
+    def select(self, selection: Selection) -> dict[int, str]:
+        """Return the selected ids, with the reason for each."""
         shown = [each for each in self.known.values() if each.id not in self.hidden]
         if selection.flawed:
             flawed = {each.id: each.flaw for each in shown if each.flaw in selection.flawed}
@@ -122,28 +128,28 @@ def steps(
     settings: Settings,
     templates: Templates,
 ) -> tuple[Step, ...]:
-    """The summaries that are meant, bottom-up, each with what it takes to make it anew.
+    """Return a step for each selected summary, bottom-up, with the cost of rewriting it.
 
-    They are selected, or named with the reason for each; what is not there any more is passed over.
+    Summaries are selected, or named with the reason for each; missing ones are skipped.
     """
     lineage = Lineage.read(store, conversation.id)
     if isinstance(selection, Selection):
-        selection.refuse_unclear()
-        chosen = lineage.chosen(selection)
+        selection.check()
+        selected = lineage.select(selection)
     else:
-        chosen = {each.id: selection[each.name] for each in lineage.known.values() if each.name in selection}
-    order = sorted((lineage.known[each] for each in chosen), key=_order)
-    said = Counter(
+        selected = {each.id: selection[each.name] for each in lineage.known.values() if each.name in selection}
+    order = sorted((lineage.known[each] for each in selected), key=_order)
+    messages = Counter(
         each
         for (each,) in (store.tables.part("summary_message", conversation.id, ("summary_id",)) if order else ())
-        if each in chosen
+        if each in selected
     )
-    around = {depth: _around(depth, settings, templates) for depth in {each.depth for each in order}}
-    return tuple(_step(each, chosen[each.id], lineage, said, around, settings) for each in order)
+    overhead = {depth: _overhead(depth, settings, templates) for depth in {each.depth for each in order}}
+    return tuple(_step(each, selected[each.id], lineage, messages, overhead, settings) for each in order)
 
 
 def stages(planned: Iterable[Step]) -> Iterator[list[Step]]:
-    """The steps of one depth after the other: within a depth none needs another."""
+    """Yield the steps depth by depth; within a depth they are independent."""
     by_depth: dict[int, list[Step]] = {}
     for step in planned:
         by_depth.setdefault(step.depth, []).append(step)
@@ -152,7 +158,7 @@ def stages(planned: Iterable[Step]) -> Iterator[list[Step]]:
 
 
 def _step(
-    known: _Known, reason: str, lineage: Lineage, said: Counter[int], around: dict[int, int], settings: Settings
+    known: _Known, reason: str, lineage: Lineage, messages: Counter[int], overhead: dict[int, int], settings: Settings
 ) -> Step:
     sources = lineage.sources.get(known.id, [])
     size = sum(lineage.known[each].tokens for each in sources if each in lineage.known)
@@ -160,9 +166,9 @@ def _step(
     return Step(
         known.name,
         known.depth,
-        len(sources) if known.depth else said[known.id],
+        len(sources) if known.depth else messages[known.id],
         known.tokens,
-        size + around[known.depth],
+        size + overhead[known.depth],
         summary_lengths.target(known.depth, size, settings),
         None if known.earliest_at is None else moment(known.earliest_at),
         None if known.latest_at is None else moment(known.latest_at),
@@ -170,10 +176,10 @@ def _step(
     )
 
 
-def _around(depth: int, settings: Settings, templates: Templates) -> int:
-    """What a request costs beside the history in it."""
-    asked = prompts.preview(prompts.template_name(depth), settings, source=" ", depth=depth, templates=templates)
-    return estimate(asked.system) + estimate(asked.prompt)
+def _overhead(depth: int, settings: Settings, templates: Templates) -> int:
+    """Return the tokens of a request besides its history."""
+    request = prompts.preview(prompts.template_name(depth), settings, source=" ", depth=depth, templates=templates)
+    return estimate(request.system) + estimate(request.prompt)
 
 
 def _order(known: _Known) -> tuple[int, int, int, int]:
@@ -182,7 +188,7 @@ def _order(known: _Known) -> tuple[int, int, int, int]:
 
 
 def _reached(start: Iterable[int], links: dict[int, list[int]]) -> list[int]:
-    """Whatever the links lead to, the start included; each once."""
+    """Return everything the links lead to, the start included; each once."""
     waiting, seen = list(start), dict[int, None]()
     while waiting:
         each = waiting.pop()

@@ -297,7 +297,7 @@ class Operations(Section):
             self.store.conversations.hold(found.conversation_id)
             found = self.get(operation_id)
             if found is None or found.status == "undone":
-                raise InvalidInput(f"{operation_id} was undone already.")
+                raise InvalidInput(f"{operation_id} is already undone.")
             self._refuse_without_sources(found)
             rows = self.all(
                 "SELECT table_name, key, before, after FROM change WHERE operation_id = :id ORDER BY number DESC",
