@@ -148,7 +148,7 @@ class Calibration(Struct, frozen=True):
         overhead = _median([count - ratio * guess for guess, count in observed])
         if overhead < 0:  # there is no overhead, so the ratio explains the difference
             ratio, overhead = average, 0.0
-        return Calibration(ratio, overhead, self.samples + 1, observed)
+        return Calibration(ratio=ratio, overhead=overhead, samples=self.samples + 1, observed=observed)
 
     def apply(self, estimated: int) -> int:
         """Return the count that the provider would report for an estimate."""

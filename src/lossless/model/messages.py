@@ -89,15 +89,18 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
     @classmethod
     def user(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
-        return cls("user", (Text(_checked(text)),), None if at is None else _checked_time(at), name, event_id)
+        """Return a message of the user."""
+        return cls(role="user", parts=(Text(_check_text(text)),), at=_check_time(at), name=name, event_id=event_id)
 
     @classmethod
     def assistant(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
-        return cls("assistant", (Text(_checked(text)),), None if at is None else _checked_time(at), name, event_id)
+        """Return a reply of the model."""
+        return cls(role="assistant", parts=(Text(_check_text(text)),), at=_check_time(at), name=name, event_id=event_id)
 
     @classmethod
     def system(cls, text: str, *, event_id: str | None = None, at: When = None, name: str | None = None) -> Self:
-        return cls("system", (Text(_checked(text)),), None if at is None else _checked_time(at), name, event_id)
+        """Return a system message."""
+        return cls(role="system", parts=(Text(_check_text(text)),), at=_check_time(at), name=name, event_id=event_id)
 
     @classmethod
     def tool(
@@ -111,8 +114,8 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
         is_error: bool = False,
     ) -> Self:
         """Return a tool result. `name` is the tool, `call_id` the call it answers."""
-        result = ToolResult(call_id, (Text(_checked(text)),), name, is_error)
-        return cls("tool", (result,), None if at is None else _checked_time(at), None, event_id)
+        result = ToolResult(call_id=call_id, parts=(Text(_check_text(text)),), name=name, is_error=is_error)
+        return cls(role="tool", parts=(result,), at=_check_time(at), event_id=event_id)
 
     @property
     def text(self) -> str:
@@ -121,6 +124,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 When: TypeAlias = datetime | str | float | None
+"""A time: a datetime, an ISO 8601 text or seconds since 1970."""
 
 
 def instant(when: When) -> datetime | None:
@@ -137,7 +141,7 @@ def instant(when: When) -> datetime | None:
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
 
 
-def _checked(text: object) -> str:
+def _check_text(text: object) -> str:
     """Return the text of a message, or raise `InvalidInput`."""
     if not isinstance(text, str):
         nearest = f"Did you mean {str(text)!r}?" if isinstance(text, int | float) else "Give a text, or '' for none."
@@ -145,7 +149,7 @@ def _checked(text: object) -> str:
     return text
 
 
-def _checked_time(at: When) -> datetime | None:
+def _check_time(at: When) -> datetime | None:
     """Return a time in UTC, or raise `InvalidTimeFilter`."""
     try:
         if isinstance(at, bool):

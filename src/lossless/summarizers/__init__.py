@@ -137,11 +137,11 @@ def _hosted(name: str, settings: Settings) -> Summarizer:
         _require("anthropic")
         from lossless.summarizers.anthropic import Anthropic
 
-        return Anthropic(model, address, timeout, provider, table)
+        return Anthropic(model=model, provider=provider, base_url=address, timeout=timeout, table=table)
     _require("openai")
     from lossless.summarizers.openai import OpenAI
 
-    return OpenAI(model, provider, address, timeout, table)
+    return OpenAI(model=model, provider=provider, base_url=address, timeout=timeout, table=table)
 
 
 def accesses(summarizer: Summarizer) -> list[tuple[str, Access]]:

@@ -148,7 +148,7 @@ class Access(Struct, frozen=True):
             return Key(self.address, _run_key_command(self.provider, table.api_key_cmd), headers=headers)
         if table and table.api_key_openclaw:
             value, is_token = _openclaw(self.provider, table.api_key_openclaw)
-            return Key(self.address, value, is_token, headers)
+            return Key(address=self.address, value=value, is_token=is_token, headers=headers)
         value = os.environ.get(self.variable, "").strip() if self.variable else ""
         if self.missing:
             raise SummarizerAuth(self.missing, hint=self.hint, missing=True)

@@ -62,7 +62,9 @@ def tokens(pattern: str) -> Iterator[Token]:
     for found in _TOKEN.finditer(pattern):
         name = found.lastgroup or ""
         if name == "quoted":
-            yield from (Token("literal", character, flags, character) for character in found["quoted"])
+            yield from (
+                Token(kind="literal", text=character, flags=flags, character=character) for character in found["quoted"]
+            )
             continue
         if name == "open":
             outer.append(flags)
@@ -73,7 +75,7 @@ def tokens(pattern: str) -> Iterator[Token]:
         if name in _KINDS:
             yield Token(_KINDS[name], found[0], flags)
         else:
-            yield Token("literal", found[0], flags, _character(name, found[name]))
+            yield Token(kind="literal", text=found[0], flags=flags, character=_character(name, found[name]))
 
 
 def _change_flags(flags: frozenset[str], opened: str) -> frozenset[str]:

@@ -31,7 +31,7 @@ _COVERED, _KNOWN = 0.85, 0.4
 def rank_passages(passages: Sequence[WeightedPassage], known: set[str], limit: int) -> Iterator[WeightedPassage]:
     """Yield passages by what each adds for its length; somewhat more than `limit` tokens of them."""
     costs = [estimate(each.passage.text) + _FRAME_TOKENS for each in passages]
-    gains = _Gains(passages, costs, known, limit)
+    gains = _Gains(passages, costs, known=known, limit=limit)
     heap = [(-gains.of(nth), nth) for nth in _candidates(passages, gains)]
     total = 0
     for nth in _best_of_days(passages, heap):

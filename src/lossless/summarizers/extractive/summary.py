@@ -48,7 +48,7 @@ def summarize(request: SummaryRequest) -> str:
     limit = max(1, min(request.target_tokens, estimate(request.source) - 1))
     known = {word.lower() for word in split_words(request.previous or "")}
     order = list(rank_passages(weighted, known, limit))
-    draft = _Draft(parsed, weighted, request.source, limit)
+    draft = _Draft(parsed, weighted, source=request.source, limit=limit)
     fits, exceeds = 0, len(order) + 1
     while exceeds - fits > 1:
         middle = (fits + exceeds) // 2
