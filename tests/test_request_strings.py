@@ -173,7 +173,7 @@ def test_thinking_and_sealed_text_are_counted_and_go_nowhere_else() -> None:
     assert rows.encode(message, None).text == "Yes."
     assert summarised(message).endswith("]\nYes.")
     assert reader.words(message) == "Yes."
-    assert large_content.leave(message, 1_000, {}) == (message, [])
+    assert large_content.extract(message, 1_000, {}) == (message, [])
 
 
 def test_what_only_a_provider_reads_costs_what_it_stands_for() -> None:
@@ -292,9 +292,9 @@ def test_any_message_is_counted_searched_and_lightened_as_it_is_sent(wire: tuple
     for word in {word for each in strings for word in re.findall(r"[^\W\d_]{4,}", each)}:
         assert word in text
         assert word in said or word in ("https", "example", "makeExit")
-    lighter, taken = large_content.leave(message, 2_000, {})
+    lighter, taken = large_content.extract(message, 2_000, {})
     assert large_content.restore(lighter, {each.id: each.data for each in taken}.__getitem__) == message
-    assert large_content.is_heavy(message, 2_000) or not taken
+    assert large_content.has_large_content(message, 2_000) or not taken
     assert message_tokens(lighter) < 2_000 + 600 * (1 + len(taken))
 
 

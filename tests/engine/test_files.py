@@ -306,10 +306,10 @@ heavy_parts: st.SearchStrategy[Part] = st.one_of(
 @given(st.sampled_from(["user", "assistant", "tool"]), st.lists(heavy_parts, max_size=4).map(tuple))
 def test_whatever_left_comes_back(role: str, parts: tuple[Part, ...]) -> None:
     message = Message(role, parts)
-    shown, taken = large_content.leave(message, 500, {})
+    shown, taken = large_content.extract(message, 500, {})
     kept = {payload.id: payload.data for payload in taken}
     assert large_content.restore(shown, kept.__getitem__) == message
-    assert taken == [] or large_content.is_heavy(message, 500)
+    assert taken == [] or large_content.has_large_content(message, 500)
 
 
 def test_unknown_parts_are_kept_as_they_are(chat: Conversation) -> None:

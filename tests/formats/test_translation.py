@@ -296,5 +296,5 @@ def test_an_empty_picture_is_not_sent_and_costs_nothing(name: str) -> None:
     assert "see" in written
     assert not any(word in written for word in ("image", "audio", "pdf", "base64"))
     assert message_tokens(message) < 30
-    lighter, taken = large_content.leave(message, 1_000, {})
+    lighter, taken = large_content.extract(message, 1_000, {})
     assert (lighter, taken) == (message, [])

@@ -112,7 +112,7 @@ def test_a_payload_that_another_writer_is_about_to_commit_is_not_swept(postgres_
 
 
 def fail_and_sweep(lcm: Lossless, message: Message) -> None:
-    payload = large_content.leave(message, 1000, {})[1]
+    payload = large_content.extract(message, 1000, {})[1]
     remove_unused(lcm._store, lcm._files, payload)
 
 

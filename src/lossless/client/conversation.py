@@ -1322,7 +1322,7 @@ class Conversation:
             return (
                 large_content.restore(message, read)
                 if chosen is None
-                else large_content.restored(message, read, chosen)
+                else large_content.restore_pieces(message, read, chosen)
             )
         except FileUnavailable as error:
             # One lost payload must not make the history unreadable: the reference stays, and an event reports it.

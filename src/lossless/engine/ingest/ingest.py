@@ -123,7 +123,7 @@ def _identify(message: Message, intake: Intake, now: int) -> Arrival:
     if intake.redact:
         message, found = intake.redact(message)
     fingerprint, key = digest(message, intake.canonicalize), rows.event_key(message.event_id)
-    if large_content.is_heavy(message, intake.threshold):
+    if large_content.has_large_content(message, intake.threshold):
         invalid_messages.check(message)  # its row is made later, when it is too late to repair it
         return Arrival(message=message, digest=fingerprint, event_key=key, redacted=found)
     return Arrival(
@@ -216,7 +216,7 @@ def _extract_payloads(
             _repair_payloads(store, files, intake, conversation, tools, heavy)
     for arrival in arriving:
         if arrival.row is None:
-            view, arrival.payloads = large_content.leave(arrival.message, intake.threshold, tools, explore)
+            view, arrival.payloads = large_content.extract(arrival.message, intake.threshold, tools, explore)
             arrival.row = _row(view, arrival.digest, arrival.event_key, intake.now(), arrival.outside)
             for payload in arrival.payloads:
                 if files.put(payload.sha256, payload.data):
@@ -243,7 +243,7 @@ def _repair_payloads(
     found = [
         payload
         for each in heavy
-        for payload in large_content.leave(each.message, intake.threshold, tools, _no_summary)[1]
+        for payload in large_content.extract(each.message, intake.threshold, tools, _no_summary)[1]
     ]
     lost = list({payload.sha256: payload for payload in found if payload.sha256 in damaged}.values())
     facts: dict[str, Any] = {"conversation": intake.key, "files": [payload.id for payload in lost]}

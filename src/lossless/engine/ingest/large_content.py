@@ -57,13 +57,13 @@ class Payload(Struct, frozen=True):
     summary: str
 
 
-class _Leaving(Struct, frozen=True):
+class _Extraction(Struct, frozen=True):
     """The rules for one message, and the payloads taken from it so far."""
 
     threshold: int
     tools: Mapping[str, str]
     explore: Explore | None
-    taken: list[Payload] = field(default_factory=list)
+    payloads: list[Payload] = field(default_factory=list)
 
 
 class Cut(Struct, frozen=True):
@@ -76,7 +76,7 @@ class Cut(Struct, frozen=True):
     encoding: str
 
 
-def is_heavy(message: Message, threshold: int) -> bool:
+def has_large_content(message: Message, threshold: int) -> bool:
     """Return whether any piece of a message could leave the row.
 
     Fast, since it is called for every message; a false positive is possible, a false negative is not.
@@ -127,22 +127,22 @@ def _has_long_word(text: str) -> bool:
     return False
 
 
-def leave(
+def extract(
     message: Message, threshold: int, tools: Mapping[str, str], explore: Explore | None = None
 ) -> tuple[Message, list[Payload]]:
     """Return the message as its row keeps it, and the payloads. `tools` names the tool of a call, where a result does not.
 
     `explore` describes a text; by default it is described without a model.
     """
-    leaving = _Leaving(threshold, tools, explore)
-    parts, extra = tuple(_escaped(part) for part in message.parts), _aside(message.extra)
-    if fields := _large_fields(parts, extra, leaving):
-        parts = tuple(_without_fields(part, (at,), message.role, fields, leaving) for at, part in enumerate(parts))
-        extra = _moved({"extra": extra}, fields.get((), []), _raw_label(message.role), leaving)["extra"]
-    parts = tuple(_lighter(part, message.role, leaving) for part in parts)
+    extraction = _Extraction(threshold, tools, explore)
+    parts, extra = tuple(_escape(part) for part in message.parts), _escape_extra(message.extra)
+    if fields := _large_fields(parts, extra, extraction):
+        parts = tuple(_without_fields(part, (at,), message.role, fields, extraction) for at, part in enumerate(parts))
+        extra = _extract_fields({"extra": extra}, fields.get((), []), _raw_label(message.role), extraction)["extra"]
+    parts = tuple(_extract_from_part(part, message.role, extraction) for part in parts)
     if not any(isinstance(part, (ToolCall, Reasoning)) for part in parts):
-        parts = _raw(parts, message.role, leaving)
-    return structs.replace(message, parts=parts, extra=extra), leaving.taken
+        parts = _extract_raw(parts, message.role, extraction)
+    return structs.replace(message, parts=parts, extra=extra), extraction.payloads
 
 
 def file_id(digest: str) -> str:
@@ -150,68 +150,72 @@ def file_id(digest: str) -> str:
     return f"file_{digest[:ID_DIGITS]}"
 
 
-def _escaped(part: P) -> P:
+def _escape(part: P) -> P:
     """Return the part with a host's key of our name renamed, so that it is not taken for our mark."""
     if isinstance(part, ToolResult):
-        part = structs.replace(part, parts=tuple(_escaped(each) for each in part.parts))
-    return part if _OURS.isdisjoint(part.extra) else structs.replace(part, extra=_aside(part.extra))
+        part = structs.replace(part, parts=tuple(_escape(each) for each in part.parts))
+    return part if _OURS.isdisjoint(part.extra) else structs.replace(part, extra=_escape_extra(part.extra))
 
 
-def _aside(extra: Extra) -> Extra:
+def _escape_extra(extra: Extra) -> Extra:
     if _OURS.isdisjoint(extra):
         return extra
     aside = {key: value for key, value in extra.items() if key in _OURS}
     return {**{key: value for key, value in extra.items() if key not in _OURS}, _ASIDE: aside}
 
 
-def _unescaped(part: P) -> P:
-    return structs.replace(part, extra=_back(part.extra)) if _ASIDE in part.extra else part
+def _unescape(part: P) -> P:
+    return structs.replace(part, extra=_restore_extra(part.extra)) if _ASIDE in part.extra else part
 
 
-def _back(extra: Extra) -> Extra:
+def _restore_extra(extra: Extra) -> Extra:
     return {**{key: value for key, value in extra.items() if key != _ASIDE}, **extra[_ASIDE]}
 
 
-def _large_fields(parts: tuple[Part, ...], extra: Extra, leaving: _Leaving) -> dict[_Place, list[request_strings.Path]]:
+def _large_fields(
+    parts: tuple[Part, ...], extra: Extra, extraction: _Extraction
+) -> dict[_Place, list[request_strings.Path]]:
     """Return the largest strings sent beside texts, by their owner, until the rest is below the threshold."""
     found = [
         (len(each.text), place, each)
-        for place, held in _holders(parts, extra, leaving)
-        for each in _strings(held)
+        for place, values in _holders(parts, extra, extraction)
+        for each in _strings(values)
         if each.kind == "words" and len(each.path) <= _DEEPEST
     ]
-    if 4 * sum(length for length, *_ in found) < leaving.threshold:
+    if 4 * sum(length for length, *_ in found) < extraction.threshold:
         return {}
     costs = sorted(((estimate(each.text), place, each.path) for _, place, each in found), key=lambda one: -one[0])
     total, chosen = sum(cost for cost, *_ in costs), dict[_Place, list[request_strings.Path]]()
     for cost, place, path in costs:
-        if total < leaving.threshold or cost < _WORTH_IT:
+        if total < extraction.threshold or cost < _WORTH_IT:
             break
         chosen.setdefault(place, []).append(path)
         total -= cost
     return chosen
 
 
-def _holders(parts: Iterable[Part], extra: Extra, leaving: _Leaving) -> Iterator[tuple[_Place, dict[str, Any]]]:
+def _holders(parts: Iterable[Part], extra: Extra, extraction: _Extraction) -> Iterator[tuple[_Place, dict[str, Any]]]:
     """Yield what may contain such strings, with its place: the message, its parts, the parts of results."""
     yield (), {"extra": extra}
     for at, part in enumerate(parts):
-        if isinstance(part, Reasoning) or (isinstance(part, ToolResult) and _is_own(part, leaving)):
+        if isinstance(part, Reasoning) or (isinstance(part, ToolResult) and _is_own(part, extraction)):
             continue
-        yield (at,), _held(part)
+        yield (at,), _fields_of(part)
         if isinstance(part, ToolResult):
-            yield from (((at, n), _held(inner)) for n, inner in enumerate(part.parts))
+            yield from (((at, n), _fields_of(inner)) for n, inner in enumerate(part.parts))
 
 
-def _held(part: Part) -> dict[str, Any]:
+def _fields_of(part: Part) -> dict[str, Any]:
     return {"extra": part.extra, "data": part.data} if isinstance(part, Opaque) else {"extra": part.extra}
 
 
-def _strings(held: dict[str, Any]) -> Iterator[RequestString]:
-    if held["extra"]:
-        yield from (each._replace(path=("extra", *each.path)) for each in request_strings.extra_strings(held["extra"]))
-    if "data" in held:
-        yield from request_strings.strings(held["data"], ("data",))
+def _strings(values: dict[str, Any]) -> Iterator[RequestString]:
+    if values["extra"]:
+        yield from (
+            each._replace(path=("extra", *each.path)) for each in request_strings.extra_strings(values["extra"])
+        )
+    if "data" in values:
+        yield from request_strings.strings(values["data"], ("data",))
 
 
 def _without_fields(
@@ -219,14 +223,14 @@ def _without_fields(
     place: _Place,
     role: str,
     fields: dict[_Place, list[request_strings.Path]],
-    leaving: _Leaving,
+    extraction: _Extraction,
     tool: str = "",
 ) -> P:
     """Return the part with references in place of its large strings."""
     if isinstance(part, ToolResult):
-        tool = _tool(part, leaving)
+        tool = _tool(part, extraction)
         inner = tuple(
-            _without_fields(each, (*place, n), role, fields, leaving, tool) for n, each in enumerate(part.parts)
+            _without_fields(each, (*place, n), role, fields, extraction, tool) for n, each in enumerate(part.parts)
         )
         part = structs.replace(part, parts=inner)
     if place not in fields:
@@ -239,70 +243,70 @@ def _without_fields(
         label = _tool_label(tool or (part.kind if isinstance(part, Opaque) else ""))
     else:
         label = _raw_label(role)
-    return structs.replace(part, **_moved(_held(part), fields[place], label, leaving, *named))
+    return structs.replace(part, **_extract_fields(_fields_of(part), fields[place], label, extraction, *named))
 
 
-def _moved(
-    held: dict[str, Any],
+def _extract_fields(
+    values: dict[str, Any],
     paths: Iterable[request_strings.Path],
     label: _Label,
-    leaving: _Leaving,
+    extraction: _Extraction,
     name: str | None = None,
     mime: str | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a part without the strings at some paths, and with the mark of their positions."""
     changes, places = dict[request_strings.Path, str](), list[list[Any]]()
-    texts = {each.path: each.text for each in _strings(held)}
+    texts = {each.path: each.text for each in _strings(values)}
     for path in paths:
         text = texts[path]
-        payload = _payload(text.encode("utf-8", "surrogatepass"), name, mime, leaving, text=text)
-        leaving.taken.append(payload)
-        changes[path] = _explored(label(payload), payload)
+        payload = _payload(text.encode("utf-8", "surrogatepass"), name, mime, extraction, text=text)
+        extraction.payloads.append(payload)
+        changes[path] = _with_summary(label(payload), payload)
         places.append([list(path), payload.id])
     if not places:
-        return held
-    lighter: dict[str, Any] = request_strings.replace_at(held, changes)
+        return values
+    lighter: dict[str, Any] = request_strings.replace_at(values, changes)
     return {**lighter, "extra": {**lighter["extra"], _MARK: {"fields": places}}}
 
 
-def _lighter(part: Part, role: str, leaving: _Leaving) -> Part:
+def _extract_from_part(part: Part, role: str, extraction: _Extraction) -> Part:
     match part:
         case File(data=str(data)) if data:
-            return _image(part, role, leaving)
+            return _file_reference(part, role, extraction)
         case Text():
-            return _without_base64(_without_files(part, leaving) if role == "user" else part, role, leaving)
-        case ToolResult() if not _is_own(part, leaving):
-            return _lighter_result(part, _tool(part, leaving), leaving)
+            return _without_base64(_without_files(part, extraction) if role == "user" else part, role, extraction)
+        case ToolResult() if not _is_own(part, extraction):
+            return _extract_from_result(part, _tool(part, extraction), extraction)
         case _:
             return part
 
 
-def _tool(part: ToolResult, leaving: _Leaving) -> str:
-    return part.name or leaving.tools.get(part.call_id, "")
+def _tool(part: ToolResult, extraction: _Extraction) -> str:
+    return part.name or extraction.tools.get(part.call_id, "")
 
 
-def _is_own(part: ToolResult, leaving: _Leaving) -> bool:
-    return _tool(part, leaving).startswith(_OWN_TOOLS)
+def _is_own(part: ToolResult, extraction: _Extraction) -> bool:
+    return _tool(part, extraction).startswith(_OWN_TOOLS)
 
 
-def _image(part: File, role: str, leaving: _Leaving) -> Text:
+def _file_reference(part: File, role: str, extraction: _Extraction) -> Text:
     """Return the reference to an inline file, which says whether it is an image, a sound, or text."""
     data, encoding = _decoded(part.data or "")
     is_media = (part.mime or "").startswith(("image/", "audio/", "video/")) and not is_text_type(part.mime)
     text = decode_text(data, part.mime) if encoding == "base64" and not is_media else None
-    payload = _payload(data, part.name, part.mime, leaving, text=text, binary=encoding == "base64" and text is None)
-    leaving.taken.append(payload)
+    payload = _payload(data, part.name, part.mime, extraction, text=text, binary=encoding == "base64" and text is None)
+    extraction.payloads.append(payload)
     who = role.capitalize() if role in ("user", "assistant", "system", "tool") else "Attached"
-    words = f"[{who} {_what(payload)}: {_named(part.name)} ({_named(part.mime)}, {_size(payload)}) | LCM file: {payload.id}]"
+    words = f"[{who} {_medium(payload)}: {_printable(part.name)} ({_printable(part.mime)}, {_size(payload)}) | LCM file: {payload.id}]"
     beside = [
-        _explored(words, payload) if text is not None else words,
+        _with_summary(words, payload) if text is not None else words,
         *request_strings.visible_texts(request_strings.extra_strings(part.extra)),
     ]
     rest = {"mime": part.mime, "name": part.name, "url": part.url, "extra": part.extra}
     return Text("\n".join(beside), {_MARK: {"file": payload.id, "encoding": encoding, "part": rest}})
 
 
-def _what(payload: Payload) -> str:
+def _medium(payload: Payload) -> str:
     from lossless.engine.ingest.explore import medium
 
     return medium(payload.data, payload.mime)
@@ -313,36 +317,37 @@ def _size(payload: Payload) -> str:
     return size if payload.lines is None else f"{size}, {payload.lines:,} line{'s' * (payload.lines != 1)}"
 
 
-def _lighter_result(part: ToolResult, tool: str, leaving: _Leaving) -> ToolResult:
-    inner = tuple(_lighter(each, "tool", leaving) for each in part.parts)
-    chosen = _largest([each for each in inner if isinstance(each, Text)], leaving.threshold)
+def _extract_from_result(part: ToolResult, tool: str, extraction: _Extraction) -> ToolResult:
+    inner = tuple(_extract_from_part(each, "tool", extraction) for each in part.parts)
+    chosen = _largest([each for each in inner if isinstance(each, Text)], extraction.threshold)
     label = _tool_label(tool)
     swapped = tuple(
-        _whole(each, label, leaving) if isinstance(each, Text) and id(each) in chosen else each for each in inner
+        _replace_text(each, label, extraction) if isinstance(each, Text) and id(each) in chosen else each
+        for each in inner
     )
     return structs.replace(part, parts=swapped)
 
 
-def _raw(parts: tuple[Part, ...], role: str, leaving: _Leaving) -> tuple[Part, ...]:
-    chosen = _largest([part for part in parts if isinstance(part, Text)], leaving.threshold)
+def _extract_raw(parts: tuple[Part, ...], role: str, extraction: _Extraction) -> tuple[Part, ...]:
+    chosen = _largest([part for part in parts if isinstance(part, Text)], extraction.threshold)
     label = _raw_label(role)
-    return tuple(_whole(p, label, leaving) if isinstance(p, Text) and id(p) in chosen else p for p in parts)
+    return tuple(_replace_text(p, label, extraction) if isinstance(p, Text) and id(p) in chosen else p for p in parts)
 
 
 def _tool_label(tool: str) -> _Label:
-    return lambda payload: f"[LCM Tool Output: {payload.id} | tool={_named(tool)} | {len(payload.data):,} bytes]"
+    return lambda payload: f"[LCM Tool Output: {payload.id} | tool={_printable(tool)} | {len(payload.data):,} bytes]"
 
 
 def _raw_label(role: str) -> _Label:
-    reason = f"role={_named(role)} | reason=large_raw_message"
+    reason = f"role={_printable(role)} | reason=large_raw_message"
     return lambda payload: f"[LCM Raw Payload: {payload.id} | {reason} | {len(payload.data):,} bytes]"
 
 
 def _file_label(payload: Payload) -> str:
-    return f"[LCM File: {payload.id} | {_named(payload.name)} | {_named(payload.mime)} | {len(payload.data):,} bytes]"
+    return f"[LCM File: {payload.id} | {_printable(payload.name)} | {_printable(payload.mime)} | {len(payload.data):,} bytes]"
 
 
-def _explored(header: str, payload: Payload) -> str:
+def _with_summary(header: str, payload: Payload) -> str:
     return f"{header}\n\nExploration Summary:\n{payload.summary}\n{_hint(payload)}"
 
 
@@ -363,21 +368,29 @@ def _is_reference(text: Text) -> bool:
     return not {"part", "cuts"}.isdisjoint(text.extra.get(_MARK, ()))
 
 
-def _whole(part: Text, label: _Label, leaving: _Leaving) -> Text:
-    payload = _payload(part.text.encode("utf-8", "surrogatepass"), None, None, leaving, text=part.text)
-    return _with_cuts(
+def _replace_text(part: Text, label: _Label, extraction: _Extraction) -> Text:
+    payload = _payload(part.text.encode("utf-8", "surrogatepass"), None, None, extraction, text=part.text)
+    return _apply_cuts(
         part,
-        [Cut(start=0, end=len(part.text), payload=payload, words=_explored(label(payload), payload), encoding="text")],
-        leaving,
+        [
+            Cut(
+                start=0,
+                end=len(part.text),
+                payload=payload,
+                words=_with_summary(label(payload), payload),
+                encoding="text",
+            )
+        ],
+        extraction,
     )
 
 
-def _without_files(part: Text, leaving: _Leaving) -> Text:
+def _without_files(part: Text, extraction: _Extraction) -> Text:
     """Replace a user's `<file ...>...</file>` blocks, each on its own."""
     if "</file>" not in part.text:
         return part
-    cuts = [cut for start, end in _file_blocks(part.text) if (cut := _file_cut(part.text, start, end, leaving))]
-    return _with_cuts(part, cuts, leaving)
+    cuts = [cut for start, end in _file_blocks(part.text) if (cut := _file_cut(part.text, start, end, extraction))]
+    return _apply_cuts(part, cuts, extraction)
 
 
 def _file_blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -388,51 +401,51 @@ def _file_blocks(text: str) -> Iterator[tuple[int, int]]:
             yield start, at
 
 
-def _file_cut(text: str, start: int, end: int, leaving: _Leaving) -> Cut | None:
+def _file_cut(text: str, start: int, end: int, extraction: _Extraction) -> Cut | None:
     block = text[start:end]
     opened = block.find(">")
     content = block[opened + 1 : -len("</file>")]
-    if estimate(content) < leaving.threshold:
+    if estimate(content) < extraction.threshold:
         return None
     found = _FILE_ATTRIBUTE.findall(block[: min(opened, _MOST_TAG)])
     attributes = {key.lower(): double or single or bare for key, double, single, bare in found}
     name, mime = attributes.get("name"), attributes.get("mime") or attributes.get("type")
-    payload = _payload(content.encode("utf-8", "surrogatepass"), name, mime, leaving, text=content)
+    payload = _payload(content.encode("utf-8", "surrogatepass"), name, mime, extraction, text=content)
     inside = start + opened + 1
     return Cut(
         start=inside,
         end=inside + len(content),
         payload=payload,
-        words=_explored(_file_label(payload), payload),
+        words=_with_summary(_file_label(payload), payload),
         encoding="text",
     )
 
 
-def _without_base64(part: Text, role: str, leaving: _Leaving) -> Text:
+def _without_base64(part: Text, role: str, extraction: _Extraction) -> Text:
     """Replace images and other base64 in running text."""
     if _is_reference(part) or len(part.text) < _RUN or not _has_long_word(part.text):
         return part
-    cuts = [cut for found in _BASE64.finditer(part.text) if (cut := _base64_cut(part.text, found, role, leaving))]
-    return _with_cuts(part, cuts, leaving)
+    cuts = [cut for found in _BASE64.finditer(part.text) if (cut := _base64_cut(part.text, found, role, extraction))]
+    return _apply_cuts(part, cuts, extraction)
 
 
-def _base64_cut(text: str, found: re.Match[str], role: str, leaving: _Leaving) -> Cut | None:
+def _base64_cut(text: str, found: re.Match[str], role: str, extraction: _Extraction) -> Cut | None:
     run, before = found[0], _DATA_URL.search(text[max(0, found.start() - 200) : found.start()])
-    if not before and not run.startswith(_MAGIC) and not _mixed(run):
+    if not before and not run.startswith(_MAGIC) and not _looks_like_base64(run):
         return None
     data, encoding = _decoded(run)
     if encoding != "base64":
         return None
     mime = before[1] if before else None
     words = decode_text(data, mime)
-    payload = _payload(data, None, mime, leaving, text=words, binary=words is None)
-    what = _what(payload)
+    payload = _payload(data, None, mime, extraction, text=words, binary=words is None)
+    what = _medium(payload)
     who = what.capitalize() if role in ("user", "system") or what == "file" else role.capitalize()
-    header = f"[{who}: {_named(mime)}, {_size(payload)} | LCM file: {payload.id}]"
+    header = f"[{who}: {_printable(mime)}, {_size(payload)} | LCM file: {payload.id}]"
     return Cut(start=found.start(), end=found.end(), payload=payload, words=header, encoding="base64")
 
 
-def _mixed(run: str) -> bool:
+def _looks_like_base64(run: str) -> bool:
     """Return whether a run looks like base64 rather than a hash, a path or a very long word."""
     return len(run) >= 1024 and any(map(str.isupper, run)) and any(map(str.islower, run)) and any(map(str.isdigit, run))
 
@@ -443,7 +456,7 @@ def _decoded(text: str) -> tuple[bytes, str]:
     return (text.encode("utf-8", "surrogatepass"), "text") if data is None else (data, "base64")
 
 
-def _with_cuts(part: Text, cuts: list[Cut], leaving: _Leaving) -> Text:
+def _apply_cuts(part: Text, cuts: list[Cut], extraction: _Extraction) -> Text:
     if not cuts:
         return part
     pieces, places, at, length = [], [], 0, 0
@@ -453,7 +466,7 @@ def _with_cuts(part: Text, cuts: list[Cut], leaving: _Leaving) -> Text:
         places.append([length + len(kept), len(cut.words), cut.payload.id, cut.encoding])
         length += len(kept) + len(cut.words)
         at = cut.end
-        leaving.taken.append(cut.payload)
+        extraction.payloads.append(cut.payload)
     pieces.append(part.text[at:])
     return Text("".join(pieces), {**part.extra, _MARK: {**part.extra.get(_MARK, {}), "cuts": places}})
 
@@ -462,14 +475,14 @@ def _payload(
     data: bytes,
     name: str | None,
     mime: str | None,
-    leaving: _Leaving,
+    extraction: _Extraction,
     *,
     text: str | None = None,
     binary: bool = False,
 ) -> Payload:
     from lossless.engine.ingest import explore as explorers  # loaded for large content only
 
-    explore = leaving.explore or explorers.explore
+    explore = extraction.explore or explorers.explore
     digest = sha256(data).hexdigest()
     words = data.decode("utf-8", "surrogatepass") if text is None and not binary else text
     if words is None:
@@ -480,7 +493,7 @@ def _payload(
     return Payload(id=file_id(digest), sha256=digest, data=data, name=name, mime=mime, lines=lines, summary=summary)
 
 
-def _named(name: str | None) -> str:
+def _printable(name: str | None) -> str:
     """Return a name from a host or a file, safe for one line of a reference."""
     clean = "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]|")
     return clean.encode("utf-8", "ignore").decode() or "unknown"
@@ -514,7 +527,7 @@ def _piece(mark: dict[str, Any]) -> Piece:
     )
 
 
-def restored(message: Message, read: Callable[[str], bytes], chosen: Collection[int]) -> Message:
+def restore_pieces(message: Message, read: Callable[[str], bytes], chosen: Collection[int]) -> Message:
     """Return the message with some of its `pieces` put back, by their indexes."""
     if not chosen:
         return message
@@ -525,64 +538,68 @@ def restored(message: Message, read: Callable[[str], bytes], chosen: Collection[
 
     def put_back(part: P) -> P | File:
         if not isinstance(part, ToolResult):
-            return _restored(part, read) if is_chosen(part.extra) else part
+            return _restore_part(part, read) if is_chosen(part.extra) else part
         part = structs.replace(part, parts=tuple(put_back(each) for each in part.parts))
-        return _unescaped(structs.replace(part, **_refilled(_held(part), read))) if is_chosen(part.extra) else part
+        return (
+            _unescape(structs.replace(part, **_restore_fields(_fields_of(part), read)))
+            if is_chosen(part.extra)
+            else part
+        )
 
     message = structs.replace(message, parts=tuple(put_back(part) for part in message.parts))
     if is_chosen(message.extra):
-        extra = _refilled({"extra": message.extra}, read)["extra"]
-        message = structs.replace(message, extra=_back(extra) if _ASIDE in extra else extra)
+        extra = _restore_fields({"extra": message.extra}, read)["extra"]
+        message = structs.replace(message, extra=_restore_extra(extra) if _ASIDE in extra else extra)
     return message
 
 
 def restore(message: Message, read: Callable[[str], bytes]) -> Message:
     """Return the message as it was before anything left it; `read` returns the bytes of a file id."""
     if message.extra and not _OURS.isdisjoint(message.extra):
-        extra = _refilled({"extra": message.extra}, read)["extra"]
-        message = structs.replace(message, extra=_back(extra) if _ASIDE in extra else extra)
-    if not any(_left(part) for part in message.parts):
+        extra = _restore_fields({"extra": message.extra}, read)["extra"]
+        message = structs.replace(message, extra=_restore_extra(extra) if _ASIDE in extra else extra)
+    if not any(_has_mark(part) for part in message.parts):
         return message
-    return structs.replace(message, parts=tuple(_restored(part, read) for part in message.parts))
+    return structs.replace(message, parts=tuple(_restore_part(part, read) for part in message.parts))
 
 
-def _left(part: Part) -> bool:
+def _has_mark(part: Part) -> bool:
     return not _OURS.isdisjoint(part.extra) or (
-        isinstance(part, ToolResult) and any(_left(each) for each in part.parts)
+        isinstance(part, ToolResult) and any(_has_mark(each) for each in part.parts)
     )
 
 
-def _restored(part: P, read: Callable[[str], bytes]) -> P | File:
+def _restore_part(part: P, read: Callable[[str], bytes]) -> P | File:
     match part:
         case ToolResult(parts=inner):
-            part = structs.replace(part, parts=tuple(_restored(each, read) for each in inner))
+            part = structs.replace(part, parts=tuple(_restore_part(each, read) for each in inner))
         case Text(extra={"lossless": {"part": rest} as mark}):
             data = _encoded(read(mark["file"]), mark["encoding"])
-            return _restored(
+            return _restore_part(
                 File(mime=rest["mime"], name=rest["name"], data=data, url=rest["url"], extra=rest["extra"]), read
             )
         case Text(text, extra={"lossless": {"cuts": cuts}}):
-            part = structs.replace(part, text=_filled(text, cuts, read))
+            part = structs.replace(part, text=_fill_cuts(text, cuts, read))
         case _:
             pass
-    return _unescaped(structs.replace(part, **_refilled(_held(part), read)) if _MARK in part.extra else part)
+    return _unescape(structs.replace(part, **_restore_fields(_fields_of(part), read)) if _MARK in part.extra else part)
 
 
-def _refilled(held: dict[str, Any], read: Callable[[str], bytes]) -> dict[str, Any]:
+def _restore_fields(values: dict[str, Any], read: Callable[[str], bytes]) -> dict[str, Any]:
     """Return the fields of a part with their strings put back, and without the mark."""
-    match held["extra"].get(_MARK):
+    match values["extra"].get(_MARK):
         case {"fields": places}:
-            held = request_strings.replace_at(
-                held, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places}
+            values = request_strings.replace_at(
+                values, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places}
             )
         case {"cuts": _}:
             pass
         case _:
-            return held
-    return {**held, "extra": {key: value for key, value in held["extra"].items() if key != _MARK}}
+            return values
+    return {**values, "extra": {key: value for key, value in values["extra"].items() if key != _MARK}}
 
 
-def _filled(text: str, cuts: list[list[Any]], read: Callable[[str], bytes]) -> str:
+def _fill_cuts(text: str, cuts: list[list[Any]], read: Callable[[str], bytes]) -> str:
     pieces, at = [], 0
     for start, length, file_id, encoding in cuts:
         pieces += [text[at:start], _encoded(read(file_id), encoding)]
