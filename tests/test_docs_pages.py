@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 WRITTEN_BY_A_SCRIPT = ("cli.md", "configuration.md", "doctor.md")
-WIDEST = 112
+WIDEST = 120
 COMMAND = re.compile(r"^(?:    |\$ )?lcm (?![A-Z=]).*", re.M)
 LONGEST = 45
 """In words: sentences should have 25; a list inside one may make it longer."""
