@@ -16,9 +16,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct, field, structs
 
-from lossless import request_strings
 from lossless.model import Extra, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
-from lossless.request_strings import RequestString, decode_base64, decode_text, is_text_type
+from lossless.request_strings import Path as StringPath
+from lossless.request_strings import (
+    RequestString,
+    decode_base64,
+    decode_text,
+    extra_strings,
+    is_text_type,
+    replace_at,
+    strings,
+    visible_texts,
+)
 from lossless.tokens import estimate
 
 if TYPE_CHECKING:
@@ -36,7 +45,6 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{256,}={0,2}")
 _MAGIC = ("/9j/", "iVBOR", "R0lGOD", "UklGR", "PHN2Zy", "JVBERi")
 _FILE_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _MOST_TAG = 2_000
-
 _DEEPEST = 64
 
 P = TypeVar("P", bound=Part)
@@ -77,20 +85,17 @@ class Cut(Struct, frozen=True):
 
 
 def has_large_content(message: Message, threshold: int) -> bool:
-    """Return whether any piece of a message could leave the row.
-
-    Fast, since it is called for every message; a false positive is possible, a false negative is not.
-    """
+    """Return whether a piece of a message may be large: fast, since every message is checked, and never falsely False."""
     size = 0
     if message.extra:
         if not _OURS.isdisjoint(message.extra):
             return True
-        size += _length(request_strings.extra_strings(message.extra))
+        size += _length(extra_strings(message.extra))
     for part in message.parts:
         if part.extra:
             if not _OURS.isdisjoint(part.extra):
                 return True
-            size += _length(request_strings.extra_strings(part.extra))
+            size += _length(extra_strings(part.extra))
         if isinstance(part, Text):
             text = part.text
             size += len(text)
@@ -100,17 +105,17 @@ def has_large_content(message: Message, threshold: int) -> bool:
             for inner in part.parts:
                 if isinstance(inner, File) or (inner.extra and not _OURS.isdisjoint(inner.extra)):
                     return True
-                size += _length(request_strings.extra_strings(inner.extra)) if inner.extra else 0
+                size += _length(extra_strings(inner.extra)) if inner.extra else 0
                 if isinstance(inner, Text):
                     size += len(inner.text)
                     if len(inner.text) >= _RUN and _has_long_word(inner.text):
                         return True
                 else:
-                    size += _length(request_strings.strings(inner.data))
+                    size += _length(strings(inner.data))
         elif isinstance(part, File):
             return True
         elif isinstance(part, Opaque):
-            size += _length(request_strings.strings(part.data))
+            size += _length(strings(part.data))
     return 4 * size >= threshold  # no character costs more than its four bytes at the most
 
 
@@ -172,9 +177,7 @@ def _restore_extra(extra: Extra) -> Extra:
     return {**{key: value for key, value in extra.items() if key != _ASIDE}, **extra[_ASIDE]}
 
 
-def _large_fields(
-    parts: tuple[Part, ...], extra: Extra, extraction: _Extraction
-) -> dict[_Place, list[request_strings.Path]]:
+def _large_fields(parts: tuple[Part, ...], extra: Extra, extraction: _Extraction) -> dict[_Place, list[StringPath]]:
     """Return the largest strings sent beside texts, by their owner, until the rest is below the threshold."""
     found = [
         (len(each.text), place, each)
@@ -185,7 +188,7 @@ def _large_fields(
     if 4 * sum(length for length, *_ in found) < extraction.threshold:
         return {}
     costs = sorted(((estimate(each.text), place, each.path) for _, place, each in found), key=lambda one: -one[0])
-    total, chosen = sum(cost for cost, *_ in costs), dict[_Place, list[request_strings.Path]]()
+    total, chosen = sum(cost for cost, *_ in costs), dict[_Place, list[StringPath]]()
     for cost, place, path in costs:
         if total < extraction.threshold or cost < _WORTH_IT:
             break
@@ -211,20 +214,13 @@ def _fields_of(part: Part) -> dict[str, Any]:
 
 def _strings(values: dict[str, Any]) -> Iterator[RequestString]:
     if values["extra"]:
-        yield from (
-            each._replace(path=("extra", *each.path)) for each in request_strings.extra_strings(values["extra"])
-        )
+        yield from (each._replace(path=("extra", *each.path)) for each in extra_strings(values["extra"]))
     if "data" in values:
-        yield from request_strings.strings(values["data"], ("data",))
+        yield from strings(values["data"], ("data",))
 
 
 def _without_fields(
-    part: P,
-    place: _Place,
-    role: str,
-    fields: dict[_Place, list[request_strings.Path]],
-    extraction: _Extraction,
-    tool: str = "",
+    part: P, place: _Place, role: str, fields: dict[_Place, list[StringPath]], extraction: _Extraction, tool: str = ""
 ) -> P:
     """Return the part with references in place of its large strings."""
     if isinstance(part, ToolResult):
@@ -248,14 +244,14 @@ def _without_fields(
 
 def _extract_fields(
     values: dict[str, Any],
-    paths: Iterable[request_strings.Path],
+    paths: Iterable[StringPath],
     label: _Label,
     extraction: _Extraction,
     name: str | None = None,
     mime: str | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a part without the strings at some paths, and with the mark of their positions."""
-    changes, places = dict[request_strings.Path, str](), list[list[Any]]()
+    changes, places = dict[StringPath, str](), list[list[Any]]()
     texts = {each.path: each.text for each in _strings(values)}
     for path in paths:
         text = texts[path]
@@ -265,7 +261,7 @@ def _extract_fields(
         places.append([list(path), payload.id])
     if not places:
         return values
-    lighter: dict[str, Any] = request_strings.replace_at(values, changes)
+    lighter: dict[str, Any] = replace_at(values, changes)
     return {**lighter, "extra": {**lighter["extra"], _MARK: {"fields": places}}}
 
 
@@ -298,10 +294,7 @@ def _file_reference(part: File, role: str, extraction: _Extraction) -> Text:
     extraction.payloads.append(payload)
     who = role.capitalize() if role in ("user", "assistant", "system", "tool") else "Attached"
     words = f"[{who} {_medium(payload)}: {_printable(part.name)} ({_printable(part.mime)}, {_size(payload)}) | LCM file: {payload.id}]"
-    beside = [
-        _with_summary(words, payload) if text is not None else words,
-        *request_strings.visible_texts(request_strings.extra_strings(part.extra)),
-    ]
+    beside = [_with_summary(words, payload) if text is not None else words, *visible_texts(extra_strings(part.extra))]
     rest = {"mime": part.mime, "name": part.name, "url": part.url, "extra": part.extra}
     return Text("\n".join(beside), {_MARK: {"file": payload.id, "encoding": encoding, "part": rest}})
 
@@ -348,7 +341,8 @@ def _file_label(payload: Payload) -> str:
 
 
 def _with_summary(header: str, payload: Payload) -> str:
-    return f"{header}\n\nExploration Summary:\n{payload.summary}\n{_hint(payload)}"
+    hint = f'Read it with lcm_describe(id="{payload.id}").'
+    return f"{header}\n\nExploration Summary:\n{payload.summary}\n{hint}"
 
 
 def _largest(texts: list[Text], threshold: int) -> set[int]:
@@ -499,10 +493,6 @@ def _printable(name: str | None) -> str:
     return clean.encode("utf-8", "ignore").decode() or "unknown"
 
 
-def _hint(payload: Payload) -> str:
-    return f'Read it with lcm_describe(id="{payload.id}").'
-
-
 class Piece(Struct, frozen=True):
     """A piece that left a message, as one of its parts."""
 
@@ -589,9 +579,7 @@ def _restore_fields(values: dict[str, Any], read: Callable[[str], bytes]) -> dic
     """Return the fields of a part with their strings put back, and without the mark."""
     match values["extra"].get(_MARK):
         case {"fields": places}:
-            values = request_strings.replace_at(
-                values, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places}
-            )
+            values = replace_at(values, {tuple(path): _encoded(read(file_id), "text") for path, file_id in places})
         case {"cuts": _}:
             pass
         case _:
