@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -12,7 +13,7 @@ import msgspec
 
 from lossless.cli.options import Group, complete_keys, conversation_option, named_conversation, open_database
 from lossless.cli.output import answer
-from lossless.cli.tables import Line, Styled, plural
+from lossless.cli.tables import Line, Styled, plural, terminal_width
 from lossless.model import Cleaning, Finding, Fix, Health, Proof, Severity
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _UNWELL = 6
 _SHOWN = 5
+_INDENT = 14
 _MOST_STEPS = 100
 _COLOURS = {"critical": "red", "error": "red", "warn": "yellow", "info": "cyan"}
 
@@ -111,12 +113,19 @@ def _examined(found: Health) -> Iterator[Line]:
 
 def _finding(each: Finding) -> Iterator[Line]:
     where = "" if each.conversation is None else f" (conversation {each.conversation})"
-    yield Styled(f"{each.severity:<8}", _COLOURS[each.severity], bold=True), f" {each.check}  {each.text}{where}"
-    if each.samples:
-        more = f", and {each.count - _SHOWN:,} more" if each.count > _SHOWN < len(each.samples) else ""
-        yield f"              {', '.join(each.samples[:_SHOWN])}{more}"
-    if each.fix:
-        yield f"              {each.fix}"
+    first, *rest = _wrap(f"{each.text}{where}")
+    yield Styled(f"{each.severity:<8}", _COLOURS[each.severity], bold=True), f" {each.check}  {first}"
+    samples = ", ".join(each.samples[:_SHOWN])
+    more = f", and {each.count - _SHOWN:,} more" if each.count > _SHOWN < len(each.samples) else ""
+    for line in (*rest, *_wrap(f"{samples}{more}"), *_wrap(each.fix)):
+        if line:
+            yield f"{'':<{_INDENT}}{line}"
+
+
+def _wrap(text: str) -> list[str]:
+    """Return a text in lines that fit below a finding; long ids stay whole."""
+    space = max(30, terminal_width() - _INDENT)
+    return textwrap.wrap(text, space, break_on_hyphens=False, break_long_words=False) or [""]
 
 
 def _proven(found: tuple[Proof, ...]) -> Iterator[Line]:

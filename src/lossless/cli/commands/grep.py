@@ -21,7 +21,7 @@ from lossless.cli.options import (
     open_database,
 )
 from lossless.cli.output import Page, answer, is_json, print_note
-from lossless.cli.tables import Line, Styled, format_time, terminal_width
+from lossless.cli.tables import Line, Styled, format_time, shorten, terminal_width
 from lossless.model import ListedMessage
 
 Spans: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
@@ -80,9 +80,10 @@ def grep(
         scope = lcm if name is None else lcm.find(name)
         hits = scope.grep(pattern, ignore_case=ignore_case or None, file_ids=file_ids or None, **options)
         neighbours = _neighbours(lcm, hits, around)
-        zone = lcm.settings.zone
-    spans = _spans(pattern, options["mode"], ignore_case) if sys.stdout.isatty() and not is_json() else None
-    view = _View(zone=zone, with_key=name is None, spans=spans)
+        zone, is_terminal = lcm.settings.zone, sys.stdout.isatty() and not is_json()
+        titles = _titles(lcm, hits) if is_terminal and name is None else {}
+    spans = _spans(pattern, options["mode"], ignore_case) if is_terminal else None
+    view = _View(zone=zone, with_key=name is None, titles=titles, spans=spans)
     data = {"hits": hits, **{name: getattr(hits, name) for name in _ABOUT}}
     if around:
         data["context"] = msgspec.to_builtins(neighbours)
@@ -101,6 +102,12 @@ def _neighbours(lcm: Lossless, hits: Hits, around: int) -> dict[str, Sequence[Li
     }
 
 
+def _titles(lcm: Lossless, hits: Hits) -> dict[int, str]:
+    """Return the titles of the conversations that contain hits, by their numbers."""
+    numbers = {hit.conversation for hit in hits}
+    return {each.id: each.title for each in lcm.conversations() if each.id in numbers and each.title}
+
+
 def _spans(pattern: str, mode: str, ignore_case: bool) -> Spans:
     from lossless.engine.recall.search_request import match_spans
 
@@ -112,6 +119,8 @@ class _View(Struct, frozen=True):
 
     zone: tzinfo
     with_key: bool
+    titles: Mapping[int, str]
+    """By the number of a conversation."""
     spans: Spans | None
 
     def lines(self, hits: Hits, neighbours: Mapping[str, Sequence[ListedMessage]]) -> Iterator[Line]:
@@ -133,8 +142,10 @@ class _View(Struct, frozen=True):
             text = "  ".join(filter(None, (where, f"{_source(hit)}: {hit.snippet}"))).replace("\n", " ")
             yield Styled(f"{hit.id}  {format_time(hit.at, self.zone)}  ", "cyan"), text
             return
-        facts = "  ".join(filter(None, (format_time(hit.at, self.zone), _source(hit), where.replace("\n", " "))))
-        yield Styled(hit.id, "cyan"), Styled(f"  {facts}", dim=True)
+        facts = f"  {format_time(hit.at, self.zone)}  {_source(hit)}"
+        title = f"#{hit.conversation} {self.titles.get(hit.conversation) or hit.key}" if self.with_key else ""
+        space = terminal_width() - len(hit.id) - len(facts) - 2
+        yield Styled(hit.id, "cyan"), Styled(f"{facts}  {shorten(title, max(8, space))}".rstrip(), dim=True)
         spans = [span for span in self.spans(hit.snippet) if span[0] < span[1]]
         for start, end in _wrap(hit.snippet, terminal_width() - _MARGIN):
             yield " " * _MARGIN, *_highlight(hit.snippet, start, end, spans)
@@ -144,7 +155,7 @@ class _View(Struct, frozen=True):
         if self.spans is None:
             return f"{start}  {message.role}- {message.preview}".replace("\n", " ")
         space = max(20, terminal_width() - len(start) - len(message.role) - 4)
-        return Styled(f"{start}  {message.role}: {message.preview[:space]}".replace("\n", " "), dim=True)
+        return Styled(f"{start}  {message.role}: {shorten(message.preview, space)}", dim=True)
 
 
 def _source(hit: Hit) -> str:
