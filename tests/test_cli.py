@@ -151,7 +151,7 @@ def test_the_worker_does_what_is_owed_and_ends_when_told(tmp_path: Path) -> None
     ran = lcm("worker", "--once", "--json", "--db", path)
     assert json.loads(ran.stdout.splitlines()[0])["stop"] == "compacted", ran.stderr
     assert json.loads(ran.stdout.splitlines()[1])["data"] == {"conversations": 1}
-    assert lcm("worker", "--once", "--db", path).stdout == "0 conversations were owed something\n"
+    assert lcm("worker", "--once", "--db", path).stdout == "0 conversations had pending work\n"
     command = [sys.executable, "-m", "lossless", "worker", "--db", path]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None

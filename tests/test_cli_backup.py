@@ -58,7 +58,7 @@ def test_a_database_that_is_there_is_shown_before_it_is_replaced(database: str, 
     assert f"There is a database at {database}. Name another place, or --replace it" in refused.stderr
     shown = fine("restore", path, "--db", database, "--replace")
     assert f"would replace {database}" in shown
-    assert "Nothing was changed. --apply does it." in shown
+    assert "Dry run: nothing was changed. --apply applies it." in shown
     done = data("restore", path, "--db", database, "--replace", "--apply")
     assert (done["applied"], done["replaces"], done["backup"]["messages"]) == (True, True, 2)
     assert [os.path.exists(each) for each in done["aside"]] == [True, True]

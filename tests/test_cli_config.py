@@ -71,7 +71,7 @@ def test_it_shows_what_somebody_set_and_where(toml: Path, monkeypatch: pytest.Mo
 
 def test_it_shows_every_setting_on_request_and_the_database_that_the_line_names(toml: Path) -> None:
     toml.touch()
-    assert lcm("show").stdout.splitlines()[1] == "Nobody set anything: the defaults hold. --all shows them."
+    assert lcm("show").stdout.splitlines()[1] == "All settings have their default value. --all lists them."
     ended = CliRunner().invoke(cli, ["--db", "other.db", "config", "show", "--all", "--json"])
     told = json.loads(ended.stdout)["data"]["settings"]
     assert told["fresh_tail_count"]["effective"] == 64
@@ -121,8 +121,8 @@ def test_a_setting_is_explained(toml: Path) -> None:
         "  default  64",
         "  values   whole number, at least 1",
         "  set it   fresh_tail_count = 32",
-        f"           in {toml}; `lcm config set fresh_tail_count VALUE` does it.",
-        "           LCM_FRESH_TAIL_COUNT in the environment goes before the file, an argument before both.",
+        f"           in {toml}, or `lcm config set fresh_tail_count VALUE`",
+        "           LCM_FRESH_TAIL_COUNT overrides the file, an argument overrides both",
     ]
     assert data("explain", "compaction_trigger")["range"] == "both, leaf, threshold"
 
@@ -212,9 +212,7 @@ def test_the_file_as_it_was_is_kept_beside_it_and_both_keep_the_mode(toml: Path)
 
 def test_a_variable_that_goes_before_the_file_is_told(toml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "16")
-    assert (
-        lcm("set", "fresh_tail_count", "32").stderr == "LCM_FRESH_TAIL_COUNT is set, and counts in place of lcm.toml.\n"
-    )
+    assert lcm("set", "fresh_tail_count", "32").stderr == "LCM_FRESH_TAIL_COUNT is set and overrides lcm.toml.\n"
     assert data("get", "fresh_tail_count")["effective"] == 16
 
 

@@ -330,7 +330,7 @@ def test_a_file_that_is_lost_is_named_where_its_content_was_wanted(tmp_path: Pat
 
 def test_a_context_says_what_it_costs_as_it_is_sent_and_when_that_is_too_much() -> None:
     whole = run("context", "work", "--window", "200000").stdout
-    assert "as it is sent" in whole
+    assert "as sent" in whole
     assert "over budget" not in whole
     over = run("context", "work", "--window", "20").stdout
     assert "of 20 tokens" in over.splitlines()[0]

@@ -43,8 +43,8 @@ def data(*arguments: str | Path) -> Any:
 def test_backfill_tells_what_it_would_take_and_does_it_when_told(database: str, session: Session) -> None:
     told = fine("backfill", session.path, "--db", database, *SMALL)
     assert "80 messages to import" in told
-    assert "(no model is asked)" in told
-    assert "Nothing was written; --apply does it." in told
+    assert "(without a model)" in told
+    assert "Dry run: nothing was changed. --apply applies it." in told
     done = lcm("backfill", session.path, "--db", database, *SMALL, "--apply", "--key", "k", "--title", "Old times")
     assert "80 messages imported" in done.stdout
     assert "k: 1 of about" in done.stderr
@@ -96,7 +96,7 @@ def test_a_model_that_fails_is_told_and_the_next_run_goes_on(database: str, sess
     done = lcm("backfill", session.path, "--db", database, *SMALL, "--apply", "--model", f"command:{script}")
     assert done.exit_code == 1
     assert "1 summary made" in done.stdout
-    assert "the same command goes on from there" in done.stdout
+    assert "the same command continues" in done.stdout
     assert "0 messages imported" in fine("backfill", session.path, "--db", database, *SMALL, "--apply")
     with Lossless.open(database) as opened:
         (chat,) = opened.conversations()
@@ -117,7 +117,7 @@ def test_transplant_tells_and_then_does_it(database: str, session: Session) -> N
         number = opened.conversation("old").status().id
     target = "new\x1b[31m"
     told = fine("transplant", "old", target, "--db", database)
-    assert "32 messages that no summary covers stay behind" in told
+    assert "not copied: 32 messages that no summary covers" in told
     assert "--apply does it" in told
     assert "\x1b" not in told
     done = data("transplant", f"#{number}", target, "--db", database, "--apply")

@@ -48,7 +48,7 @@ def test_new_tells_what_would_leave_and_then_takes_it_out(path: Path) -> None:
     assert told["tokens_after"] < told["tokens_before"]
     ran = lcm(path, "new", KEY, "--retain-depth", "1")
     assert "would leave the context" in ran.stdout
-    assert ran.stdout.endswith("Nothing was changed; --apply does it.\n")
+    assert ran.stdout.endswith("Dry run: nothing was changed. --apply applies it.\n")
     with Lossless.open(path, settings=Settings()) as db:
         assert db.conversation(KEY).detached() == ()
 
@@ -74,16 +74,16 @@ def test_reset_archives_and_says_how_to_get_at_what_was_there(path: Path) -> Non
     assert (told["applied"], told["archived"], told["messages"]) == (False, 1, 24)
     assert "would be archived" in lcm(path, "reset").stdout
     ran = lcm(path, "reset", "--apply")
-    assert "is archived, and a fresh one has begun" in ran.stdout
+    assert "is archived, and a new one started" in ran.stdout
     assert f"lcm transplant '#1' {KEY} --apply" in ran.stdout
     assert lcm(path, "transplant", "#1", KEY).exit_code == 0
     assert "Question 3" in lcm(path, "grep", "Question 3").stdout
-    assert lcm(path, "reset", "--apply").stdout == f"{KEY} is empty, and fresh already.\n"
+    assert lcm(path, "reset", "--apply").stdout == f"{KEY} is empty already.\n"
     assert lcm(path, "reset", "nobody", "--apply").exit_code == 3  # a slip of the pen starts nothing
 
 
 def test_pins_are_set_listed_and_taken_away(path: Path) -> None:
-    assert lcm(path, "pins").stdout == "Nothing is pinned.\n"
+    assert lcm(path, "pins").stdout == "No pins.\n"
     mine = data(path, "pin", "Always answer in French.\x1b[2J", "-c", KEY)
     theirs = data(path, "pin", "msg#1000000001")
     assert (mine["message"], theirs["message"]) == (None, 1_000_000_001)
@@ -91,7 +91,7 @@ def test_pins_are_set_listed_and_taken_away(path: Path) -> None:
     ran = lcm(path, "pins")
     assert "\\x1b[2J" in ran.stdout
     assert "msg#1000000001" in ran.stdout
-    assert lcm(path, "unpin", mine["id"]).stdout == f"{mine['id']} is no longer shown to {KEY}.\n"
+    assert lcm(path, "unpin", mine["id"]).stdout == f"{mine['id']} removed from {KEY}.\n"
     ran = lcm(path, "unpin", mine["id"])
     assert ran.exit_code == 3
     assert "lcm pins" in ran.stderr
@@ -103,8 +103,8 @@ def test_gc_tells_and_then_removes(path: Path) -> None:
     with Lossless.open(path, settings=Settings()) as db:
         stray = orphan(db, age=10**8)
     ran = lcm(path, "gc")
-    assert "        1  payloads that no row refers to" in ran.stdout
-    assert ran.stdout.endswith("Nothing was changed; --apply removes it.\n")
+    assert "        1  payloads without a row" in ran.stdout
+    assert ran.stdout.endswith("Dry run: nothing was changed. --apply applies it.\n")
     assert stray.exists()
     done = data(path, "gc", "--apply", "--keep-copies", "0", "--vacuum")
     assert (done["files"], done["applied"], done["complete"]) == (1, True, True)
@@ -115,10 +115,10 @@ def test_gc_tells_and_then_removes(path: Path) -> None:
 def test_prune_lists_then_removes_and_says_how_to_bring_it_back(path: Path) -> None:
     ran = lcm(path, "prune", "--before", "1y")
     assert "0 archived conversations" in ran.stdout
-    assert "--include-active takes them too" in ran.stdout
+    assert "--include-active includes them" in ran.stdout
     ran = lcm(path, "prune", "--before", "1y", "--include-active")
     assert f"2020-01-01 00:00  {KEY}" in ran.stdout
-    assert "--apply removes them." in ran.stdout
+    assert "--apply applies it." in ran.stdout
     done = data(path, "prune", "--before", "2021-01-01", "--include-active", "--apply", "--batch", "1")
     assert (done["conversations"], done["messages"]) == (1, 24)
     assert Path(done["archive"]).name.startswith("lcm.db.pruned-")

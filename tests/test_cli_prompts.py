@@ -131,7 +131,7 @@ def test_what_is_exported_is_without_fault_and_is_not_overwritten(tmp_path: Path
 
 def test_check_tells_all_that_is_wrong_and_exits_with_one(own: Path) -> None:
     fine = lcm("prompts", "check", str(own))
-    assert (fine.returncode, fine.stdout) == (0, f"leaf in {own}: nothing to complain about.\n")
+    assert (fine.returncode, fine.stdout) == (0, f"leaf in {own}: no problems.\n")
     (own / "leaf.txt").write_text("{{ a }}\n{{ b }}")
     (own / "leaf\x1b.tmpl").write_text("")
     ran = lcm("prompts", "check", LCM_PROMPT_DIR=str(own))
@@ -149,4 +149,4 @@ def test_check_does_not_pass_for_want_of_a_directory(tmp_path: Path) -> None:
     assert (nowhere.returncode, nowhere.stdout) == (1, f"{tmp_path / 'nowhere'} is not a directory.\n")
     unset = lcm("prompts", "check", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
     assert (unset.returncode, unset.stdout) == (2, "")
-    assert "There is no directory of prompts." in unset.stderr
+    assert "No directory of prompts is given." in unset.stderr

@@ -62,7 +62,7 @@ def test_a_dry_run_shows_old_and_new_and_writes_nothing(run: Run, deep: Lossless
     assert f"OLD ({leaf.tokens} tokens):" in lines
     assert any(line.startswith("NEW (") for line in lines)
     assert re.search(rf"^  Δ tokens: -\d+ \({leaf.tokens} → \d+\)$", result.stdout, re.M)
-    assert lines[-1] == "Nothing was written; --apply writes."
+    assert lines[-1] == "Dry run: nothing was changed. --apply applies it."
     assert "\x1b" not in result.stdout
     assert rows(deep._store) == before
     planned = run("rewrite", "k", "--all", "--plan", model=True)
@@ -97,7 +97,7 @@ def test_a_model_that_fails_is_told_with_the_way_on(run: Run, deep: Lossless, tm
     result = run("rewrite", "k", "--depth", "1", "--apply", "--model", failing)
     assert result.exit_code == 1
     (operation,) = [each.id for each in rewrites(deep)]
-    assert f"`lcm rewrite --resume {operation}` goes on" in result.stdout
+    assert f"`lcm rewrite --resume {operation}` continues" in result.stdout
     flag.touch()
     again = run("rewrite", "--resume", operation, "--json")
     assert data(again)["status"] == "applied"
@@ -115,7 +115,7 @@ def test_an_interrupt_says_how_to_go_on(run: Run, deep: Lossless, monkeypatch: p
     assert result.exit_code == 130
     (operation,) = rewrites(deep)
     assert operation.status == "partly"
-    assert f"`lcm rewrite --resume {operation.id}` goes on, `lcm undo {operation.id}` takes it back." in result.stderr
+    assert f"`lcm rewrite --resume {operation.id}` continues, `lcm undo {operation.id}` reverts it." in result.stderr
     deep.undo(operation.id)
 
 
@@ -130,14 +130,14 @@ def test_repair_tells_what_is_wrong_and_makes_it_anew(run: Run, deep: Lossless) 
     assert done["status"] == "applied"
     assert (done["steps"][0]["id"], done["steps"][0]["state"]) == (leaf.id, "written")
     nothing = run("repair", "k", "--apply", model=True)
-    assert nothing.stdout.splitlines()[-1] == "There was nothing to do."
+    assert nothing.stdout.splitlines()[-1] == "Nothing to do."
 
 
 def test_dissolve_previews_and_does_it(run: Run, deep: Lossless) -> None:
     before = rows(deep._store)
     target = next(each for each in deep.conversation("k").context().items if isinstance(each, Summary) and each.depth)
     preview = run("dissolve", target.id)
-    assert preview.stdout.splitlines()[-1] == "Nothing was written; --apply does it."
+    assert preview.stdout.splitlines()[-1] == "Dry run: nothing was changed. --apply applies it."
     assert rows(deep._store) == before
     done = data(run("dissolve", target.id, "--apply", "--json"))
     assert [step["reason"] for step in done["steps"]] == ["returns"] * len(done["steps"])
@@ -146,7 +146,7 @@ def test_dissolve_previews_and_does_it(run: Run, deep: Lossless) -> None:
 
 
 def test_merge_says_what_needs_a_look(run: Run, deep: Lossless) -> None:
-    assert run("merge", "k").stdout.splitlines()[-1] == "k: there is nothing to merge."
+    assert run("merge", "k").stdout.splitlines()[-1] == "k: nothing to merge."
     store = deep._store
     with store.transaction():
         row = store.conversations.active("k")
@@ -154,7 +154,7 @@ def test_merge_says_what_needs_a_look(run: Run, deep: Lossless) -> None:
         store.conversations.start("k", "next", row.created_at + 1, continues=row.id, cause="rollover")
     result = run("merge", "k", "--apply")
     assert result.exit_code == 1
-    assert result.stdout.startswith("k needs review:\n  Conversation 1 has messages outside summaries (")
+    assert result.stdout.startswith("k needs a review:\n  Conversation 1 has messages outside summaries (")
 
 
 def test_the_settings_serve_when_nobody_names_a_model(database: str, deep: Lossless) -> None:
@@ -166,7 +166,7 @@ def test_the_settings_serve_when_nobody_names_a_model(database: str, deep: Lossl
 
 def test_a_plan_says_first_that_nobody_could_write(run: Run) -> None:
     plan = run("rewrite", "k", "--depth", "2", "--plan").stdout.splitlines()
-    assert plan[0].startswith("There is no model to write them yet: name one with --model")
+    assert plan[0].startswith("No model is configured: give --model NAME")
     assert "extractive" not in plan[1]
     refused = run("rewrite", "k", "--depth", "2")
     assert refused.exit_code == 2

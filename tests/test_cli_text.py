@@ -32,7 +32,7 @@ def test_a_table_is_never_wider_than_the_terminal_and_cuts_no_number(monkeypatch
 
 
 def test_a_name_goes_on_in_the_next_line_and_a_sentence_ends_at_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    for columns in range(75, 160):
+    for columns in range(90, 160):
         monkeypatch.setenv("COLUMNS", str(columns))
         _, *lines, last = [plain_text(line) for line in table(HEADS, ROWS)]
         assert last.startswith("main  ")

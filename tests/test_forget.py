@@ -501,7 +501,7 @@ def test_the_command_shows_first_and_does_it_when_told(
 
     told = lcm_forget(f"msg#{first}..msg#{first + 1}")
     assert told.startswith("would forget: 2 messages of k\n")
-    assert told.endswith("Nothing was changed. --apply does it, and cannot be undone.\n")
+    assert told.endswith("Dry run: nothing was changed. --apply applies it. It cannot be undone.\n")
     assert lcm_forget(f"msg#{first}", "--apply").startswith("forgotten: 1 message of k\n")
     assert '"messages": 401' in lcm_forget("--all", "--json")
     assert run(cli, ["forget", "k", "--db", database]).exit_code == 2

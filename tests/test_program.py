@@ -42,8 +42,8 @@ def test_text_is_the_default_in_a_pipe_too_and_json_is_asked_for(path: Path) -> 
         run = subprocess.run([*line, *words], capture_output=True, text=True, check=True, env=environment | more)
         return run.stdout
 
-    assert piped() == "Nothing is pinned.\n"
-    assert _on_a_terminal(line, environment) == "Nothing is pinned.\r\n"
+    assert piped() == "No pins.\n"
+    assert _on_a_terminal(line, environment) == "No pins.\r\n"
     told = json.loads(piped("--json"))
     assert (told["ok"], told["command"], told["data"]) == (True, "pins", {"pins": []})
     assert told["meta"] == {"database_path": str(path), "config_path": None}
@@ -72,7 +72,7 @@ def test_options_of_all_commands_may_stand_before_or_behind_the_command(path: Pa
     before = lcm("--db", path, "--json", "pins", "first")
     assert before.stdout == lcm("pins", "first", "--json", "--db", path).stdout
     assert json.loads(before.stdout)["ok"] is True
-    assert lcm("--json", "pins", "first", "--text", "--db", path).stdout == "Nothing is pinned.\n"
+    assert lcm("--json", "pins", "first", "--text", "--db", path).stdout == "No pins.\n"
 
 
 def test_the_environment_says_which_form_is_wanted(path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_closed_output_or_a_full_one_is_no_stack_trace(path: Path) -> None:
     script = f"{line} >&-; echo closed $?; {line} >/dev/full; echo full $?"
     ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert ran.stdout == "closed 0\nfull 1\n"
-    assert ran.stderr == "lcm: No space left on device. Check the place, and that there is room.\n"
+    assert ran.stderr == "lcm: No space left on device. Check the path and the free space.\n"
 
 
 def test_in_json_standard_error_is_one_object_and_remarks_stand_in_the_answer(path: Path) -> None:

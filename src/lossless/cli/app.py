@@ -26,60 +26,60 @@ from lossless.errors import (
 
 SECTIONS: Final = {
     "Look": {
-        "status": ("status", "is memory kept: what is stored, coming in, owed, failing"),
-        "conversations": ("conversations", "which there are, and one in full"),
-        "messages": ("messages", "page by page, one in full, those around it, the newest"),
-        "summaries": ("summaries", "list, tree, texts, earlier texts, differences"),
-        "context": ("context", "what a model is shown, or was shown"),
-        "explain": ("context:explain", "why a message is in the context, or is not"),
-        "files": ("files", "large content kept out of line"),
-        "stats": ("stats", "tokens stored, saved and spent, day by day"),
-        "config": ("config", "the settings in force; change one"),
+        "status": ("status", "show what is stored, new, pending and failing"),
+        "conversations": ("conversations", "list conversations, show one"),
+        "messages": ("messages", "list messages, show one in full"),
+        "summaries": ("summaries", "list summaries, show their tree and texts"),
+        "context": ("context", "show the context that a model sees"),
+        "explain": ("context:explain", "explain why a message is in the context or not"),
+        "files": ("files", "list and read large content"),
+        "stats": ("stats", "show tokens stored, saved and spent"),
+        "config": ("config", "show and change settings"),
     },
     "Recall": {
-        "grep": ("grep", "find exact words in all history"),
-        "describe": ("describe", "what an id is, and what lies below it"),
-        "expand": ("expand", "from a summary down to the exact words"),
-        "ask": ("ask", "a question about the past, answered from it"),
+        "grep": ("grep", "search all messages and summaries"),
+        "describe": ("describe", "show a summary, message or file by its id"),
+        "expand": ("expand", "read the sources of a summary, word for word"),
+        "ask": ("ask", "answer a question from stored history"),
     },
     "Operate": {
-        "import": ("imports:import_", "bring in sessions, databases, archives"),
+        "import": ("imports:import_", "import sessions, databases and archives"),
         "watch": ("watch", "follow live transcripts"),
-        "backfill": ("backfill", "import and compact to the end"),
-        "compact": ("compact", "summarise what is old now"),
-        "worker": ("worker", "do in the background what is owed"),
-        "new": ("sessions:new", "begin the context anew, as /new does"),
-        "reset": ("sessions:reset", "archive a conversation, start a fresh one"),
-        "pin": ("pin", "have a model always see something"),
-        "unpin": ("pin:unpin", "take a pin away"),
-        "pins": ("pin:pins", "what is pinned"),
-        "export": ("export", "conversations into a portable archive"),
-        "backup": ("backup", "the whole database into one verified file"),
-        "restore": ("backup:restore", "and back"),
-        "migrate": ("migrate", "into another database, proved"),
-        "forget": ("forget", "take words away for good, with a receipt"),
-        "prune": ("prune", "remove conversations nobody touched for long"),
-        "gc": ("gc", "remove files and leftovers nobody needs"),
+        "backfill": ("backfill", "import a history and compact all of it"),
+        "compact": ("compact", "replace old messages with summaries now"),
+        "worker": ("compact:worker", "do pending work in the background"),
+        "new": ("sessions:new", "start a new context, as /new does"),
+        "reset": ("sessions:reset", "archive a conversation and start a new one"),
+        "pin": ("pin", "show a model a text in every request"),
+        "unpin": ("pin:unpin", "remove a pin"),
+        "pins": ("pin:pins", "list pins"),
+        "export": ("backup:export", "write conversations to a portable archive"),
+        "backup": ("backup", "copy the database to one verified file"),
+        "restore": ("backup:restore", "restore a backup"),
+        "migrate": ("backup:migrate", "copy everything to another database"),
+        "forget": ("erase:forget", "erase messages for good"),
+        "prune": ("erase:prune", "remove old conversations, keep an archive"),
+        "gc": ("erase:gc", "remove unused files and leftovers"),
     },
     "Surgery": {
-        "rewrite": ("rewrite", "make summaries anew, see the difference first"),
-        "repair": ("repair", "make anew what is cut, provisional or unfaithful"),
-        "dissolve": ("dissolve", "a condensed summary gives way to its sources"),
-        "transplant": ("transplant", "copy a history before another conversation"),
-        "merge": ("merge", "join what a rollover split"),
-        "history": ("history", "what was done to old data"),
-        "undo": ("history:undo", "take one of these back"),
+        "rewrite": ("rewrite", "write summaries again, compare old and new"),
+        "repair": ("rewrite:repair", "rewrite summaries that have problems"),
+        "dissolve": ("surgery:dissolve", "replace a summary with its sources"),
+        "transplant": ("surgery:transplant", "copy a history into another conversation"),
+        "merge": ("surgery:merge", "join conversations that a rollover split"),
+        "history": ("surgery:history", "list operations on stored data"),
+        "undo": ("surgery:undo", "revert an operation"),
     },
     "Health": {
-        "doctor": ("doctor", "does everything agree; prove it; put it right"),
+        "doctor": ("doctor", "check the database and fix problems"),
     },
     "Learn": {
-        "demo": ("demo", "all of it at work in a few seconds"),
-        "prompts": ("prompts", "the prompts for summaries, and your own"),
-        "completion": ("completion", "for bash, zsh and fish"),
+        "demo": ("demo", "see it at work in a few seconds"),
+        "prompts": ("prompts", "show and replace the prompts for summaries"),
+        "completion": ("completion", "complete commands in bash, zsh and fish"),
     },
 }
-"""Every command, by what it is for: the module that has it (and its name there if that is another), and what it does."""
+"""Every command by purpose: its module (and its name there if it differs), and a short description."""
 
 _EXIT_CODES: tuple[tuple[type[LosslessError], int], ...] = (
     (InvalidInput, 2),
@@ -123,18 +123,18 @@ class Program(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as gone:
-            raise _ReaderGone from gone  # which click would call a failure like any other
+            raise _ReaderGone from gone  # click would treat it as any other failure
         except KeyboardInterrupt as signal:
-            raise _Interrupted from signal  # which click would tell with an empty line
+            raise _Interrupted from signal  # click would print an empty line
         except LosslessError as error:
-            # Only here it is still known which database the line named.
+            # The database of the command line is known only here.
             from lossless.cli.nearest import add_nearest
 
             add_nearest(error, named_database())
             raise
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Run a command line. What goes wrong becomes a sentence and an exit code, never a stack trace."""
+        """Run a command line. An error becomes a sentence and an exit code, never a stack trace."""
         line = list(args[0] if args else kwargs.get("args") or sys.argv[1:])
         _open_streams()
         sys.exit(
@@ -154,7 +154,7 @@ class _Interrupted(Exception):
 
 
 def _open_streams() -> None:
-    """Streams that whoever called us had closed: nothing comes from there, and nobody reads."""
+    """Open the null device in place of streams that the caller closed."""
     sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -170,41 +170,41 @@ def _outcome(run: Callable[[], Any], line: list[str]) -> int:
     except click.ClickException as error:
         return _refused(error, line)
     except Stopped as stopped:
-        _tell("INTERRUPTED", "Interrupted.", str(stopped), line)
+        _print_error("INTERRUPTED", "Interrupted.", str(stopped), line)
         return _INTERRUPTED
     except (click.Abort, _Interrupted):
-        _tell("INTERRUPTED", "Interrupted.", "What was written stays, and nothing is half written.", line)
+        _print_error("INTERRUPTED", "Interrupted.", "What was written stays, and nothing is half written.", line)
         return _INTERRUPTED
     except LosslessError as error:
-        _tell(_code(error), error.message, error.hint, line)
+        _print_error(_code(error), error.message, error.hint, line)
         return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
     except (BrokenPipeError, _ReaderGone):
-        # Whoever read has gone. What is left in the buffer must not complain at the end, either.
+        # The reader has gone. What is left in the buffer must not cause an error at exit, either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except OSError as error:
         _without_output(error)
         where = f"{error.filename}: " if error.filename else ""
-        _tell("OS_ERROR", f"{where}{error.strerror or error}.", "Check the place, and that there is room.", line)
+        _print_error("OS_ERROR", f"{where}{error.strerror or error}.", "Check the path and the free space.", line)
         return 1
-    except Exception as error:  # a person gets a sentence, whatever it was; LCM_TRACEBACK has the rest
+    except Exception as error:  # every error is printed as a sentence; LCM_TRACEBACK shows the rest
         if os.environ.get("LCM_TRACEBACK"):
             raise
-        hint = "This is a mistake in lossless: LCM_TRACEBACK=1 shows where. Please report it."
-        _tell("INTERNAL_ERROR", f"{type(error).__name__}: {error}", hint, line)
+        hint = "This is a bug in lossless: LCM_TRACEBACK=1 shows where. Please report it."
+        _print_error("INTERNAL_ERROR", f"{type(error).__name__}: {error}", hint, line)
         return 1
     return ended if isinstance(ended, int) else 0
 
 
 def _without_output(error: OSError) -> None:
-    """What could not be printed is not tried again when the process ends."""
+    """Discard what could not be printed, so that it is not tried again at exit."""
     if error.filename is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refused(error: click.ClickException, line: list[str]) -> int:
     if _is_json(line):
-        _tell(_usage_code(error), error.format_message(), "", line)
+        _print_error(_usage_code(error), error.format_message(), "", line)
         return error.exit_code
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(f"{error.ctx.get_usage()}\n", err=True)
@@ -226,27 +226,27 @@ def _code(error: LosslessError) -> str:
 
 
 def _is_json(line: list[str]) -> bool:
-    """What the line said is known only while its command runs; afterwards the line itself is asked."""
+    """Return True if errors are printed as JSON. After a command ended, only its words tell."""
     options = line[: line.index("--")] if "--" in line else line
-    said = [word == "--json" for word in options if word in ("--json", "--text")]
-    if said:
-        return said[-1]
+    chosen = [word == "--json" for word in options if word in ("--json", "--text")]
+    if chosen:
+        return chosen[-1]
     try:
         return is_json()
     except click.UsageError:
         return False
 
 
-def _tell(code: str, message: str, hint: str, line: list[str]) -> None:
+def _print_error(code: str, message: str, hint: str, line: list[str]) -> None:
     if _is_json(line):
-        told = {"ok": False, "error": {"code": code, "message": message, "hint": hint}}
-        click.echo(json.dumps(told), err=True)
+        envelope = {"ok": False, "error": {"code": code, "message": message, "hint": hint}}
+        click.echo(json.dumps(envelope), err=True)
     else:
         click.echo(render_line(f"lcm: {' '.join(filter(None, (message, hint)))}"), err=True)
 
 
 def each_command(root: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """Every command below, with its whole name."""
+    """Yield every command below a group, with its full name."""
     for each in root.list_commands(ctx):
         command = root.get_command(ctx, each)
         assert command is not None
@@ -285,7 +285,7 @@ Maintain:
     cls=Program,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog="`lcm demo` shows it at work; `lcm COMMAND --help` tells every option of a command.",
+    epilog="`lcm demo` shows it at work; `lcm COMMAND -h` explains a command with examples.",
 )
 @click.version_option(__version__, prog_name="lcm")
 @click.pass_context

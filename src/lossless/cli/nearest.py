@@ -1,4 +1,4 @@
-"""What somebody may have meant who named something that is not there."""
+"""Suggest the nearest stored name for one that does not exist."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from lossless.model import Nearest
 
 _NAMED = ("conversation", "message", "summary", "file", "operation")
 _DIGITS = re.compile(r"'([0-9a-f]{4,32})' is not recognised as an id\.")
-"""What is said of an id without its prefix."""
-_BORN = "It comes into being"
-_LIST = "`lcm conversations list` lists them."
+"""The message about an id without its prefix."""
+_CREATED = "A conversation is created"
+_LIST = "`lcm conversations` lists them."
 
 
 def add_nearest(error: LosslessError, database: str | None = None) -> LosslessError:
-    """The error, its hint naming the nearest of what is there. Whatever goes wrong meanwhile, it is the same error."""
+    """Add the nearest stored names to the hint of an error, and return it."""
     if isinstance(error, NotFound) and error.what == "conversation" and "lcm conversations" in error.hint:
         return error  # the resolver has named the nearest already
     try:
         found = _found(error, database)
-    except Exception:  # noqa: BLE001  # somebody waits to be told what was wrong, not what was wrong with telling it
+    except Exception:  # noqa: BLE001  # the first error is the one to report
         return error
     guess = f"Did you mean {' or '.join(found.names)}?" if found.names else ""
     is_listed = not (isinstance(error, NotFound) and error.what == "conversation") or "lcm conversations" in error.hint
-    # How a conversation comes into being helps whoever named none that is like one that is there.
-    hint = "" if found.names and error.hint.startswith(_BORN) else error.hint
+    # With a similar name in sight, nobody needs to know how a conversation is created.
+    hint = "" if found.names and error.hint.startswith(_CREATED) else error.hint
     error.hint = " ".join(filter(None, (guess, found.note, hint, "" if is_listed else _LIST)))
     return error
 

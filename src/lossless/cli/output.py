@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _STATE = "lossless.cli"
 _FORMATS = ("text", "json")
 _NO_PAGER = ("", "cat")
+DRY_RUN = "Dry run: nothing was changed. --apply applies it."
 
 
 class Stopped(Exception):

@@ -1,4 +1,4 @@
-"""Where the programs that are known keep their sessions."""
+"""The directories in which known programs keep their sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def session_directories() -> list[tuple[str, Path]]:
-    """The directories that are there, each with the name of its program."""
+    """Return the directories that exist, each with the name of its program."""
     home = Path.home()
     codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")
     likely = [

@@ -21,8 +21,8 @@ _NARROWEST = 20
 _NUMBER = re.compile(r"[-+$]?[\d,.]*%?")
 _EXACT = re.compile(r"[-+$#]?[\d,.]*%?|[a-z]+[_#][0-9a-f]+|\d{4}-\d\d-\d\d[\d: ]*")
 """Cells that a line break would change: numbers, ids, times."""
-_PIECES = re.compile(r"[^\s:/_.,@=-]*(?:[:/_.,@=-]+|\s+|$)")
-"""The pieces at whose ends a long name may go on in the next line."""
+_PARTS = re.compile(r"[^:/_@=-]*[:/_@=-]+|[^:/_@=-]+")
+"""The parts of a long name, at whose ends it may go on in the next line."""
 INDENT = 15
 """The width of the names before the values of facts."""
 
@@ -142,7 +142,10 @@ class _Column(Struct):
     def of(cls, head: str, cells: Sequence[str], wrap: bool, is_last: bool) -> _Column:
         width = max(map(_width, (head, *cells)))
         is_soft = any(map(_is_long, cells)) or (is_last and not all(map(_EXACT.fullmatch, cells)))
-        least = min(width, _NARROWEST, max(10, terminal_width() // 2 - 2)) if is_soft else width
+        least = min(_NARROWEST, max(10, terminal_width() // 2 - 2))
+        if is_last or any(" " in cell for cell in cells):  # a few words need more space than a name
+            least = max(least, min(40, terminal_width() * 2 // 5))
+        least = min(width, least) if is_soft else width
         return cls(head=head, cells=cells, width=width, least=least, is_wrapped=wrap)
 
     @property
@@ -172,14 +175,20 @@ def _is_long(text: str) -> bool:
 def _fold(text: str, columns: int) -> list[str]:
     """Return a text in lines that end where a word or a part of a name ends."""
     lines = [""]
-    for piece in _PIECES.findall(text):
-        if _width(lines[-1]) + _width(piece.rstrip()) > columns and lines[-1]:
-            lines.append("")
-        lines[-1] += piece
-        while _width(lines[-1].rstrip()) > columns:
-            head = _cut(lines[-1], columns)
-            lines[-1:] = [head, lines[-1][len(head) :]]
-    return [line.rstrip() for line in lines if line.strip()]
+    for word in text.split():
+        space = " " if lines[-1] else ""
+        if _width(lines[-1] + space + word) <= columns:
+            lines[-1] += space + word
+            continue
+        lines += [""] * bool(lines[-1])
+        for part in [word] if _width(word) <= columns else _PARTS.findall(word):
+            if lines[-1] and _width(lines[-1] + part) > columns:
+                lines.append("")
+            lines[-1] += part
+            while _width(lines[-1]) > columns:
+                head = _cut(lines[-1], columns)
+                lines[-1:] = [head, lines[-1][len(head) :]]
+    return lines
 
 
 def _fit(columns: list[_Column], least: Sequence[str], space: int) -> list[_Column]:

@@ -1,4 +1,4 @@
-"""A tree of summaries as lines for a terminal of any width."""
+"""Draw a tree of summaries in lines for a terminal of any width."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
     from lossless.model import ListedSummary, MessageRun, TreeEntry
 
-_COLOURS = ("green", "cyan", "magenta", "yellow", "blue", "red")
+_COLORS = ("green", "cyan", "magenta", "yellow", "blue", "red")
 _WIDE, _NARROW = 100, 60
 _FEWEST = 8
-"""Fewer columns of words say nothing."""
+"""The fewest columns in which text is shown."""
 
 
 _MARKS = {
-    "~": ({"provisional"}, "no model wrote it; `lcm repair` has one do it"),
-    "!": ({"stale", "unfaithful"}, "a source changed since, or does not bear it out; `lcm summaries show ID` tells"),
+    "~": ({"provisional"}, "not written by a model; `lcm repair` rewrites it"),
+    "!": ({"stale", "unfaithful"}, "a source changed, or a claim is not found in it: `lcm summaries show ID`"),
 }
 _DATED = re.compile(r"^\d{4}-\d\d-\d\d \([^)]{1,40}\) (?:\d\d:\d\d )?")
-"""How our own summaries begin: a tree has the time in a column."""
+"""The date at the beginning of our own summaries: a tree has the time in a column."""
 
 
 class _Row(Struct, frozen=True):
-    """One line before its columns are laid out."""
+    """The parts of a line before its columns are laid out."""
 
     branch: str
     name: str
@@ -38,7 +38,7 @@ class _Row(Struct, frozen=True):
     when: str = ""
     cause: str = ""
     words: str = ""
-    colour: str | None = None
+    color: str | None = None
     mark: str = ""
     more: str = ""
     dim: bool = False
@@ -49,7 +49,7 @@ class _Row(Struct, frozen=True):
 
 
 def tree_lines(entries: Sequence[TreeEntry], zone: tzinfo) -> Iterator[Line]:
-    """A line for each entry, in columns, none wider than the terminal."""
+    """Yield a line for each entry, in columns, none wider than the terminal."""
     columns = terminal_width()
     drawn = _drawn(entries, columns < _NARROW)
     rows = [
@@ -63,7 +63,7 @@ def tree_lines(entries: Sequence[TreeEntry], zone: tzinfo) -> Iterator[Line]:
 
 
 def _drawn(entries: Sequence[TreeEntry], narrow: bool) -> list[str]:
-    """The branch before each entry, read from below: what is still to come at a step decides how it goes on."""
+    """Return the branch before each entry. Read from below: the entries still to come decide its shape."""
     more, last, on, off = ("├ ", "└ ", "│ ", "  ") if narrow else ("├─ ", "└─ ", "│  ", "   ")
     drawn, coming = list[str](), set[int]()
     for entry in reversed(entries):
@@ -82,18 +82,18 @@ def _row(entry: TreeEntry, branch: str, zone: tzinfo, columns: int, is_last: boo
 
 
 def _of_summary(entry: TreeEntry, summary: ListedSummary, branch: str, zone: tzinfo, columns: int) -> _Row:
-    name, colour = f"d{summary.depth} {summary.id}", _COLOURS[summary.depth % len(_COLOURS)]
+    name, color = f"d{summary.depth} {summary.id}", _COLORS[summary.depth % len(_COLORS)]
     if entry.repeated:
-        return _Row(branch, name, words="shown above", colour=colour, dim=True)
-    told = f"{summary.source_tokens:,} → {summary.tokens:,}" if columns >= _NARROW else f"{summary.tokens:,}"
+        return _Row(branch, name, words="shown above", color=color, dim=True)
+    figures = f"{summary.source_tokens:,} → {summary.tokens:,}" if columns >= _NARROW else f"{summary.tokens:,}"
     return _Row(
         branch,
         name,
-        told + (" tokens" if columns >= _WIDE else ""),
+        figures + (" tokens" if columns >= _WIDE else ""),
         _when(summary.earliest_at, summary.latest_at, zone, columns),
         entry.cause,
         _DATED.sub("", summary.preview),
-        colour,
+        color,
         _mark(summary),
         f" +{entry.hidden:,}" if entry.hidden else "",
     )
@@ -104,7 +104,7 @@ def _mark(summary: ListedSummary) -> str:
 
 
 def legend_lines(entries: Sequence[TreeEntry]) -> Iterator[Line]:
-    """What the marks in a tree mean, those that are there."""
+    """Yield the meaning of each mark that a tree contains."""
     marks = {mark for entry in entries if entry.summary and not entry.repeated for mark in _mark(entry.summary)}
     for mark, (_, meaning) in _MARKS.items():
         if mark in marks:
@@ -130,10 +130,10 @@ def _when(first: datetime | None, last: datetime | None, zone: tzinfo, columns: 
 
 
 def _laid(row: _Row, names: int, figures: int, times: int, columns: int) -> Line:
-    """The pieces of a line side by side; the words get what is left."""
+    """Return the parts of a line side by side; the text gets the remaining space."""
     line: list[str | Styled] = [
         Styled(row.branch, dim=True),
-        Styled(row.name, row.colour, dim=row.dim),
+        Styled(row.name, row.color, dim=row.dim),
         Styled(row.mark, "yellow"),
         Styled(row.more, dim=True),
         " " * (names - row.columns),
@@ -147,7 +147,7 @@ def _laid(row: _Row, names: int, figures: int, times: int, columns: int) -> Line
         taken += 2 + times
     for words, paint in ((row.cause, "yellow"), (row.words, None)):
         if words and columns - taken - 2 >= _FEWEST:
-            told = shorten(words, columns - taken - 2)
-            line.append(Styled(f"  {told}", paint, dim=row.dim))
-            taken += 2 + len(told)
+            text = shorten(words, columns - taken - 2)
+            line.append(Styled(f"  {text}", paint, dim=row.dim))
+            taken += 2 + len(text)
     return line

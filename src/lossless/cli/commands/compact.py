@@ -1,8 +1,10 @@
-"""`lcm compact`: replace old messages with summaries now."""
+"""`lcm compact` and `lcm worker`: replace old messages with summaries, now or in the background."""
 
 from __future__ import annotations
 
+import json
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,8 +20,9 @@ from lossless.cli.options import (
     named_conversation,
     open_database,
 )
-from lossless.cli.output import answer, print_progress
-from lossless.cli.tables import escape_name, plural
+from lossless.cli.output import answer, is_json, print_progress, until_stopped
+from lossless.cli.tables import escape, escape_name, plural
+from lossless.events import Event, log
 from lossless.model import CompactionStop
 
 WINDOW = 128_000
@@ -29,17 +32,22 @@ _REACHED: Final[tuple[CompactionStop, ...]] = (
 )
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm compact demo", "lcm compact --all --window 200000"))
 @conversation_option()
-@click.option("--all", "everywhere", is_flag=True, help="Compact every active conversation that is over its threshold.")
+@click.option("--all", "everywhere", is_flag=True, help="All active conversations over the threshold.")
 @click.option(
-    "--window", type=click.IntRange(min=1), default=WINDOW, show_default=True, help="The model's window, in tokens."
+    "--window",
+    type=click.IntRange(min=1),
+    default=WINDOW,
+    show_default=True,
+    metavar="N",
+    help="Window of the model, in tokens.",
 )
-@click.option("--target", type=click.IntRange(min=1), help="Compact until the context is below so many tokens.")
-@click.option("--force", is_flag=True, help="Also below the threshold.")
+@click.option("--target", type=click.IntRange(min=1), metavar="N", help="Compact until the context has N tokens.")
+@click.option("--force", is_flag=True, help="Compact below the threshold, too.")
 @model_option
 def compact(everywhere: bool, model: str | None, window: int, target: int | None, force: bool) -> None:
-    """Summarise the old part of a conversation, or of all. Nothing is lost by it.
+    """Replace the old part of a conversation, or of all, with summaries. Nothing is lost.
 
     Exits with 1 if it ended before its goal: nothing left to summarise, no model, a limit on calls or time.
     """
@@ -76,7 +84,7 @@ def _lines(done: Compaction) -> Iterator[str]:
     made = plural(len(done.summaries), "summary", "summaries")
     yield f"{done.stop}: {done.tokens_before:,} -> {done.tokens_after:,} tokens, {made} made"
     if done.without_model and done.summaries:
-        yield f"Without the model ({done.without_model}): they are re-made once it answers."
+        yield f"Without the model ({done.without_model}): they are rewritten when it answers."
 
 
 def _summary(results: dict[str, Compaction]) -> Iterator[str]:
@@ -86,6 +94,34 @@ def _summary(results: dict[str, Compaction]) -> Iterator[str]:
     of_all = f"{len(compacted):,} of {plural(len(results), 'conversation')} compacted"
     yield f"{of_all}: {before:,} -> {after:,} tokens, {made} made" if compacted else f"{of_all}: none is too long"
     for reason in sorted({done.without_model for done in compacted} - {""}):
-        yield f"Without the model ({reason}): they are re-made once it answers."
+        yield f"Without the model ({reason}): they are rewritten when it answers."
     unfinished = {key: done.stop for key, done in results.items() if done.stop not in _REACHED}
     yield from (f"{escape_name(key)}: stopped early ({stop})" for key, stop in unfinished.items())
+
+
+@click.command(cls=Command, examples=("lcm worker", "lcm worker --once --model extractive"))
+@click.option("--owner", metavar="NAME", help="Owner of the conversations (default: `default`).")
+@model_option
+@click.option("--once", is_flag=True, help="Do the pending work now, and exit.")
+def worker(owner: str | None, model: str | None, once: bool) -> None:
+    """Compact conversations in the background, and rewrite summaries that no model wrote.
+
+    A conversation is compacted after two idle seconds. Several workers may share a database: each job is done by one of
+    them, and the job of a killed worker is taken over after a minute. Ctrl-C or SIGTERM ends it after the current
+    summary.
+    """
+    stop, as_json = threading.Event(), is_json()
+
+    def print_event(event: Event) -> None:
+        log(event)
+        if event.name == "worker.paid" and not stop.is_set():
+            click.echo(json.dumps(event.facts) if as_json else escape(event.message))
+
+    with open_database(read_only=False, owner=owner, summarizer=model, on_event=print_event) as lcm:
+        if once:
+            worked = lcm.drain()
+            answer({"conversations": worked}, [f"{plural(worked, 'conversation')} had pending work"])
+            return
+        with until_stopped() as stop:
+            print_progress("Waiting for work; Ctrl-C ends.")
+            lcm.worker().run(stop)

@@ -1,4 +1,4 @@
-"""`lcm completion`: the script with which a shell completes commands, options, settings and keys."""
+"""`lcm completion`: print the script that completes commands, options and keys in a shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lossless.cli.output import answer
 
 _BASH: Final = r"""%(complete_func)s() {
     local IFS=$'\n' line=${COMP_LINE:0:COMP_POINT} words=() word current response completion type value i
-    # Bash parts words at : and = too; a key is one word, so what stood together is put together again.
+    # Bash also splits words at : and =; a key is one word, so its parts are joined again.
     for ((i = 0; i <= COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         if ((i)) && [[ $line != [[:space:]]* ]]; then
@@ -33,7 +33,7 @@ _BASH: Final = r"""%(complete_func)s() {
             dir) compopt -o dirnames ;;
             file) compopt -o default ;;
             plain)
-                # A key is what somebody once wrote: nothing in it may be carried out, inside of quotes either.
+                # A key is untrusted text: nothing in it may be executed, inside quotes either.
                 case $current in
                     \"*)
                         [[ $value == *\!* ]] && continue
@@ -58,17 +58,17 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Bash(BashComplete):
-    """Click's own loses keys that have a colon or a space in them."""
+    """Bash completion that keeps keys with a colon or a space."""
 
     source_template = _BASH
 
     @staticmethod
     def _check_version() -> None:
-        """Bash 4.4 is ten years old; to ask which one there is takes longer than all the rest."""
+        """Skip the check: Bash 4.4 is ten years old, and asking for the version takes longest."""
 
 
 class _Fish(FishComplete):
-    """Click's own loses what follows a comma."""
+    """Fish completion that keeps text after a comma."""
 
     source_template = FishComplete.source_template.replace('split ","', 'split --max 1 ","')
 
@@ -76,20 +76,18 @@ class _Fish(FishComplete):
 _SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": ZshComplete, "fish": _Fish}
 
 
-@click.command(cls=Plain)
+@click.command(cls=Plain, examples=("lcm completion bash", "lcm completion fish"))
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes commands, options, settings and conversations in SHELL.
+    """Print the script that completes commands, options, settings and keys in SHELL.
 
     \b
     bash:  echo 'eval "$(lcm completion bash)"' >> ~/.bashrc
     zsh:   echo 'eval "$(lcm completion zsh)"' >> ~/.zshrc
     fish:  lcm completion fish > ~/.config/fish/completions/lcm.fish
 
-    Then open a new shell. In zsh, `compinit` has to come first. The script is printed as text also into a pipe.
+    Then open a new shell. In zsh, `compinit` has to come first.
     """
     script = _SHELLS[shell](ctx.find_root().command, {}, "lcm", "_LCM_COMPLETE").source()
-    # A shell reads this through a pipe, and wants no JSON.
-    ctx.meta.setdefault("lossless.cli.json", False)
     answer({"shell": shell, "script": script}, [script.rstrip("\n")])

@@ -1,4 +1,4 @@
-"""`lcm config`: which settings are in force and why, and how to change one."""
+"""`lcm config`: show settings and their sources, explain and change one."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ class _Config(Group):
     command_class = Plain
 
 
-@click.group(cls=_Config, default="show")
+@click.group(
+    cls=_Config,
+    default="show",
+    examples=("lcm config", "lcm config set summary_model anthropic/claude-haiku-4-5"),
+)
 def config() -> None:
-    """The settings in force, where each comes from, and how to change one.
+    """Show settings and their sources, explain and change one.
 
-    Each source overrides the ones before it: the defaults, lcm.toml, a host plugin's configuration, LCM_ variables,
-    options of a command. What a host plugin passes to its own process is not seen here. Passwords in addresses are never
-    shown.
+    Each source overrides those before it: defaults, lcm.toml, the configuration of a host plugin, LCM_ variables,
+    options of a command. The configuration that a host plugin passes to its own process is not visible here. Passwords
+    in URLs are never shown.
     """
 
 
@@ -51,13 +55,12 @@ def _values(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Com
 _name = click.argument("name", shell_complete=_names)
 
 
-@config.command()
-@click.option("--all", "whole", is_flag=True, help="Every setting, also those that nobody set.")
+@config.command(examples=("lcm config show", "lcm config show --all"))
+@click.option("--all", "whole", is_flag=True, help="Include settings with their default value.")
 def show(whole: bool) -> None:
-    """The settings that somebody set, and where. Reads only.
+    """List the settings that differ from the default, with their source.
 
-    What is wrong with them is told as well, also what only shows once it is used: a pattern, a model, prompts. Then it
-    exits with 4.
+    Problems follow, also those that only appear in use: a pattern, a model, prompts. Exits with 4 if there are any.
     """
     loaded = _loaded()
     path = settings.config_path()
@@ -65,7 +68,7 @@ def show(whole: bool) -> None:
     data = {
         "path": str(path),
         "exists": path.exists(),
-        "settings": {name: _told(name, loaded) for name in shown},
+        "settings": {name: _value(name, loaded) for name in shown},
         "environment": [each.where for each in loaded.sources.values() if each.kind == "environment"],
         "warnings": (*loaded.warnings, *loaded.adapted),
         "problems": loaded.problems,
@@ -74,25 +77,25 @@ def show(whole: bool) -> None:
     sys.exit(_BROKEN if loaded.problems else 0)
 
 
-@config.command()
+@config.command(examples=("lcm config get fresh_tail_count", "lcm config get freshTailCount --json"))
 @_name
 def get(name: str) -> None:
-    """The value of the setting NAME: what was written, and what is in force. Reads only.
+    """Print the value of the setting NAME.
 
-    NAME may be that of its variable, or in camelCase.
+    NAME may also be that of its variable, or in camelCase.
     """
     setting, loaded = settings.find_setting(name), _loaded()
-    data = {"name": setting.name, **_told(setting.name, loaded)}
+    data = {"name": setting.name, **_value(setting.name, loaded)}
     _remark(loaded.problems)
     answer(data, [_shown(data["effective"])])
 
 
-@config.command()
+@config.command(examples=("lcm config explain summary_model", "lcm config explain fresh_tail_count --json"))
 @_name
 def explain(name: str) -> None:
-    """What the setting NAME does, what it can be, where its value comes from and how to change it. Reads only."""
+    """Explain the setting NAME: its meaning, values and source, and the way to change it."""
     setting, loaded = settings.find_setting(name), _loaded()
-    told = _told(setting.name, loaded)
+    value = _value(setting.name, loaded)
     data = {
         "name": setting.name,
         "meaning": setting.meaning,
@@ -100,8 +103,8 @@ def explain(name: str) -> None:
         "range": setting.range,
         "default": setting.default,
         "variable": setting.environment,
-        "line": f"{setting.name} = {_example(setting, told['effective'])}",
-        **told,
+        "line": f"{setting.name} = {_example(setting, value['effective'])}",
+        **value,
     }
     if setting.name in _MODELS:
         data["credentials"] = list(_credentials(setting.name, loaded.settings))
@@ -113,7 +116,7 @@ _MODELS = ("summary_model", "fallback_providers", "expansion_model", "large_file
 
 
 def _credentials(name: str, given: Settings) -> Iterator[dict[str, str]]:
-    """Where the key of each model comes from and where it is sent; never the key."""
+    """Yield the source and the address of the key of each model, never the key."""
     from lossless.client.checking import credentials
 
     for setting, model, source, address in credentials(given):
@@ -122,7 +125,7 @@ def _credentials(name: str, given: Settings) -> Iterator[dict[str, str]]:
 
 
 class _Set(Plain):
-    """A command whose VALUE may be a negative number, which looks like an option."""
+    """A command with a VALUE that may be a negative number, which looks like an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" not in args:
@@ -131,25 +134,29 @@ class _Set(Plain):
         return super().parse_args(ctx, args)
 
 
-@config.command("set", cls=_Set)
+@config.command(
+    "set",
+    cls=_Set,
+    examples=("lcm config set fresh_tail_count 32", "lcm config set --unset fresh_tail_count"),
+)
 @_name
 @click.argument("value", required=False, shell_complete=_values)
-@click.option("--unset", "is_unset", is_flag=True, help="Take NAME out of lcm.toml, so that the default holds.")
+@click.option("--unset", "is_unset", is_flag=True, help="Remove NAME from lcm.toml.")
 def set_(name: str, value: str | None, is_unset: bool) -> None:
     """Set NAME to VALUE in lcm.toml.
 
-    VALUE is TOML or JSON, or what would stand in the variable: 0.6, true, anthropic/claude-haiku-4-5, '["a", "b"]'. A
-    relative path starts from the directory of lcm.toml.
+    VALUE is TOML, JSON, or the text of the variable: 0.6, true, anthropic/claude-haiku-4-5, '["a", "b"]'. A relative
+    path starts at the directory of lcm.toml.
 
-    The value and the file with it are checked first, and the file is copied beside itself (lcm.toml.backup-...). Comments
-    and layout stay as they are. A configuration that is broken can be mended so; --unset takes out unknown names too.
+    The value and the file are checked first, and the old file is kept as lcm.toml.backup-TIME. Comments and layout
+    stay. This also repairs a broken configuration; --unset removes unknown names, too.
     """
     if is_unset == (value is not None):
-        raise click.UsageError("Give a VALUE, or --unset.")
+        raise click.UsageError("Give a VALUE or --unset.")
     done = settings_file.unset(name, check=_wrong) if value is None else settings_file.put(name, value, check=_wrong)
     _remark(done.problems)
     if done.overridden_by:
-        print_note(Styled(f"{done.overridden_by} is set, and counts in place of lcm.toml.", "yellow"))
+        print_note(Styled(f"{done.overridden_by} is set and overrides lcm.toml.", "yellow"))
     answer(done, _done(done))
 
 
@@ -158,13 +165,13 @@ def _loaded() -> Loaded:
 
 
 def _wrong(given: Settings) -> Iterable[tuple[str, str]]:
-    # A shell that completes a name does not wait for all that knows models and prompts.
+    # Imported late: completion of a name needs no models and prompts.
     from lossless.client.checking import wrong
 
     return wrong(given)
 
 
-def _told(name: str, loaded: Loaded) -> dict[str, Any]:
+def _value(name: str, loaded: Loaded) -> dict[str, Any]:
     source = loaded.sources[name]
     is_set = source.kind != "default"
     return {
@@ -183,12 +190,13 @@ def _remark(problems: Iterable[str]) -> None:
 
 def _overview(loaded: Loaded, shown: list[str]) -> Iterator[Line]:
     path = settings.config_path()
-    yield f"{path}{'' if path.exists() else ' (not there)'}"
-    told = ((name, _told(name, loaded)) for name in shown)
+    yield f"{path}{'' if path.exists() else ' (does not exist)'}"
     if shown:
-        yield from table(("setting", "from", "value"), [(n, t["where"], _shown(t["effective"])) for n, t in told])
+        values = [(name, _value(name, loaded)) for name in shown]
+        rows = [(name, value["where"], _shown(value["effective"])) for name, value in values]
+        yield from table(("setting", "from", "value"), rows, wrap=True)
     else:
-        yield "Nobody set anything: the defaults hold. --all shows them."
+        yield "All settings have their default value. --all lists them."
     yield from (Styled(each, "yellow") for each in (*loaded.warnings, *loaded.adapted))
     yield from (Styled(each, "red") for each in loaded.problems)
 
@@ -214,14 +222,14 @@ def _explanation(setting: Setting, data: dict[str, Any]) -> Iterator[Line]:
         to = f", sent to {each['address']} only" if each["address"] else ""
         yield f"  key      {each['model']}: {each['key']}{to}"
     yield f"  set it   {data['line']}"
-    yield f"           in {settings.config_path()}; `lcm config set {setting.name} VALUE` does it."
-    yield f"           {setting.environment} in the environment goes before the file, an argument before both."
+    yield f"           in {settings.config_path()}, or `lcm config set {setting.name} VALUE`"
+    yield f"           {setting.environment} overrides the file, an argument overrides both"
 
 
 def _done(done: Change) -> Iterator[Line]:
     if done.backup is None and done.old == done.new:
-        yield f"{done.name} is {'not set' if done.new is None else 'so already'} in {done.path}."
+        yield f"{done.name} is {'not set' if done.new is None else 'unchanged'} in {done.path}."
         return
     yield f"{done.name}: {_shown(done.old)} -> {_shown(done.new)} in {done.path}"
     if done.backup:
-        yield Styled(f"The file as it was: {done.backup}", dim=True)
+        yield Styled(f"Old file: {done.backup}", dim=True)

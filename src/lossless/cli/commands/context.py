@@ -1,4 +1,4 @@
-"""`lcm context` and `lcm explain`: what a model is shown, was shown, and why."""
+"""`lcm context` and `lcm explain`: show the context of a conversation, and explain a place in it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,19 @@ from lossless.model import Context, Summary
 
 _FORMATS = ("anthropic", "openai_chat", "openai_responses", "openclaw")
 _LEAST = 5
-_OVER = "pins, the newest message of the user and the newest tool round are always shown, and are more than that"
-_BESIDE = "a summary is sent in a frame, pins come before it, references stand for what is too large"
+_OVER = "pins, the newest user message and the newest tool round are always included, and exceed it"
+_BESIDE = "frames of summaries, pins, and references in place of large content"
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm context demo --window 4000", "lcm context demo --as-prompt anthropic"))
 @conversation_option()
 @click.option(
-    "--window", type=click.IntRange(min=1), help="Assemble for a model of so many tokens; otherwise the whole view."
+    "--window", type=click.IntRange(min=1), metavar="N", help="Assemble for a window of N tokens (default: no limit)."
 )
-@click.option(
-    "--at",
-    metavar="TIME",
-    help="Show what was assembled at a past time (2026-08-01T09:00Z, 12h, yesterday) or turn (a number).",
-)
-@click.option("--as-prompt", type=click.Choice(_FORMATS), help="The request alone, as a provider gets it, as JSON.")
+@click.option("--at", metavar="TIME", help="Context at a past time (12h, yesterday, ISO) or turn (a number).")
+@click.option("--as-prompt", type=click.Choice(_FORMATS), help="Print only the request to a provider, as JSON.")
 def context(window: int | None, at: str | None, as_prompt: str | None) -> None:
-    """What a model is shown of a conversation: every item, in order, with its cost. Reads only."""
+    """Show the items that a model sees of a conversation, in order, with their tokens."""
     with open_database() as lcm:
         chat = choose_conversation(lcm)
         if at is not None:
@@ -65,8 +61,8 @@ def _data(shown: Context) -> dict[str, Any]:
 
 def _item(item: Any) -> dict[str, Any]:
     if isinstance(item, StoredMessage):
-        told = {"id": f"msg#{item.id}", "seq": item.seq, "role": item.role, "at": item.at.isoformat()}
-        return told | {"tokens": item.tokens, "text": item.text}
+        fields = {"id": f"msg#{item.id}", "seq": item.seq, "role": item.role, "at": item.at.isoformat()}
+        return fields | {"tokens": item.tokens, "text": item.text}
     return {"id": item.id, "depth": item.depth, "tokens": item.tokens, "text": item.text}
 
 
@@ -80,26 +76,26 @@ def _lines(shown: Context, window: int | None) -> Iterator[Line]:
         is_message = isinstance(item, StoredMessage)
         what = f"{item.seq:>6} {item.role:<9}" if isinstance(item, StoredMessage) else f"{item.id} d{item.depth}"
         head = f"{what} {item.tokens:>7,}  "
-        room = terminal_width() - len(head)
-        yield Styled(head, None if is_message else "cyan"), shorten(_told(item), room) if room >= _LEAST else ""
+        space = terminal_width() - len(head)
+        yield Styled(head, None if is_message else "cyan"), shorten(_text(item), space) if space >= _LEAST else ""
     if beside := shown.tokens - sum(item.tokens for item in shown.items):
-        yield from fact_lines("as it is sent", f"{beside:+,} tokens: {_BESIDE}", dim=True)
+        yield from fact_lines("as sent", f"{beside:+,} tokens: {_BESIDE}", dim=True)
     for left_out in shown.left_out:
         yield from fact_lines(
             "left out", f"{left_out.id} ({left_out.reason}, {plural(left_out.tokens, 'token')})", "yellow"
         )
 
 
-def _told(item: StoredMessage | Summary) -> str:
+def _text(item: StoredMessage | Summary) -> str:
     return item.text or (words(item.message) if isinstance(item, StoredMessage) else "")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm explain msg#1000000012 -c demo", "lcm explain 'the login page' -c demo"))
 @click.argument("what")
 @conversation_option(positional=False)
-@click.option("--window", type=click.IntRange(min=1), help="The model's window, in tokens.")
+@click.option("--window", type=click.IntRange(min=1), metavar="N", help="Window of the model, in tokens.")
 def explain(what: str, window: int | None) -> None:
-    """Why WHAT (a message's id, or words that stand in it) is, or is not, in the context. Reads only."""
+    """Explain why the message WHAT (an id, or words in it) is in the context or not."""
     with open_database() as lcm:
         found = choose_conversation(lcm, what).explain(what, window=window)
     answer(found, [found.text])

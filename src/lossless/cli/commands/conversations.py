@@ -48,7 +48,7 @@ def conversations() -> None:
     """List conversations, and show one with all its figures."""
 
 
-@conversations.command("list", examples=("lcm conversations list --since 7d", "lcm conversations --all -L 10"))
+@conversations.command("list", examples=("lcm conversations list --since 7d", "lcm conversations list --all -L 10"))
 @click.option("--active", "which", flag_value="active", default="active", help="Only active conversations (default).")
 @click.option("--archived", "which", flag_value="archived", help="Only archived conversations.")
 @click.option("--all", "which", flag_value="all", help="Active and archived conversations.")

@@ -39,7 +39,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d( \(.*\))?$")
 _SENTENCE = re.compile(r"""[.!?…]["'`*)\]]*$""")
 
 
-@click.command(cls=Plain)
+@click.command(cls=Plain, examples=("lcm demo", "lcm demo session.jsonl --db demo.db"))
 @click.argument("transcript", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--db", metavar="PATH", help="New file for the demo's database (default: demo.db beside your own).")
 def demo(transcript: Path | None, db: str | None) -> None:

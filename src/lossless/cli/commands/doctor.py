@@ -26,12 +26,12 @@ _MOST_STEPS = 100
 _COLOURS = {"critical": "red", "error": "red", "warn": "yellow", "info": "cyan"}
 
 
-@click.group(cls=Group, default="check")
+@click.group(cls=Group, default="check", examples=("lcm doctor", "lcm doctor --prove"))
 def doctor() -> None:
     """Check the database and fix problems. `lcm doctor [CONVERSATION]` is `lcm doctor check`."""
 
 
-@doctor.command()
+@doctor.command(examples=("lcm doctor check demo", "lcm doctor check --check C02 --fail-on warn"))
 @conversation_option()
 @click.option("--check", "checks", metavar="ID", multiple=True, help="Run only this check, thoroughly (repeatable).")
 @click.option("--prove", is_flag=True, help="Prove that nothing is lost: locate every message.")
@@ -147,7 +147,7 @@ def _proven(found: tuple[Proof, ...]) -> Iterator[Line]:
     yield f"{sum(each.messages for each in found):,} messages, {sum(each.accounted for each in found):,} accounted for"
 
 
-@doctor.command()
+@doctor.command(examples=("lcm doctor fix C08", "lcm doctor fix C08 --apply"))
 @click.argument("checks", metavar="ID...", nargs=-1, required=True)
 @click.option(
     "-c", "--conversation", "named", metavar="KEY", shell_complete=complete_keys, help="Only in this conversation."
@@ -179,7 +179,7 @@ def _fixed(done: Fix) -> Iterator[str]:
         yield changes if done.steps else "Nothing to fix."
 
 
-@doctor.command()
+@doctor.command(examples=("lcm doctor clean", "lcm doctor clean cron_sessions --apply"))
 @click.argument("rule", required=False)
 @click.option("--apply", is_flag=True, help="Export them and remove them; otherwise they are only listed.")
 @click.option("--archive", metavar="PATH", help="Where they are exported to; otherwise beside the database.")

@@ -39,7 +39,7 @@ _SHOWN = 5
 _WINDOW = 128_000
 
 
-@click.command("import", cls=Command)
+@click.command("import", cls=Command, examples=("lcm import", "lcm import session.jsonl --apply"))
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @click.option("--apply", is_flag=True, help="Import (default: dry run).")
 @click.option("-v", "--verbose", is_flag=True, help="List every file.")

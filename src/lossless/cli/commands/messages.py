@@ -40,9 +40,7 @@ def messages() -> None:
     """List messages, show one in full, those around it, and the newest."""
 
 
-@messages.command(
-    "list", examples=("lcm messages list demo --role user", "lcm messages demo --since 2d --oldest-first")
-)
+@messages.command("list", examples=("lcm messages list demo --role user", "lcm messages list demo --since 2d"))
 @conversation_option()
 @click.option("--role", "roles", multiple=True, type=click.Choice(_ROLES), help="Only of this role (repeatable).")
 @time_options

@@ -1,4 +1,4 @@
-"""`lcm pin`, `lcm unpin` and `lcm pins`: what a model is always shown, before everything else."""
+"""`lcm pin`, `lcm unpin` and `lcm pins`: text that a model always sees first."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ import click
 
 from lossless.cli.options import Command, choose_conversation, conversation_option, open_database
 from lossless.cli.output import answer
-from lossless.cli.tables import Line, plural, shorten, table
+from lossless.cli.tables import Line, escape_name, plural, shorten, table
 from lossless.model import Pin
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm pin 'Never deploy on Fridays.' -c demo", "lcm pin msg#1000000012"))
 @click.argument("what", metavar="WHAT")
 @conversation_option(positional=False)
 def pin(what: str) -> None:
-    """Have a model always see WHAT: a message by its id (msg#...), or a text of your own.
+    """Show a model WHAT in every request: a message (msg#...) or a text.
 
-    It costs its tokens in every request, so keep it short. `lcm unpin` takes it away again.
+    It costs its tokens in every request: keep it short. `lcm unpin` removes it.
     """
     with open_database(read_only=False) as lcm:
         chat = choose_conversation(lcm, what, writes=True)
         done = chat.pin(what)
-    answer(done, [f"{done.id}: {plural(done.tokens, 'token')} of every request to {chat.key}"])
+    answer(done, [f"{done.id}: {plural(done.tokens, 'token')} in every request of {escape_name(chat.key)}"])
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm unpin pin_01234567 -c demo", "lcm unpin pin_01234567 -c demo --json"))
 @click.argument("pin", metavar="PIN")
 @conversation_option(positional=False)
 def unpin(pin: str) -> None:
-    """Take the pin PIN (pin_...) away. `lcm pins` lists them; the message it came from stays."""
+    """Remove the pin PIN (pin_...). A pinned message stays stored."""
     with open_database(read_only=False) as lcm:
         chat = choose_conversation(lcm, writes=True)
         chat.unpin(pin)
-    answer({"id": pin, "key": chat.key}, [f"{pin} is no longer shown to {chat.key}."])
+    answer({"id": pin, "key": chat.key}, [f"{pin} removed from {escape_name(chat.key)}."])
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm pins demo", "lcm pins demo --json"))
 @conversation_option()
 def pins() -> None:
-    """What is pinned in a conversation, the oldest first. Reads only."""
+    """List the pins of a conversation, the oldest first."""
     with open_database() as lcm:
         chat = choose_conversation(lcm)
         found = chat.pins()
@@ -49,10 +49,10 @@ def pins() -> None:
 
 def _lines(found: list[Pin]) -> Iterator[Line]:
     if not found:
-        yield "Nothing is pinned."
+        yield "No pins."
         return
     rows = [(each.id, f"{each.tokens:,}", _source(each), shorten(each.text, 400)) for each in found]
-    yield from table(("pin", "tokens", "message", "text"), rows)
+    yield from table(("pin", "tokens", "message", "text"), rows, wrap=True)
 
 
 def _source(each: Pin) -> str:

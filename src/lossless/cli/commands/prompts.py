@@ -1,4 +1,4 @@
-"""`lcm prompts`: the prompts in force, what an operator's own ones change, and what is wrong with them."""
+"""`lcm prompts`: list, show, check and export the prompts for summaries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from lossless.engine.compaction import prompts as engine
 from lossless.engine.compaction.prompts import Templates
 from lossless.errors import InvalidInput
 
-_prompt_dir = click.option(
-    "--prompt-dir", metavar="DIR", help="Where your own prompts are; otherwise what the settings say."
-)
+_prompt_dir = click.option("--prompt-dir", metavar="DIR", help="Directory of your prompts (default: `prompt_dir`).")
 _text = click.File(encoding="utf-8", errors="replace")
 
 
@@ -25,45 +23,44 @@ class _Prompts(Group):
     command_class = Plain
 
 
-@click.group(cls=_Prompts)
+@click.group(cls=_Prompts, examples=("lcm prompts", "lcm prompts show leaf"))
 def prompts() -> None:
-    """The prompts that ask for summaries, and your own in their place.
+    """List, show, check and export the prompts for summaries.
 
-    They are system, leaf, condensed-d1, condensed-d2 and condensed-d3, and of each but the first a stricter form such as
-    leaf-aggressive. A NAME may be written in capitals, and .txt may follow. Your own are looked for in --prompt-dir,
-    otherwise in the prompt_dir of the settings; a file there that cannot serve is told on standard error (with --json, as
-    `problems`).
+    They are system, leaf, condensed-d1, condensed-d2 and condensed-d3; all but system also have a stricter form such as
+    leaf-aggressive. Case and the suffix .txt do not matter in a NAME. Your own prompts are files in --prompt-dir, else
+    in `prompt_dir` of the settings; a note names files that cannot be used (with --json, `problems`).
     """
 
 
-@prompts.command("list")
+@prompts.command("list", examples=("lcm prompts list", "lcm prompts list --prompt-dir prompts"))
 @_prompt_dir
 def list_(prompt_dir: str | None) -> None:
-    """Every prompt, and where its text comes from."""
+    """List the prompts and the source of each."""
     templates = Templates.load(_settings(prompt_dir).prompt_dir)
     origins = [(name, templates.origin(name)) for name in templates.names()]
     data = {"version": templates.version, "prompts": [{"name": name, "source": origin} for name, origin in origins]}
     _print(data, "\n".join(f"{name:<25}{origin}" for name, origin in origins), templates)
 
 
-@prompts.command()
+@prompts.command(examples=("lcm prompts show leaf", "lcm prompts show condensed-d1 --json"))
 @click.argument("name")
 @_prompt_dir
 def show(name: str, prompt_dir: str | None) -> None:
-    """The text in force, before any values are put in."""
+    """Print the template of the prompt NAME."""
     templates = Templates.load(_settings(prompt_dir).prompt_dir)
     text = templates.source(name)
     data = {"name": engine.known(name), "source": templates.origin(name), "text": text}
     _print(data, text, templates)
 
 
-@prompts.command()
+@prompts.command(examples=("lcm prompts diff leaf --prompt-dir prompts", "lcm prompts diff leaf --json"))
 @click.argument("name")
 @_prompt_dir
 def diff(name: str, prompt_dir: str | None) -> None:
-    """What your own prompt changes.
+    """Compare your prompt NAME with the built-in one.
 
-    Prints nothing when it says the same as the built-in one. Exits with 3 when there is none of yours.
+    Prints nothing if they are equal. Exits with 3 if you have none.
     """
     templates = Templates.load(_settings(prompt_dir).prompt_dir)
     changes = templates.diff(name)
@@ -71,18 +68,16 @@ def diff(name: str, prompt_dir: str | None) -> None:
     _print(data, changes)
 
 
-@prompts.command()
+@prompts.command(examples=("lcm prompts render leaf", "lcm prompts render leaf --source notes.txt --target 300"))
 @click.argument("name")
-@click.option("--source", type=_text, metavar="FILE", help="The text to be summarised (- is standard input).")
-@click.option("--previous", type=_text, metavar="FILE", help="What was summarised before; counts up to depth 1.")
-@click.option(
-    "--target", type=click.IntRange(min=1), metavar="N", help="The tokens asked for; otherwise as compaction would."
-)
+@click.option("--source", type=_text, metavar="FILE", help="Text to summarise (-: standard input).")
+@click.option("--previous", type=_text, metavar="FILE", help="Previous summaries; used up to depth 1.")
+@click.option("--target", type=click.IntRange(min=1), metavar="N", help="Target tokens (default: as in compaction).")
 @click.option(
     "--depth",
     type=click.IntRange(min=0),
     metavar="N",
-    help="The depth of the summary, where the prompt serves several.",
+    help="Depth of the summary, for a prompt of several depths.",
 )
 @_prompt_dir
 def render(
@@ -93,13 +88,13 @@ def render(
     depth: int | None,
     prompt_dir: str | None,
 ) -> None:
-    """The whole request, as a model would get it.
+    """Print the request of the prompt NAME, as a model gets it.
 
-    It is about a small made-up history, or about the text of --source.
+    The text to summarise is a short example, or that of --source.
     """
     settings = _settings(prompt_dir)
     templates = Templates.load(settings.prompt_dir)
-    asked = engine.preview(
+    request = engine.preview(
         name,
         settings,
         source=_read(source),
@@ -108,42 +103,42 @@ def render(
         depth=depth,
         templates=templates,
     )
-    data = {"name": engine.known(name), "depth": asked.depth, "target_tokens": asked.target_tokens}
-    data |= {"system": asked.system, "prompt": asked.prompt}
-    _print(data, f"=== system ===\n{asked.system}\n\n=== user ===\n{asked.prompt}", templates)
+    data = {"name": engine.known(name), "depth": request.depth, "target_tokens": request.target_tokens}
+    data |= {"system": request.system, "prompt": request.prompt}
+    _print(data, f"=== system ===\n{request.system}\n\n=== user ===\n{request.prompt}", templates)
 
 
-@prompts.command()
+@prompts.command(examples=("lcm prompts export prompts", "lcm prompts export prompts --force"))
 @click.argument("directory", required=False, metavar="[DIR]")
-@click.option("--force", is_flag=True, help="Replace files that are there already.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @_prompt_dir
 def export(directory: str | None, force: bool, prompt_dir: str | None) -> None:
-    """Write the built-in prompts to DIR, to start your own from.
+    """Write the built-in prompts to DIR, as a start for your own.
 
-    If one of the files is there already it writes none, unless --force.
+    If one of the files exists, none is written without --force.
     """
     target = _directory(directory or prompt_dir)
     paths = [str(path) for path in engine.export(target, force=force)]
-    told = (
+    text = (
         f"{len(paths)} prompts written to {target}.\n"
-        "Delete those you leave as they are: a file is used also when a later version brings a better prompt."
+        "Delete the ones you do not change: a file also replaces a better prompt of a later version."
     )
-    _print({"directory": str(target), "files": paths}, told)
+    _print({"directory": str(target), "files": paths}, text)
 
 
-@prompts.command()
+@prompts.command(examples=("lcm prompts check prompts", "lcm prompts check prompts --json"))
 @click.argument("directory", required=False, metavar="[DIR]")
 @_prompt_dir
 def check(directory: str | None, prompt_dir: str | None) -> None:
-    """What is wrong with the prompts in DIR.
+    """Check the prompts in DIR.
 
-    It finds what is no template, with its line; variables, filters and constructs that a prompt cannot use; a prompt that
-    does not show its conversation_segment, or does not ask for the last line `Expand for details about: ...`; files that
-    cannot be read; and files whose name means no prompt. Hidden files and directories do not count. In JSON, `serves`
-    says whether the file is used all the same. Exits with 1 if anything is wrong.
+    Reports syntax errors with their line; unknown variables, filters and constructs; a prompt that does not show its
+    conversation_segment or does not ask for the last line `Expand for details about: ...`; unreadable files; and names
+    that match no prompt. Hidden files and directories are skipped. In JSON, `serves` is true if the file is used all
+    the same. Exits with 1 if there is a problem.
     """
     checked = engine.check(_directory(directory or prompt_dir))
-    fine = f"{', '.join(checked.overrides) or 'No prompts'} in {checked.directory}: nothing to complain about."
+    fine = f"{', '.join(checked.overrides) or 'No prompts'} in {checked.directory}: no problems."
     _print(checked, "\n".join(map(str, checked.findings)) or fine)
     if checked.findings:
         raise SystemExit(1)
@@ -160,15 +155,15 @@ def _settings(prompt_dir: str | None) -> Settings:
 def _directory(named: str | None) -> Path:
     found = _settings(named).prompt_dir
     if found is None:
-        raise InvalidInput("There is no directory of prompts.", hint="Name one, or set prompt_dir.")
+        raise InvalidInput("No directory of prompts is given.", hint="Name one, or set prompt_dir.")
     return Path(found)
 
 
 def _print(data: object, text: str, templates: Templates | None = None) -> None:
-    """Tell the result, and of prompts in force also which files do not serve."""
+    """Print the result, and notes about files of prompts that cannot be used."""
     problems = templates.problems if templates else ()
-    told = msgspec.to_builtins(data) | ({"problems": problems} if templates else {})
-    answer(told, [text.removesuffix("\n")] if text else [])
+    value = msgspec.to_builtins(data) | ({"problems": problems} if templates else {})
+    answer(value, [text.removesuffix("\n")] if text else [])
     if not is_json():
         for problem in problems:
             print_note(problem)

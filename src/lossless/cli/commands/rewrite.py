@@ -1,4 +1,4 @@
-"""`lcm rewrite`: make summaries anew, with today's prompts and model."""
+"""`lcm rewrite` and `lcm repair`: write summaries again with the current prompts and model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from lossless.cli.options import Command, choose_conversation, conversation_option, named_conversation, open_database
-from lossless.cli.output import Stopped, answer, is_json, print_line, print_note
+from lossless.cli.output import DRY_RUN, Stopped, answer, is_json, print_line, print_note
 from lossless.cli.tables import Line, Styled, diff_lines, escape_name, plural
+from lossless.engine.shared.defaults import FLAW_KINDS
 from lossless.model import Outcome, Plan, Step
 from lossless.times import time_range
 
@@ -19,42 +20,36 @@ _LINES = 12
 _WIDTH = 200
 _WAYS = "--summary ID, --depth N, --subtree ID or --all"
 _NO_MODEL = "extractive"
-_NOBODY = "There is no model to write them yet: name one with --model, or `lcm config set summary_model NAME`."
+_MISSING_MODEL = "No model is configured: give --model NAME, or `lcm config set summary_model NAME`."
 
 
 def rewrite_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of every command that makes summaries anew."""
+    """Add the options of commands that write summaries again."""
+    model = '"provider/model" or "command:..." (default: `summary_model`).'
     for option in reversed(
         (
-            click.option("--plan", "plan_only", is_flag=True, help="Only tell what would be done, and what it costs."),
-            click.option("--dry-run", is_flag=True, help="Ask the model, write nothing; the default."),
-            click.option("--apply", is_flag=True, help="Write each new text as it comes; the old one is kept."),
-            click.option("--diff", is_flag=True, help="Show a unified diff of the old text and the new one."),
-            click.option(
-                "--model", metavar="NAME", help='"provider/model" or "command:..."; otherwise what the settings say.'
-            ),
-            click.option("--prompt-dir", metavar="DIR", help="Prompts of your own; otherwise what the settings say."),
-            click.option("--timestamps/--no-timestamps", default=True, help="Tell the model when things were said."),
-            click.option("--tz", metavar="ZONE", help="The zone of these times; otherwise what the settings say."),
-            click.option("--resume", metavar="OP", help="Go on with an operation that ended early."),
+            click.option("--plan", "plan_only", is_flag=True, help="Print the plan and its cost; ask no model."),
+            click.option("--dry-run", is_flag=True, help="Ask the model and write nothing (default)."),
+            click.option("--apply", is_flag=True, help="Write each new text as it arrives; old texts are kept."),
+            click.option("--diff", is_flag=True, help="Print a unified diff of the old and the new text."),
+            click.option("--model", metavar="NAME", help=model),
+            click.option("--prompt-dir", metavar="DIR", help="Directory of prompts (default: `prompt_dir`)."),
+            click.option("--timestamps/--no-timestamps", default=True, help="Include the times of messages."),
+            click.option("--tz", metavar="ZONE", help="Zone of these times (default: `timezone`)."),
+            click.option("--resume", metavar="OP", help="Continue an operation that ended early."),
         )
     ):
         command = option(command)
     return command
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm rewrite demo --depth 0 --plan", "lcm rewrite demo --all --apply --diff"))
 @conversation_option()
 @click.option("--summary", metavar="ID", help="One summary.")
-@click.option("--depth", type=click.IntRange(min=0), help="All of a depth; leaves have 0.")
-@click.option("--all", "everything", is_flag=True, help="All, the leaves first.")
-@click.option("--subtree", metavar="ID", help="One summary and everything it was made from.")
-@click.option(
-    "--bottom-up",
-    is_flag=True,
-    expose_value=False,
-    help="The leaves first, then what is made from them: it is always so.",
-)
+@click.option("--depth", type=click.IntRange(min=0), metavar="N", help="All summaries of a depth; leaves have 0.")
+@click.option("--all", "everything", is_flag=True, help="All summaries, leaves first.")
+@click.option("--subtree", metavar="ID", help="One summary and all its sources.")
+@click.option("--bottom-up", is_flag=True, expose_value=False, help="Leaves first (always so).")
 @rewrite_options
 def rewrite(
     summary: str | None,
@@ -64,14 +59,14 @@ def rewrite(
     resume: str | None,
     **given: Any,
 ) -> None:
-    """Make summaries anew, with today's prompts and model, and show them beside the old ones.
+    """Write summaries again with the current prompts and model, and compare old and new.
 
-    Nothing is written without --apply; the old texts are kept, and `lcm undo` brings them back. Exits with 1 if it ended
-    early, with 130 if it was interrupted; what was written by then stays, and --resume goes on.
+    Nothing is written without --apply. Old texts are kept, and `lcm undo` restores them. Exits with 1 if it ended
+    early, with 130 if it was interrupted; what was written stays, and --resume continues.
     """
     ways = (summary is not None, depth is not None, everything, subtree is not None)
     if resume is None and sum(ways) != 1:
-        raise click.UsageError(f"{'Say which' if not any(ways) else 'Say in one way which'} summaries: {_WAYS}.")
+        raise click.UsageError(f"Choose summaries by {'one of ' if any(ways) else ''}{_WAYS}.")
     with open_database(read_only=given["plan_only"]) as lcm:
         named = summary or subtree
         with Reporter("rewrite", given) as how:
@@ -84,7 +79,7 @@ def rewrite(
 
 
 class Reporter:
-    """What a command that makes summaries anew says: the plan first, each step as it ends, the totals last."""
+    """The printed report of a rewrite: the plan, each step as it ends, and the totals."""
 
     def __init__(self, command: str, given: dict[str, Any]) -> None:
         self._command, self._diff = command, given["diff"]
@@ -104,7 +99,7 @@ class Reporter:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            raise Stopped(self._how_to_go_on(self._operation)) from None
+            raise Stopped(self._how_to_continue(self._operation)) from None
 
     def started(self, begun: Outcome) -> None:
         self._operation = begun.operation
@@ -119,7 +114,7 @@ class Reporter:
     def finish(self, *done: Outcome, all: bool = False) -> None:
         """Print the totals, of `all` conversations or of one; exit with 1 if it ended early."""
         problem = next((each.problem for each in done if each.problem), "")
-        lines = (line for each in done for line in self._totals(each)) if done else ("There is nothing to do.",)
+        lines = (line for each in done for line in self._totals(each)) if done else ("Nothing to do.",)
         answer({"conversations": done} if all else done[0], lines, ok=not problem)
         if problem:
             sys.exit(1)
@@ -127,33 +122,33 @@ class Reporter:
     def _totals(self, done: Outcome) -> Iterator[Line]:
         if done.status == "planned":
             if done.plan.steps and done.plan.model == _NO_MODEL:
-                yield Styled(_NOBODY, "yellow")
-            yield plan_line(done.plan) if done.plan.steps else "There is nothing to do."
+                yield Styled(_MISSING_MODEL, "yellow")
+            yield plan_line(done.plan) if done.plan.steps else "Nothing to do."
             yield from (f"  {_title(step)}: {step.reason}" for step in done.plan.steps)
             return
         if not done.steps:
-            yield "There was nothing to do."
+            yield "Nothing to do."
             return
         made = [step for step in done.steps if step.state in ("drafted", "written")]
         old, new = sum(step.tokens for step in made), sum(step.new_tokens for step in made)
         yield ""
         yield f"{len(made):,} of {plural(len(done.steps), 'summary', 'summaries')}: {_change(old, new)}"
         if done.problem:
-            yield Styled(f"It ended early: {done.problem} {self._how_to_go_on(done.operation)}", "yellow")
+            yield Styled(f"Ended early: {done.problem} {self._how_to_continue(done.operation)}", "yellow")
         elif done.operation:
-            yield f"Written as {done.operation}; `lcm undo {done.operation}` takes it back."
+            yield f"Written as {done.operation}; `lcm undo {done.operation}` reverts it."
         else:
-            yield "Nothing was written; --apply writes." if made else "There was nothing to do."
+            yield DRY_RUN if made else "Nothing to do."
 
-    def _how_to_go_on(self, operation: str | None) -> str:
+    def _how_to_continue(self, operation: str | None) -> str:
         if operation is None:
             return "Nothing was written."
-        go_on, back = f"`lcm {self._command} --resume {operation}` goes on", f"`lcm undo {operation}` takes it back"
-        return f"What was written stays: {go_on}, {back}."
+        resume, undo = f"`lcm {self._command} --resume {operation}` continues", f"`lcm undo {operation}` reverts it"
+        return f"What was written stays: {resume}, {undo}."
 
 
 def plan_line(plan: Plan) -> str:
-    """What is to be done, and what it costs."""
+    """Return the plan and its cost on one line."""
     depths = sorted(Counter(step.depth for step in plan.steps).items())
     kinds = ", ".join(
         plural(count, f"d{depth}" if depth else "leaf", f"d{depth}" if depth else "leaves") for depth, count in depths
@@ -166,7 +161,7 @@ def plan_line(plan: Plan) -> str:
 
 
 def step_lines(step: Step, *, diff: bool) -> Iterator[Line]:
-    """A step: what the summary said, what it says now, and how many tokens that is."""
+    """Yield the old and the new text of a step, and the change in tokens."""
     yield Styled(f"━━━ {_title(step)} ━━━", bold=True)
     yield ""
     if step.state in ("kept", "failed"):
@@ -200,3 +195,23 @@ def _excerpt(text: str) -> list[str]:
 
 def _change(old: int, new: int) -> str:
     return f"tokens: {new - old:+,} ({old:,} → {new:,})"
+
+
+@click.command(cls=Command, examples=("lcm repair demo --plan", "lcm repair --all --kind provisional --apply"))
+@conversation_option()
+@click.option("--all", "everything", is_flag=True, help="All conversations, archived ones included.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(FLAW_KINDS), help="Only this problem (repeatable).")
+@rewrite_options
+def repair(everything: bool, kinds: tuple[str, ...], resume: str | None, **given: Any) -> None:
+    """Rewrite summaries that no model wrote, that were cut, or that contain claims not found in their sources.
+
+    Summaries that were made from them follow. Nothing is written without --apply. Exits with 1 if it ended early, with
+    130 if it was interrupted; what was written stays.
+    """
+    with open_database(read_only=given["plan_only"]) as lcm, Reporter("repair", given) as how:
+        if resume is not None:
+            how.finish(lcm.resume(resume, **how.resuming))
+        elif everything:
+            how.finish(*lcm.repair(kinds or FLAW_KINDS, **how.options), all=True)
+        else:
+            how.finish(choose_conversation(lcm, writes=True).repair(kinds or FLAW_KINDS, **how.options))

@@ -1,4 +1,4 @@
-"""`lcm stats`: what was stored, summarised, shown and spent."""
+"""`lcm stats`: show tokens stored, summarised, shown and spent."""
 
 from __future__ import annotations
 
@@ -14,19 +14,14 @@ from lossless.model import DayFigures, ModelFigures, Stats, Turns
 _BAR = 30
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm stats", "lcm stats demo --since 30d"))
 @conversation_option(otherwise="all of them")
-@click.option(
-    "--since",
-    metavar="TIME",
-    help="Only what was said, shown and written since: 12h, 7d, yesterday, 2026-05-01 or 2026-05-01T09:00Z.",
-)
+@click.option("--since", metavar="TIME", help="Only from this time on: 2026-08-01, 90d, yesterday.")
 def stats(since: str | None) -> None:
-    """How many tokens are stored, summarised, shown and saved, what summaries cost, and when messages came.
+    """Show tokens stored, summarised, shown and saved, the cost of summaries, and messages per day.
 
-    Of all conversations, or of CONVERSATION alone. Figures that are estimated are told with `about`: what the whole history
-    would have come to in each turn, money (by list prices, without prompts and failed calls; an unknown price is told as
-    such), and in a large database whatever only the messages themselves tell. Reads only.
+    Estimates are marked with `about`: the tokens of the whole history in each turn, money (list prices, without prompts
+    and failed calls), and in a large database figures that are counted from a sample of messages.
     """
     with open_database() as lcm:
         found = lcm.stats(named_conversation(), since)
@@ -53,14 +48,12 @@ def _lines(found: Stats) -> Iterator[Line]:
 
 def _shown(turns: Turns, step: int) -> Iterator[Line]:
     if not turns.turns:
-        yield from fact_lines("shown", "no turn is recorded")
+        yield from fact_lines("shown", "no turns recorded")
         return
-    told = f"{plural(turns.turns, 'turn')} of {plural(turns.conversations, 'conversation')}"
-    yield from fact_lines("shown", f"{told}: {turns.shown_tokens // turns.turns:,} tokens a turn")
+    turns_text = f"{plural(turns.turns, 'turn')} of {plural(turns.conversations, 'conversation')}"
+    yield from fact_lines("shown", f"{turns_text}: {turns.shown_tokens // turns.turns:,} tokens a turn")
     whole, about = turns.whole_tokens // turns.turns, "about " if step > 1 else ""
-    yield from fact_lines(
-        "instead of", f"{about}{whole:,} tokens a turn, had the whole history been sent (an estimate)"
-    )
+    yield from fact_lines("instead of", f"{about}{whole:,} tokens a turn with the whole history (estimate)")
     share = turns.saved_tokens / turns.whole_tokens if turns.whole_tokens else 0
     yield from fact_lines("saved", f"about {turns.saved_tokens:,} tokens ({share:.0%})", "green")
 
@@ -98,9 +91,9 @@ def _models(found: Stats) -> Iterator[Line]:
         for each in found.models
     ]
     yield from table(("model", "texts", "read", "written", "cost"), rows)
-    told = "no price is known" if found.cost is None else f"about ${found.cost:,.2f} by list prices"
+    cost = "unknown price" if found.cost is None else f"about ${found.cost:,.2f} by list prices"
     if found.cost != 0:
-        yield from fact_lines("cost", f"{told}; prompts, failed calls and answers to questions are not in it")
+        yield from fact_lines("cost", f"{cost}; without prompts, failed calls and answers to questions")
 
 
 def _cost(each: ModelFigures) -> str:
@@ -117,9 +110,9 @@ def _days(days: tuple[DayFigures, ...], step: int) -> Iterator[Line]:
     yield ""
     yield Styled(f"messages a day{' (about)' if step > 1 else ''}, in UTC", dim=True)
     wide = len(f"{most:,}")
-    room = max(5, min(_BAR, terminal_width() - INDENT - wide))
+    space = max(5, min(_BAR, terminal_width() - INDENT - wide))
     for each in days:
-        bar = "█" * (-(-each.messages * room // most) if most else 0)
+        bar = "█" * (-(-each.messages * space // most) if most else 0)
         yield (f"{each.day:%a %b %d}  {each.messages:>{wide},}  ", Styled(bar, "cyan"))
 
 
@@ -127,4 +120,4 @@ def _biggest(found: Stats) -> Iterator[Line]:
     if len(found.biggest) > 1:
         yield ""
         rows = [(f"{each.messages:,}", f"{each.context_tokens:,}", each.key) for each in found.biggest]
-        yield from table(("messages", "in context", "the biggest conversations"), rows)
+        yield from table(("messages", "in context", "largest conversations"), rows)

@@ -50,7 +50,7 @@ def summaries() -> None:
     """List summaries, show one, its sources and its earlier texts."""
 
 
-@summaries.command("list", examples=("lcm summaries list demo --depth 1", "lcm summaries demo --since 30d -L 5"))
+@summaries.command("list", examples=("lcm summaries list demo --depth 1", "lcm summaries list demo -L 5"))
 @conversation_option()
 @click.option("--depth", type=click.IntRange(min=0), help="Only of this depth; leaves have 0.")
 @click.option("--kind", type=click.Choice(["leaf", "condensed"]), help="Only leaves, or only condensed summaries.")

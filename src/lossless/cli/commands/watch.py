@@ -19,7 +19,7 @@ from lossless.errors import InvalidInput
 from lossless.model import ImportedSource
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, examples=("lcm watch", "lcm watch . --once"))
 @click.argument("directories", nargs=-1, metavar="[DIR]...", type=click.Path(exists=True, path_type=Path))
 @click.option("--once", is_flag=True, help="Read what is new now, and end.")
 @click.option(
