@@ -13,7 +13,7 @@ from msgspec import structs
 
 from lossless import Lossless, Message, SummaryRequest
 from lossless.engine.compaction import plan
-from lossless.engine.compaction.backfill import foretell, limits, next_run
+from lossless.engine.compaction.backfill import estimate_cost, limits, next_run
 from lossless.engine.compaction.prompts import Templates
 from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, NotFound, SummarizerAuth, SummarizerUnavailable
@@ -237,7 +237,7 @@ sizes = st.lists(st.tuples(st.sampled_from([MESSAGE, USER_MESSAGE]), st.integers
 @given(sizes=sizes, tail=st.integers(0, 10), single_root=st.booleans())
 def test_it_comes_to_an_end_whatever_the_sizes(sizes: list[tuple[int, int]], tail: int, single_root: bool) -> None:
     items = [ItemRow(at, None, tokens, depth) for at, (depth, tokens) in enumerate(sizes, 1)]
-    told = foretell(
+    told = estimate_cost(
         items, LARGE, templates=Templates.load(None), tail=0 if single_root else tail, single_root=single_root
     )
     assert told.calls <= len(items) * 2

@@ -23,6 +23,7 @@ from lossless.store import rows
 from lossless.store.store import Store
 from lossless.tokens import IMAGE_TOKENS, estimate, message_tokens
 from tests.formats.samples import FORMATS
+from tests.sources import leaf_source
 
 BRICKS = "The kiln of Brandenburg fires nineteen thousand bricks. "
 LONG = BRICKS * 2_000
@@ -115,7 +116,7 @@ def loaded(what: str, words: str) -> Message:
 
 def summarised(message: Message) -> str:
     stored = StoredMessage(1, 1, 0, b"", datetime(2026, 1, 1, tzinfo=UTC), message)
-    return source.leaf_source([stored], UTC, ())
+    return leaf_source([stored], UTC, ())
 
 
 @each_wire
@@ -133,8 +134,8 @@ def test_whatever_is_sent_is_found_summarised_and_described(lcm: Lossless, chat:
     assert [hit.seq for hit in chat.grep("Brandenburg bricks", mode="full_text")] == [1]
     assert BRICKS.strip() in summarised(message)
     (row,) = lcm._store.messages.at(1, [1])
-    entry = source.Entry(0, *rows.spoken_by(row), rows.said_in(row))
-    assert BRICKS.strip() in source.written([entry], UTC, ())
+    entry = source.SourceEntry(0, *rows.spoken_by(row), rows.said_in(row))
+    assert BRICKS.strip() in source.write_entries([entry], UTC, ())
     assert BRICKS.strip() in reader.words(message)
 
 

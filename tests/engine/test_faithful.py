@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from lossless import tokens
-from lossless.engine.compaction.faithful import Claim, Faithfulness, check, own_words
+from lossless.engine.compaction.faithful import Claim, Faithfulness, own_words
 from lossless.engine.compaction.faithful.wording import PIECE, Wording, lowered, sentences
+from tests.sources import check
 
 PAIRS = Path(__file__).parents[1] / "cases" / "faithful" / "pairs.jsonl"
 

@@ -13,13 +13,13 @@ from lossless.engine.compaction.plan import (
     closed_run,
     condensed_run,
     is_due,
-    kept,
     leaf_run,
     limits,
     matching_rule,
     mixed_run,
     narrowed,
     prefix_tokens,
+    protected_ordinals,
     raw_tokens,
     scaled,
     stranded_run,
@@ -112,7 +112,7 @@ def test_a_round_longer_than_two_runs_is_cut_inside() -> None:
 
 def test_the_newest_words_of_the_user_are_in_no_run() -> None:
     items = view("a:20 a:20 u:20 a:20 a:20 a:20 a")
-    keep = kept(items, 6, 1)
+    keep = protected_ordinals(items, 6, 1)
     assert keep == {2}
     first = leaf_run(items, 6, 100, keep=keep)
     assert first is not None
@@ -120,7 +120,7 @@ def test_the_newest_words_of_the_user_are_in_no_run() -> None:
     second = leaf_run(items, 6, 100, after=1, keep=keep)
     assert second is not None
     assert [item.ordinal for item in second.items] == [3, 4, 5]
-    assert kept(items, 6, 0) == kept(items, 2, 1) == frozenset()
+    assert protected_ordinals(items, 6, 0) == protected_ordinals(items, 2, 1) == frozenset()
 
 
 def test_messages_alone_between_summaries_are_found() -> None:

@@ -13,10 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.config import Settings
-from lossless.engine.compaction.prompts import NAMES, Templates, check, export, preview, request, template_name
+from lossless.engine.compaction.prompts import (
+    NAMES,
+    Templates,
+    check_directory,
+    export,
+    preview,
+    request,
+    template_name,
+)
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import SummaryRequest
 from tests import strategies
+from tests.sources import is_override
 
 FORMS = [(depth, aggressive) for depth in (0, 1, 2, 3, 7) for aggressive in (False, True)]
 FOOTER = "\nExpand for details about: ...\n"
@@ -278,7 +287,7 @@ def test_without_a_directory_the_built_in_prompts_serve() -> None:
     templates = Templates.load(None)
     assert templates.names() == NAMES
     assert templates.problems == ()
-    assert not any(templates.is_override(name) for name in NAMES)
+    assert not any(is_override(templates, name) for name in NAMES)
     assert templates.source("leaf.txt") == templates.source("leaf")
     with pytest.raises(NotFound, match="There is no prompt nonsense"):
         templates.source("nonsense")
@@ -288,7 +297,7 @@ def test_a_directory_replaces_the_prompts_it_names_and_no_others(tmp_path: Path)
     text = "Kort. {% if previous_context %}Før: {{ previous_context }}\n{% endif %}{{ conversation_segment }}"
     templates = with_override(tmp_path, text)
     assert templates.problems == ()
-    assert [name for name in NAMES if templates.is_override(name)] == ["leaf"]
+    assert [name for name in NAMES if is_override(templates, name)] == ["leaf"]
     assert templates.source("leaf") == text
     assert asked("S", previous="P", templates=templates).prompt == "Kort. Før: P\nS"
     assert asked("S", templates=templates).prompt == "Kort. S"
@@ -301,7 +310,7 @@ def test_every_prompt_can_be_replaced_and_a_copy_of_the_built_in_one_changes_not
     built_in = Templates.load(None)
     copied = with_override(tmp_path, built_in.source(name), name)
     assert copied.problems == ()
-    assert copied.is_override(f"{name}.txt")
+    assert is_override(copied, f"{name}.txt")
     assert copied.version == built_in.version
     for depth, aggressive in FORMS:
         plain = asked("{{ x }}", depth=depth, aggressive=aggressive, previous="p")
@@ -370,7 +379,7 @@ def test_a_broken_override_is_refused_by_file_and_line(
     assert problem.startswith(f"{tmp_path / 'leaf.txt'}, line {line}: ")
     assert reason in problem
     assert problem.endswith(". The built-in prompt serves instead.")
-    assert not templates.is_override("leaf")
+    assert not is_override(templates, "leaf")
     assert asked(templates=templates) == asked()
 
 
@@ -430,7 +439,7 @@ def test_a_link_may_not_lead_out_of_the_directory(tmp_path: Path) -> None:
     (inside / "v1").mkdir()
     (inside / "v1" / "leaf.txt").write_text("{conversationSegment}")
     (inside / "leaf.txt").symlink_to("v1/leaf.txt")  # as mounted configuration does
-    assert Templates.load(inside).is_override("leaf")
+    assert is_override(Templates.load(inside), "leaf")
 
 
 @given(
@@ -448,7 +457,7 @@ def test_whatever_an_operator_writes_there_is_always_a_prompt(
 def test_a_prompt_is_known_however_its_name_is_written(tmp_path: Path) -> None:
     templates = with_override(tmp_path, "{conversationSegment}")
     for name in ("leaf", "Leaf", "LEAF.TXT"):
-        assert templates.is_override(name)
+        assert is_override(templates, name)
         assert templates.source(name) == "{conversationSegment}"
         assert templates.origin(name) == str(tmp_path / "leaf.txt")
     assert templates.origin("system") == Templates.load(None).origin("leaf") == "built-in"
@@ -507,13 +516,13 @@ def test_a_preview_makes_up_what_is_not_given_and_mixes_nothing_made_up_into_wha
 
 def test_all_that_is_wrong_with_a_prompt_is_found_at_once(tmp_path: Path) -> None:
     with_override(tmp_path, "{{ a }}\n{{ b }}{{ b }}\n{{ depth|upper }}")
-    assert [(each.line, each.reason.split()[0]) for each in check(tmp_path).findings] == [
+    assert [(each.line, each.reason.split()[0]) for each in check_directory(tmp_path).findings] == [
         (1, "a"),
         (2, "b"),
         (3, "upper"),
     ]
     with_override(tmp_path, "Summarise!")
-    missing, footer = check(tmp_path).findings
+    missing, footer = check_directory(tmp_path).findings
     assert "does not always show conversation_segment" in missing.reason
     assert 'does not always ask for the last line "Expand for details about: ..."' in footer.reason
     assert (missing.serves, footer.serves) == (False, False)
@@ -525,12 +534,12 @@ def test_all_that_is_wrong_with_a_prompt_is_found_at_once(tmp_path: Path) -> Non
 def test_a_prompt_that_asks_for_no_footer_serves_but_is_told(footer: str, tmp_path: Path) -> None:
     templates = with_override(tmp_path, f"{{conversationSegment}}{footer}")
     assert templates.problems == ()
-    assert templates.is_override("leaf")
-    (finding,) = check(tmp_path).findings
+    assert is_override(templates, "leaf")
+    (finding,) = check_directory(tmp_path).findings
     assert finding.serves
     assert str(finding) == f"{tmp_path / 'leaf.txt'} {finding.reason}."
     with_override(tmp_path, "Be brief.", "system")
-    assert len(check(tmp_path).findings) == 1
+    assert len(check_directory(tmp_path).findings) == 1
 
 
 def test_files_that_mean_no_prompt_are_told(tmp_path: Path) -> None:
@@ -538,15 +547,15 @@ def test_files_that_mean_no_prompt_are_told(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     (tmp_path / "v1").mkdir()
     os.mkfifo(tmp_path / "system.txt")
-    told = {Path(each.path).name: each.reason for each in check(tmp_path).findings}
+    told = {Path(each.path).name: each.reason for each in check_directory(tmp_path).findings}
     assert told == {
         "system.txt": "is not a file",
         "Leaf.txt": "is not the name of a prompt (did you mean leaf.txt?)",
         "condensed-d4.txt": "is not the name of a prompt (did you mean condensed-d3.txt?)",
         "notes.md": "is not the name of a prompt",
     }
-    assert check(tmp_path).overrides == ("system",)
-    assert str(check(tmp_path / "notes.md").findings[0]) == f"{tmp_path / 'notes.md'} is not a directory."
+    assert check_directory(tmp_path).overrides == ("system",)
+    assert str(check_directory(tmp_path / "notes.md").findings[0]) == f"{tmp_path / 'notes.md'} is not a directory."
 
 
 def test_an_export_replaces_no_directory_and_follows_no_link(tmp_path: Path) -> None:

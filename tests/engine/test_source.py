@@ -21,7 +21,6 @@ from lossless.engine.compaction.summary_source import (
     MEDIA,
     condensed_source,
     file_ids,
-    leaf_source,
     without_reasoning,
 )
 from lossless.model import File, Message, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
@@ -29,6 +28,7 @@ from lossless.store import jsontext, rows
 from lossless.store.base import MessageRow
 from lossless.times import clock, time_range
 from tests import strategies
+from tests.sources import leaf_source
 
 PACIFIC = ZoneInfo("America/Los_Angeles")
 MONROVIA = ZoneInfo("Africa/Monrovia")  # until 1972 it was 44 minutes and 30 seconds behind

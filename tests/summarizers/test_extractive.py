@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.config import Settings
-from lossless.engine.compaction.summary_source import condensed_source, leaf_source
+from lossless.engine.compaction.summary_source import condensed_source
 from lossless.formats import openclaw
 from lossless.model import Message, StoredMessage, Summary, SummaryRequest
 from lossless.summarizers import resolve
 from lossless.summarizers.extractive import summarize
 from lossless.tokens import estimate
+from tests.sources import leaf_source
 
 TRANSCRIPT = Path(__file__).parents[2] / "src/lossless/demo/conversation.jsonl"
 SPEAKER = re.compile(

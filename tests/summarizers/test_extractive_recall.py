@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from lossless.config import Settings
-from lossless.engine.compaction.summary_source import leaf_source
 from lossless.formats import openclaw
 from lossless.model import StoredMessage, SummaryRequest
 from lossless.summarizers.extractive import summarize
 from lossless.tokens import estimate, message_tokens
+from tests.sources import leaf_source
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "cases" / "extractive"

@@ -76,8 +76,10 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: Ba
     items = [] if row is None else store.context.items(row.id)
     if not request.apply and not request.recompact:
         items += _to_come(lcm, sources, row.next_seq if row else 1)
-    settings, templates = engine.unhurried(lcm.settings), lcm._templates()
-    expected = engine.foretell(items, settings, templates=templates, tail=request.tail, single_root=request.single_root)
+    settings, templates = engine.without_deadlines(lcm.settings), lcm._templates()
+    expected = engine.estimate_cost(
+        items, settings, templates=templates, tail=request.tail, single_root=request.single_root
+    )
     planned = Backfill(
         key,
         tuple(each.path for each in sources),
@@ -95,7 +97,7 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: Ba
 
 
 def _compacted(lcm: Lossless, row: ConversationRow, planned: Backfill, request: BackfillRequest) -> Backfill:
-    store, settings, summarizer = lcm._store, engine.unhurried(lcm.settings), lcm._summarizer()
+    store, settings, summarizer = lcm._store, engine.without_deadlines(lcm.settings), lcm._summarizer()
     if request.title is not None:
         with store.transaction():
             store.conversations.set_title(row.id, lcm._redact.text(request.title) if lcm._redact else request.title)

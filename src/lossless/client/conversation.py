@@ -578,7 +578,7 @@ class Conversation:
 
     def _pay(self, debt: DebtRow, pause: Callable[[], bool]) -> Compaction:
         """Compact, if that is pending for a window; otherwise rewrite provisional summaries."""
-        from lossless.engine.compaction.resummarize import remake
+        from lossless.engine.compaction.resummarize import resummarize
 
         row = self._row()
         if debt.window_tokens:
@@ -588,7 +588,7 @@ class Conversation:
         if row is None or self._closed_to or not lcm._tries():
             return Compaction((), 0, 0, self._closed_as() or "nothing to compact")
         summarizer, guards = self._asks()
-        flow = remake(
+        flow = resummarize(
             self._store,
             row,
             lcm.settings,

@@ -13,9 +13,9 @@ from lossless import summarizers
 from lossless.client.arguments import choose
 from lossless.client.jobs import Ready
 from lossless.config import Settings
-from lossless.engine.compaction.backfill import unhurried
+from lossless.engine.compaction.backfill import without_deadlines
 from lossless.engine.compaction.prompts import Templates
-from lossless.engine.compaction.sweep import fitted
+from lossless.engine.compaction.sweep import fit_to_window
 from lossless.engine.shared.call_limits import Guards
 from lossless.engine.shared.model_flow import drive
 from lossless.engine.surgery import history, select
@@ -129,7 +129,7 @@ def prepare_rewrite(
     operation: str | None = None,
 ) -> Rewrite:
     """Prepare the rewriting of summaries; where no model is to be asked, its result."""
-    settings, templates = fitted(lcm._store, row, _settings(lcm, how))[1], _templates(lcm, how)
+    settings, templates = fit_to_window(lcm._store, row, _settings(lcm, how))[1], _templates(lcm, how)
     summarizer = _summarizer(lcm, settings, how)
     steps = select.steps(lcm._store, row, selection, settings, templates)
     plan = Plan(kind, row.key, steps, summarizer.name, cost(summarizer.name, steps))
@@ -150,7 +150,7 @@ def prepare_rewrite(
     if how.started is not None:
         how.started(Outcome(plan, "planned", (), making.operation))
     # The caller asked for it and knows the cost: only the limit of all spending applies.
-    guards = Guards(lcm._store, unhurried(settings), f"rewrite:{row.key}", summarizer.name, lcm._clock)
+    guards = Guards(lcm._store, without_deadlines(settings), f"rewrite:{row.key}", summarizer.name, lcm._clock)
     return Remaking(making, summarizer, guards, how.progress or (lambda step: None))
 
 

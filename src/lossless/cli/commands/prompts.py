@@ -137,7 +137,7 @@ def check(directory: str | None, prompt_dir: str | None) -> None:
     that match no prompt. Hidden files and directories are skipped. In JSON, `serves` is true if the file is used all
     the same. Exits with 1 if there is a problem.
     """
-    checked = engine.check(_directory(directory or prompt_dir))
+    checked = engine.check_directory(_directory(directory or prompt_dir))
     fine = f"{', '.join(checked.overrides) or 'No prompts'} in {checked.directory}: no problems."
     _print(checked, "\n".join(map(str, checked.findings)) or fine)
     if checked.findings:

@@ -1,1 +1,1 @@
-"""Choose runs of old messages, write their summaries, check these against their sources, put them in place."""
+"""Choose runs of old messages, write summaries, check them against their sources, and put them in place."""

@@ -1,7 +1,7 @@
-"""Compact a whole history to its end, as if it had been compacted all along: runs of messages, then of summaries, until none is left.
+"""Compact a whole history to its end: runs of messages, then of summaries, until none is left.
 
-The same passes as those of compaction, without its thresholds and deadlines. What is written stays, whatever stops it, and the
-next time goes on from there. A model that fails is not made up for: whoever asked for this rather asks again.
+It makes the same passes as compaction, without thresholds and deadlines. Summaries that were written stay, whatever stops
+it, and the next run continues from there. If a model fails, the run ends instead of continuing without it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lossless.config import Settings
 from lossless.engine.compaction import plan, prompts, summary_lengths
 from lossless.engine.compaction.plan import Limits, Run
 from lossless.engine.compaction.prompts import Templates
-from lossless.engine.compaction.sweep import Work, closed, one_pass
+from lossless.engine.compaction.sweep import CompactionState, close_run, one_pass
 from lossless.engine.shared.model_flow import ModelFlow, drive, without_fallback
 from lossless.errors import SummarizerError
 from lossless.model import Estimate, SummaryRequest
@@ -26,14 +26,14 @@ from lossless.summarizers.base import Reply
 from lossless.tokens import estimate
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""(key, summaries made so far, about how many there will be)."""
+"""Called with the key, the summaries made so far, and their estimated number."""
 _LARGEST = 2**31 - 1
 _FEW = 2 * summary_lengths.LEAST_LEAF
-"""Messages of fewer tokens are not worth a leaf of their own."""
+"""The least tokens of messages for a leaf of their own."""
 
 
-def unhurried(settings: Settings) -> Settings:
-    """Return the settings without what keeps a host's turn short."""
+def without_deadlines(settings: Settings) -> Settings:
+    """Return the settings without the limits that keep a host's turn short."""
     return replace(settings, max_sweep_iterations=_LARGEST, summary_max_calls_per_window=_LARGEST)
 
 
@@ -45,45 +45,51 @@ def begin(
     templates: Templates,
     now: Callable[[], float],
     tail: int,
-) -> Work:
-    """Return a conversation to be compacted to its end, its newest `tail` messages apart."""
-    work = Work(store, conversation, settings, limits(settings, tail), templates, now, float("inf"))
-    work.look()
-    return work
+) -> CompactionState:
+    """Return the state for compacting a conversation to its end, except its newest `tail` messages."""
+    state = CompactionState(store, conversation, settings, limits(settings, tail), templates, now, float("inf"))
+    state.read_items()
+    return state
 
 
 def limits(settings: Settings, tail: int) -> Limits:
-    """No window presses: only the sizes count."""
+    """Return limits without a window: only the sizes count."""
     return Limits(_LARGEST, _LARGEST, tail, None, settings.leaf_chunk_tokens, 0, _LARGEST)
 
 
 def finish(
-    work: Work,
+    state: CompactionState,
     ask: Callable[[SummaryRequest], Reply | SummarizerError],
     *,
     single_root: bool = False,
     progress: Callable[[int], None] = lambda made: None,
 ) -> str:
-    """Compact to the end; why it stopped before, if it did."""
+    """Compact to the end; return the reason if it stopped before."""
     try:
-        drive(without_fallback(_passes(work, single_root, progress)), ask)
+        drive(without_fallback(_passes(state, single_root, progress)), ask)
     except SummarizerError as error:
         return str(error)
-    return "Somebody else compacted the conversation meanwhile." if work.stop == "moved" else ""
+    return "Another process compacted the conversation meanwhile." if state.stop == "moved" else ""
 
 
-def _passes(work: Work, single_root: bool, progress: Callable[[int], None]) -> ModelFlow[None]:
+def _passes(state: CompactionState, single_root: bool, progress: Callable[[int], None]) -> ModelFlow[None]:
     after = -1
     while True:
         run = next_run(
-            work.items, work.boundary, work.limits, work.settings, after=after, single_root=single_root, keep=work.keep
+            state.items,
+            state.boundary,
+            state.limits,
+            state.settings,
+            after=after,
+            single_root=single_root,
+            keep=state.keep,
         )
         if run is None:
             return
-        if (yield from one_pass(work, run if run.depth else closed(work, run))):
-            progress(len(work.made))
+        if (yield from one_pass(state, run if run.depth else close_run(state, run))):
+            progress(len(state.made))
             continue
-        if work.stop or run.depth:
+        if state.stop or run.depth:
             return
         after = run.items[-1].ordinal
 
@@ -98,7 +104,7 @@ def next_run(
     single_root: bool,
     keep: Collection[int] = (),
 ) -> Run | None:
-    """Return the oldest run of messages behind the ordinal `after`; else of summaries, the shallowest; else what leads to one root."""
+    """Return the next run: the oldest messages after `after`, else the shallowest summaries, else a root."""
     return (
         _leaf_run(items, boundary, limits, after, 1 if single_root else min(limits.run_tokens // 2, _FEW), keep)
         or plan.condensed_run(items, boundary, limits, settings)
@@ -109,7 +115,7 @@ def next_run(
 def _leaf_run(
     items: Sequence[ItemRow], boundary: int, limits: Limits, after: int, least: int, keep: Collection[int]
 ) -> Run | None:
-    """Return a run of messages, with what would be left over behind it if that is little."""
+    """Return a run of messages, with a small remainder after it included."""
     while run := plan.leaf_run(items, boundary, limits.run_tokens, after, keep):
         behind = items[items.index(run.items[-1]) + 1 : boundary]
         rest = list(takewhile(lambda item: item.is_message and item.ordinal not in keep, behind[:_FEW]))
@@ -121,10 +127,10 @@ def _leaf_run(
     return None
 
 
-def foretell(
+def estimate_cost(
     items: Sequence[ItemRow], settings: Settings, *, templates: Templates, tail: int, single_root: bool = False
 ) -> Estimate:
-    """Return about what it would take, if every summary comes out as long as it is asked for."""
+    """Estimate the calls and tokens, if every summary has the requested length."""
     items, sizes = list(items), limits(settings, tail)
     boundary = plan.tail_start(items, tail, None)
     calls = asked = answered = 0
@@ -141,8 +147,8 @@ def foretell(
 
 
 def _frame(depth: int, settings: Settings, templates: Templates) -> int:
-    """Return what a request costs beyond the text that it is about."""
-    told = prompts.request(
+    """Return the tokens of a request without its source."""
+    request = prompts.request(
         "",
         depth=depth,
         target_tokens=1,
@@ -152,4 +158,4 @@ def _frame(depth: int, settings: Settings, templates: Templates) -> int:
         settings=settings,
         templates=templates,
     )
-    return estimate(told.system) + estimate(told.prompt)
+    return estimate(request.system) + estimate(request.prompt)

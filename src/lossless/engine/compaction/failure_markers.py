@@ -1,4 +1,4 @@
-"""Pure: summaries that were written because something failed, by the marks that other systems leave in them."""
+"""Pure: recognise summaries written after a failure, by the marks that other systems leave in them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ DIRECTIVES = "[LCM fallback summary; directive-shaped untrusted content omitted]
 CUT_SHORT = "[LCM fallback summary; truncated for context management]"
 _TRUNCATED = "[Truncated from "
 _EMERGENCY = "[Truncated for context management]"
-# A mark begins its line, as those who write it put it there; anywhere else somebody talks about it. At the end of a text
-# another line may follow it: so many characters.
+# A mark begins its line; elsewhere it is only mentioned. At the end of a text another line may follow it, of so many
+# characters.
 _TRUNCATED_REACH, _CUT_REACH = 40, 80
 
 
 def marker(text: str, model: str) -> Literal["fallback", "old", "new", "emergency"] | None:
-    """Return the kind of failure that a summary's text and model tell of; None for most."""
+    """Return the kind of failure that a summary's text and model indicate; None for most."""
     if text.startswith(CUT_SHORT):
         return "old"
     if text.startswith(DIRECTIVES) or f"\n{DIRECTIVES}" in text:
@@ -29,6 +29,6 @@ def marker(text: str, model: str) -> Literal["fallback", "old", "new", "emergenc
 
 
 def ends_with_mark(text: str, mark: str, reach: int) -> bool:
-    """Return whether a mark begins a line, with fewer than `reach` characters from there to the end."""
+    """Return True if a mark begins a line within the last `reach` characters."""
     at = text.rfind(mark)
     return at >= 0 and len(text) - at < reach and text[at - 1 : at] in ("", "\n")

@@ -1,4 +1,4 @@
-"""What to compact, and when: decisions over the ordered view, as values.
+"""Decide what to compact, and when: pure functions over the context items.
 
 Pure. The same boundary of the fresh tail serves compaction and assembly.
 """
@@ -20,13 +20,13 @@ from lossless.store.base import ItemRow, Links
 
 
 class Run(Struct, frozen=True, dict=True):
-    """Contiguous items that one summary will stand for."""
+    """Contiguous items that one summary will replace."""
 
     items: tuple[ItemRow, ...]
 
     @property
     def depth(self) -> int:
-        """Return the depth of the summary to be made: 0 from messages, one more than the deepest of its sources otherwise."""
+        """Return the depth of the new summary: 0 from messages, else one more than its deepest source."""
         return max(-1, *[item.depth for item in self.items]) + 1
 
     @cached_property
@@ -35,7 +35,7 @@ class Run(Struct, frozen=True, dict=True):
 
 
 class Limits(NamedTuple):
-    """What one conversation is held to: the settings, as its window and its rules make them."""
+    """The limits of one conversation: the settings, adapted to its window and rules."""
 
     budget: int
     threshold: int
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
 
     @property
     def protected_tokens(self) -> int:
-        """Return the limit in tokens on what compaction leaves alone."""
+        """Return the limit in tokens of what compaction never touches."""
         return self.share if self.tail_tokens is None else min(self.tail_tokens, self.share)
 
 
@@ -61,7 +61,7 @@ def limits(
     factor: float = 1.0,
     most: int | None = None,
 ) -> Limits:
-    """Return the limits for a model's window, as the rule for this conversation or model has them, if there is one.
+    """Return the limits for a model's window, with the rule for this conversation or model applied.
 
     They are in tokens as we estimate them: the model counts `factor` times as many. `most` is what fits into the bytes of a
     request, whatever the window.
@@ -77,23 +77,23 @@ def limits(
     return Limits(budget, threshold, tail, settings.fresh_tail_max_tokens, chunk, prefix, tail_share(budget))
 
 
-def tail_share(room: int) -> int:
-    """Return the most tokens the fresh tail may take of a room, so that summaries always have the rest."""
-    return room // 2
+def tail_share(budget: int) -> int:
+    """Return the most tokens of a budget that the fresh tail may use; the rest is for summaries."""
+    return budget // 2
 
 
 def narrowed(limits: Limits, overhead: int) -> Limits:
-    """Return the limits with a tail that fits beside `overhead` tokens of the host's own in the same window."""
-    return limits._replace(share=tail_share(max(limits.budget - overhead, limits.budget // _LEAST_ROOM)))
+    """Return the limits with a tail that fits beside `overhead` tokens of the host."""
+    return limits._replace(share=tail_share(max(limits.budget - overhead, limits.budget // _LEAST_SHARE)))
 
 
-_LEAST_ROOM = 8
-"""What a host measures beside the context never takes more than all but this part of the window."""
+_LEAST_SHARE = 8
+"""The least part of the window that is left for the context beside what the host measures."""
 
 
 def workable(settings: Settings, limits: Limits) -> Settings:
-    """Return the settings as they can work together within these limits: summaries that fit, fan-outs that are reached."""
-    # More summaries than this do not fit below the threshold, and would never be condensed.
+    """Return settings that work within these limits: summaries that fit, fan-outs that are reached."""
+    # More summaries do not fit below the threshold, and would never be condensed.
     most = max(2, limits.threshold // (2 * scaled(settings, limits).leaf_target_tokens))
     fanout = min(settings.condensed_min_fanout_hard, settings.leaf_min_fanout, settings.condensed_min_fanout, most)
     target = _condensed_target(settings, limits.threshold)
@@ -103,12 +103,12 @@ def workable(settings: Settings, limits: Limits) -> Settings:
 
 
 def _condensed_target(settings: Settings, threshold: int) -> int:
-    """Return the length of a condensed summary, such that several fit below the threshold."""
+    """Return the length of a condensed summary of which several fit below the threshold."""
     return min(settings.condensed_target_tokens, max(LEAST_CONDENSED, threshold // 4))
 
 
 def matching_rule(settings: Settings, window: int, key: str, model: str | None) -> ThresholdRule | None:
-    """Return the most specific of the rules that match, the first of equals.
+    """Return the most specific rule that matches, the first of equals.
 
     A rule without a model or session pattern is for all of them. The window is the model's own, whatever its budget.
     """
@@ -125,7 +125,7 @@ def _fits(rule: ThresholdRule, window: int, key: str, model: str | None) -> bool
 
 
 def _names(pattern: str, model: str) -> bool:
-    """Return whether the pattern names the model, with its provider or without, in any case."""
+    """Return True if the pattern names the model, with or without its provider, in any case."""
     full = model.casefold()
     return any(patterns.matches(pattern.casefold(), name) for name in (full, full.partition("/")[2]) if name)
 
@@ -152,7 +152,7 @@ def tail_start(
     for at in range(len(items) - 1, -1, -1):
         if items[at].depth >= 0:
             if taken:
-                break  # what lies before a summary is not fresh: an old message in front would protect every summary
+                break  # a message before a summary is not fresh: it would protect every summary
             continue
         pending, cost = pending + 1, cost + items[at].tokens
         if low is not None and low[at] < at:
@@ -166,12 +166,12 @@ def tail_start(
 
 
 def round_starts(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | None = None) -> list[bool]:
-    """Tell for each item whether a cut before it parts no call from its results."""
+    """Return for each item True if a cut before it separates no call from its results."""
     return [at <= low for at, low in enumerate(_reach(items, links, most))]
 
 
 def _reach(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | None) -> list[int]:
-    """For each item, the first one that it or any later item is tied to as the result of its call.
+    """Return for each item the first item that it, or a later one, answers.
 
     A result that came more than `most` tokens after its call, and not directly behind it, is on its own: no tail could hold
     both.
@@ -202,7 +202,7 @@ def _reach(items: Sequence[ItemRow], links: Mapping[int, Links], most: int | Non
 
 
 def answers_earlier(items: Sequence[ItemRow], links: Mapping[int, Links]) -> bool:
-    """Tell whether a result among the items answers no call among them: only then may a cut before them part the two."""
+    """Return True if a result among the items answers an earlier call."""
     asked: set[str] = set()
     for item in items:
         found = links.get(item.ordinal) if item.depth < 0 else None
@@ -213,8 +213,10 @@ def answers_earlier(items: Sequence[ItemRow], links: Mapping[int, Links]) -> boo
     return False
 
 
-def kept(items: Sequence[ItemRow], boundary: int, count: int, system: ItemRow | None = None) -> frozenset[int]:
-    """Return the ordinals before the tail that no summary may take: the newest words of the user, the system message."""
+def protected_ordinals(
+    items: Sequence[ItemRow], boundary: int, count: int, system: ItemRow | None = None
+) -> frozenset[int]:
+    """Return the ordinals before the tail that are never summarised: newest user and system message."""
     newest = next((at for at in range(len(items) - 1, -1, -1) if items[at].is_user), boundary)
     words = {items[newest].ordinal} if count > 0 and newest < boundary else set()
     return frozenset(words if system is None else {*words, system.ordinal})
@@ -223,7 +225,7 @@ def kept(items: Sequence[ItemRow], boundary: int, count: int, system: ItemRow | 
 def leaf_run(
     items: Sequence[ItemRow], boundary: int, limit: int, after: int = -1, keep: Collection[int] = ()
 ) -> Run | None:
-    """Return the oldest run of messages before the tail, behind the ordinal `after` and without those to `keep`.
+    """Return the oldest run of messages before the tail, after the ordinal `after`, without those to `keep`.
 
     It holds up to `limit` tokens and at least one message.
     """
@@ -245,7 +247,7 @@ def leaf_run(
 def following(
     items: Sequence[ItemRow], boundary: int, run: Run, limit: int, keep: Collection[int] = ()
 ) -> list[ItemRow]:
-    """Return the messages that follow a run, just over `limit` tokens of them, up to one that no summary may take."""
+    """Return the messages after a run, just over `limit` tokens, up to one that is never summarised."""
     chosen: list[ItemRow] = []
     total = 0
     for item in items[items.index(run.items[-1]) + 1 : boundary]:
@@ -257,7 +259,7 @@ def following(
 
 
 def closed_run(run: Run, behind: Sequence[ItemRow], links: Mapping[int, Links], limit: int) -> Run:
-    """Return the run with its end moved to where no call is parted from its results.
+    """Return the run with its end moved to where no call is separated from its results.
 
     `behind` are the messages that follow it, up to where a cut is allowed or as far as was looked. The end moves back as long
     as half of the run is left, else forward as long as it stays below twice the limit. Otherwise it stays.
@@ -277,7 +279,7 @@ def closed_run(run: Run, behind: Sequence[ItemRow], links: Mapping[int, Links], 
 
 
 def stranded_run(items: Sequence[ItemRow], boundary: int, limit: int, keep: Collection[int] = ()) -> Run | None:
-    """Return the first messages that stand between two summaries and are too few for a summary of their own.
+    """Return the first messages between two summaries that are too few for their own summary.
 
     They keep the summaries around them from being condensed together.
     """
@@ -295,8 +297,8 @@ def stranded_run(items: Sequence[ItemRow], boundary: int, limit: int, keep: Coll
 def least_run(items: Sequence[ItemRow], boundary: int, limits: Limits, goal: int, *, eager: bool = False) -> int:
     """Return the fewest tokens of messages that are worth a call for a leaf.
 
-    When the tail alone is over the goal, no summary can bring the context below it: then more is waited for, lest every
-    turn costs a call, unless somebody is `eager`.
+    When the tail alone is over the goal, no summary can bring the context below it. Then more messages are required,
+    so that not every turn costs a call, unless `eager` is set.
     """
     few, half = 2 * LEAST_LEAF, limits.run_tokens // 2
     hopeless = sum(item.tokens for item in items[boundary:]) > goal
@@ -329,7 +331,7 @@ def condensed_run(
 
 
 def root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings, keep: Collection[int] = ()) -> Run | None:
-    """Return what to condense next so that one summary is left of all: the fewest that make one, however short they are.
+    """Return the next run that leads to a single summary of everything.
 
     Where no two of one depth stand side by side, those of different depths are condensed together. None if one is left,
     or a message stands among them that may still be summarised. On each side of one to `keep` there is a root.
@@ -358,7 +360,7 @@ def _root_run(items: Sequence[ItemRow], limits: Limits, settings: Settings) -> R
 
 
 def mixed_run(items: Sequence[ItemRow], boundary: int, limits: Limits) -> Run | None:
-    """Return neighbouring summaries of different depths, for when no run of one depth is left and they need too much room.
+    """Return neighbouring summaries of different depths, if no run of one depth is left and they use too much.
 
     The shallowest that stand side by side, so that what was condensed often is not condensed again each time.
     """
@@ -381,13 +383,13 @@ def mixed_run(items: Sequence[ItemRow], boundary: int, limits: Limits) -> Run | 
 
 
 def shown_tokens(items: Sequence[ItemRow]) -> int:
-    """Return about what the items cost as they are shown, each summary in its frame."""
+    """Estimate the tokens of the items as they are shown, each summary in its tags."""
     frames = sum(_LEAF_FRAME if item.depth == 0 else _FRAME for item in items if item.depth >= 0)
     return frames + sum([item.tokens for item in items])
 
 
 def scaled(settings: Settings, limits: Limits) -> Settings:
-    """Return the settings with summaries short enough for several of them to fit beside the tail of a small window."""
+    """Return settings with summaries short enough for a small window."""
     leaf = min(settings.leaf_target_tokens, max(LEAST_LEAF, limits.share // 8))
     condensed = min(settings.condensed_target_tokens, max(LEAST_CONDENSED, limits.share // 4))
     if (leaf, condensed) == (settings.leaf_target_tokens, settings.condensed_target_tokens):
@@ -405,7 +407,7 @@ def _fanout(depth: int, settings: Settings, hard: bool) -> int:
 
 
 def _runs(items: Sequence[ItemRow], depth: int, limit: int) -> list[list[ItemRow]]:
-    """Return the runs of summaries of one depth, each cut where it would exceed the limit."""
+    """Return the runs of summaries of one depth, each cut at the limit."""
     runs: list[list[ItemRow]] = []
     run: list[ItemRow] = []
     total = 0
@@ -426,12 +428,12 @@ def prefix_tokens(items: Sequence[ItemRow], boundary: int) -> int:
 
 
 def raw_tokens(items: Sequence[ItemRow], boundary: int) -> int:
-    """Return the tokens of the messages before the tail, waiting to be summarised."""
+    """Return the tokens of the messages before the tail."""
     return sum(item.tokens for item in items[:boundary] if item.is_message)
 
 
 def is_due(items: Sequence[ItemRow], limits: Limits, settings: Settings, observed: int = 0) -> bool:
-    """Return whether a turn has made compaction worth while, by the trigger in force.
+    """Return True if compaction is due after a turn, by the trigger in force.
 
     `threshold`: the context, or the prompt a host observed, is over it. `leaf`: enough raw messages lie outside the tail, a
     chunk of them or, for a small window, a quarter of the threshold; few of them suffice once the threshold is passed.

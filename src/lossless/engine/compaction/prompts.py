@@ -1,4 +1,4 @@
-"""What a summariser is asked, in the built-in words or in an operator's own.
+"""The prompts for a summariser: built-in templates, or an operator's own.
 
 A template is Jinja reduced to variables, `if` and a few filters: nothing it can say reaches beyond the values it
 is given, and what is wrong with one is found when it is loaded, not in the middle of a compaction. History is
@@ -74,7 +74,7 @@ _PLACEHOLDERS = {
     "previousContext": '{{ previous_context or "(none)" }}',
     "conversationSegment": "{{ conversation_segment }}",
 }
-# Whatever a model could take for the border of a block, not only what an XML parser would.
+# Remove whatever a model could take for a tag, not only valid XML.
 _BORDER = re.compile(
     r"<(?=[^\w<>]{0,20}(?:conversation[\W_]{0,3}(?:segment|to[\W_]{0,3}condense)"
     r"|previous[\W_]{0,3}context|operator[\W_]{0,3}instructions))",
@@ -93,9 +93,9 @@ def request(
     settings: Settings,
     templates: Templates | None = None,
 ) -> SummaryRequest:
-    """Return what to ask for a summary of `source`. From depth 2 up `previous` does not count.
+    """Build the request for a summary of `source`. From depth 2 up, `previous` is not used.
 
-    Whoever asks more than once passes `templates`, so that the directory of the settings is read once.
+    Pass `templates` for several requests, so that the directory is read once.
     """
     templates = templates or Templates.load(settings.prompt_dir)
     earlier = without_reasoning(previous or "") if depth <= 1 else ""
@@ -105,7 +105,7 @@ def request(
         "depth": depth,
         "aggressive": aggressive,
     }
-    history: Values = {"previous_context": _contained(earlier), "conversation_segment": _contained(source)}
+    history: Values = {"previous_context": _without_tags(earlier), "conversation_segment": _without_tags(source)}
     name = template_name(depth, aggressive=aggressive)
     system = templates.render("system", values)
     prompt = templates.render(name, values | history)
@@ -120,12 +120,12 @@ def request(
 
 
 def template_name(depth: int, *, aggressive: bool = False) -> str:
-    """Return the template that asks for a summary of that depth."""
+    """Return the name of the template for that depth."""
     return _KINDS[min(max(depth, 0), 3)] + ("-aggressive" if aggressive else "")
 
 
 def known(name: str) -> str:
-    """Return the name of a template, however a person wrote it: in capitals, or as the name of its file."""
+    """Return the name of a template as people may write it: in capitals, or as a file name."""
     plain = name.lower().removesuffix(".txt")
     if plain not in NAMES:
         raise NotFound("prompt", name, hint=f"There are: {', '.join(NAMES)}.")
@@ -142,7 +142,7 @@ def preview(
     depth: int | None = None,
     templates: Templates | None = None,
 ) -> SummaryRequest:
-    """Return what would be asked by that template: about `source`, or about a small history made up for the purpose."""
+    """Return the request that a template makes: for `source`, or for a small sample history."""
     name = known(name)
     kind, aggressive = name.removesuffix("-aggressive"), name.endswith("-aggressive")
     if depth is None:
@@ -165,8 +165,8 @@ def preview(
     )
 
 
-def _contained(text: str) -> str:
-    """Return the text with no tag that could open or close a block of ours."""
+def _without_tags(text: str) -> str:
+    """Return the text without tags that could open or close our blocks."""
     return _BORDER.sub("&lt;", text)
 
 
@@ -182,12 +182,12 @@ class Templates(Struct, frozen=True):
     texts: Mapping[str, str]
     overrides: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
-    """Why files of the directory do not serve, a sentence or two each."""
+    """The reasons for which files of the directory are not used."""
     directory: Path | None = None
 
     @classmethod
     def load(cls, prompt_dir: str | Path | None) -> Templates:
-        """Return the built-in prompts, each replaced by the file of its name if there is one and it can serve."""
+        """Return the built-in prompts, each replaced by the file of its name if that is valid."""
         if prompt_dir is None:
             return cls(_builtin())
         root = Path(prompt_dir)
@@ -195,7 +195,7 @@ class Templates(Struct, frozen=True):
             return cls(_builtin(), problems=(f"{_no_directory(root)} The built-in prompts serve.",), directory=root)
         own, problems = {}, []
         for name in NAMES:
-            text, findings = _inspected(root, name)
+            text, findings = _inspect_override(root, name)
             refusal = next((each for each in findings if not each.serves), None)
             if refusal:
                 problems.append(f"{refusal} The built-in prompt serves instead.")
@@ -205,26 +205,23 @@ class Templates(Struct, frozen=True):
 
     @property
     def version(self) -> str:
-        """Twelve hex digits that change with any of the texts in force."""
+        """Return twelve hex digits that change with any of the texts in force."""
         return _version(tuple(self.texts[name] for name in NAMES))
 
     def names(self) -> tuple[str, ...]:
         return NAMES
 
     def source(self, name: str) -> str:
-        """Return the text of a template, as it was written."""
+        """Return the text of a template as written."""
         return self.texts[known(name)]
 
-    def is_override(self, name: str) -> bool:
-        return known(name) in self.overrides
-
     def origin(self, name: str) -> str:
-        """Return where the text of a template comes from: the path of its file, or `built-in`."""
+        """Return the origin of a template: the path of its file, or `built-in`."""
         name = known(name)
         return str(_file(self.directory, name)) if self.directory and name in self.overrides else "built-in"
 
     def diff(self, name: str) -> str:
-        """Return what an override changes about the built-in text, as a unified diff."""
+        """Return a unified diff from the built-in text to an override."""
         from difflib import unified_diff
 
         name = known(name)
@@ -241,16 +238,16 @@ class Templates(Struct, frozen=True):
         return next(refusals, f"There is no file {path}.")
 
     def honours(self, name: str, values: Values) -> bool:
-        """Return whether a request by that template, or the system prompt with it, says the operator's wishes, if there are any."""
+        """Return True if a request by that template contains the operator's instructions, if there are any."""
         if not str(values["custom_instructions"]).strip() or name not in self.overrides:
             return True
-        # Not the wishes themselves: history may well hold the same words.
+        # Not the instructions themselves: history may contain the same words.
         marked = values | {"custom_instructions": _TRIAL_WISH}
         own = {key: value for key, value in marked.items() if key not in _HISTORY}
         return _TRIAL_WISH in self.render(name, marked) or _TRIAL_WISH in self.render("system", own)
 
     def render(self, name: str, values: Values) -> str:
-        """Return the template with the values in it; the built-in one where an override turns out to fail on them."""
+        """Render a template; use the built-in one if an override fails."""
         if name in self.overrides:
             from jinja2 import TemplateError
 
@@ -274,13 +271,13 @@ def _file(directory: Path, name: str) -> Path:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines as Jinja sees them, to which neither their ends nor the end of the file make a difference."""
+    """Return the lines as Jinja sees them, whatever their line ends."""
     lines = re.split(r"\r\n|\r|\n", text)
     return lines if lines[-1] else lines[:-1]
 
 
 def export(directory: Path, *, force: bool = False) -> list[Path]:
-    """Write the built-in prompts into a directory, to be changed there.
+    """Write the built-in prompts into a directory, as a starting point for changes.
 
     When one of the files is there already none is written, unless `force` says that they may be replaced.
     """
@@ -298,7 +295,7 @@ def export(directory: Path, *, force: bool = False) -> list[Path]:
     try:
         make_directory(directory)
         for path, text in texts.items():
-            # A link is replaced and not followed: what it leads to may be nobody's prompt.
+            # A link is replaced, not followed: its target may not be a prompt.
             path.unlink(missing_ok=True)
             with open(path, "xb", opener=open_private) as file:
                 file.write(text.encode())
@@ -312,20 +309,20 @@ def _replaceable(path: Path) -> bool:
 
 
 class Finding(Struct, frozen=True):
-    """Something wrong with a file in a directory of prompts."""
+    """A problem with a file in a directory of prompts."""
 
     path: str
     reason: str
     line: int | None = None
     serves: bool = False
-    """Whether the file is used all the same."""
+    """True if the file is used in spite of the problem."""
 
     def __str__(self) -> str:
         return f"{self.path}, line {self.line}: {self.reason}." if self.line else f"{self.path} {self.reason}."
 
 
-class Checked(Struct, frozen=True):
-    """What a look at a directory of prompts brought to light."""
+class PromptsReport(Struct, frozen=True):
+    """The problems found in a directory of prompts."""
 
     directory: str
     overrides: tuple[str, ...]
@@ -333,15 +330,15 @@ class Checked(Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-def check(directory: Path) -> Checked:
-    """Return everything that is wrong with the files of a directory, also what does not keep them from being used."""
+def check_directory(directory: Path) -> PromptsReport:
+    """Check the files of a directory; report every problem, also harmless ones."""
     try:
         names = sorted(os.listdir(directory))
     except OSError:
-        return Checked(str(directory), (), (_no_directory(directory),))
-    findings = [finding for name in NAMES for finding in _inspected(directory, name)[1]]
+        return PromptsReport(str(directory), (), (_no_directory(directory),))
+    findings = [finding for name in NAMES for finding in _inspect_override(directory, name)[1]]
     findings += [Finding(str(directory / name), _means_nothing(name)) for name in names if _is_stray(directory, name)]
-    return Checked(str(directory), tuple(name for name in NAMES if f"{name}.txt" in names), tuple(findings))
+    return PromptsReport(str(directory), tuple(name for name in NAMES if f"{name}.txt" in names), tuple(findings))
 
 
 def _no_directory(path: Path) -> Finding:
@@ -359,8 +356,8 @@ def _means_nothing(name: str) -> str:
     return f"is not the name of a prompt{f' (did you mean {meant[0]}?)' if meant else ''}"
 
 
-def _inspected(root: Path, name: str) -> tuple[str | None, list[Finding]]:
-    """Return the override of that name, if there is one that can be read, and what is wrong with it."""
+def _inspect_override(root: Path, name: str) -> tuple[str | None, list[Finding]]:
+    """Return the override of that name, if it can be read, and its problems."""
     path = _file(root, name)
     try:
         text = _read(root, path)
@@ -370,7 +367,7 @@ def _inspected(root: Path, name: str) -> tuple[str | None, list[Finding]]:
 
 
 class _Unreadable(Exception):
-    """Why a file holds no text for us, and the line that tells, if one does."""
+    """The reason for which a file has no usable text, and its line if known."""
 
 
 def _read(root: Path, path: Path) -> str | None:
@@ -402,24 +399,24 @@ def _decoded(data: bytes) -> str:
 def _findings(path: Path, text: str) -> Iterator[Finding]:
     from jinja2 import TemplateError, TemplateSyntaxError
 
-    name, told = path.stem, str(path)
+    name, shown_path = path.stem, str(path)
     try:
         tree = _sandbox().parse(_as_jinja(text))
         found = islice(_flaws(tree, system=name == "system"), _MOST_FLAWS)
         flaws = dict.fromkeys((node.lineno, flaw) for node, flaw in found)
-        yield from (Finding(told, flaw, line) for line, flaw in sorted(flaws, key=lambda each: each[0]))
+        yield from (Finding(shown_path, flaw, line) for line, flaw in sorted(flaws, key=lambda each: each[0]))
         if not flaws:
             yield from _shortcomings(path, list(_trials(name, text)))
     except TemplateSyntaxError as error:
-        yield Finding(told, (error.message or "this is not a template").rstrip("."), error.lineno)
+        yield Finding(shown_path, (error.message or "this is not a template").rstrip("."), error.lineno)
     except (TemplateError, TypeError) as error:
-        yield Finding(told, str(error), _line(error))
+        yield Finding(shown_path, str(error), _line(error))
     except (SyntaxError, RecursionError, MemoryError):  # what Python says of a template nested too deep
-        yield Finding(told, "is nested too deep")
+        yield Finding(shown_path, "is nested too deep")
 
 
 def _flaws(tree: nodes.Template, *, system: bool) -> Iterator[tuple[nodes.Node, str]]:
-    """Yield what a template may not say, each with its node."""
+    """Yield what a template must not contain, each with its node."""
     from jinja2 import nodes
 
     variables = [name for name in VARIABLES if not (system and name in _HISTORY)]
@@ -449,7 +446,7 @@ def _construct(node: nodes.Node) -> str:
 
 
 def _trials(name: str, text: str) -> Iterator[str]:
-    """Yield what the template makes of the values that compaction may give it."""
+    """Yield the template rendered with the values that compaction may pass."""
     template = _compiled(text)
     depths = {"condensed-d1": (1,), "condensed-d2": (2,), "condensed-d3": (3, 9)}
     for depth in depths.get(name.removesuffix("-aggressive"), (0,)):
@@ -460,7 +457,7 @@ def _trials(name: str, text: str) -> Iterator[str]:
 
 
 def _shortcomings(path: Path, trials: list[str]) -> Iterator[Finding]:
-    """Yield what a template fails to say."""
+    """Yield what a template must contain and does not."""
     if not all(map(str.strip, trials)):
         yield Finding(str(path), "is empty")
     elif path.stem != "system":

@@ -1,8 +1,8 @@
-"""Summaries made anew: those that no model wrote, once there is one, and those made from them.
+"""Rewrite summaries: those written without a model, once there is one, and those made from them.
 
-A flow like that of compaction. The shallowest first, so that a summary is made anew once, after all its sources. The
-earlier text is kept as a revision. A summary for which a model gives several answers that do not serve is left as it is;
-a model that cannot be asked, for however long, has not tried.
+A flow like compaction. The shallowest come first, so that a summary is rewritten once, after all of its sources. The earlier
+text is kept as a revision. A summary for which a model gave several unusable replies stays as it is; a model that cannot
+be reached does not count as a try.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ from collections.abc import Callable
 
 from lossless.config import Settings
 from lossless.engine.compaction.prompts import Templates
-from lossless.engine.compaction.summarize import PROVISIONAL, Told, as_row, drafted, of_messages, of_summaries
-from lossless.engine.compaction.sweep import Flow, Work, fitted, report_length, retry_at, why
+from lossless.engine.compaction.summarize import (
+    PROVISIONAL,
+    SourceText,
+    as_row,
+    draft_summary,
+    of_messages,
+    of_summaries,
+)
+from lossless.engine.compaction.sweep import CompactionState, Flow, block_reason, fit_to_window, report_length, retry_at
 from lossless.errors import SummarizerError
 from lossless.events import Hook, ignore
 from lossless.store.base import ConversationRow, NewSummary, SummaryRow, TextAt
@@ -21,7 +28,7 @@ from lossless.store.store import Store
 MOST_TRIES = 3
 
 
-def remake(
+def resummarize(
     store: Store,
     conversation: ConversationRow,
     settings: Settings,
@@ -31,69 +38,69 @@ def remake(
     wanted_elsewhere: Callable[[], bool],
     on_event: Hook = ignore,
 ) -> Flow:
-    """Make the unsettled summaries of a conversation anew, as far as one sweep goes."""
-    limits, settings = fitted(store, conversation, settings)
+    """Rewrite the unsettled summaries of a conversation, within one sweep."""
+    limits, settings = fit_to_window(store, conversation, settings)
     deadline = now() + settings.sweep_deadline_ms / 1000
-    work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere)
+    state = CompactionState(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere)
     before = conversation.context_tokens
     tried: set[int] = set()
     unanswered: set[int] = set()
-    while work.may_go_on() and (row := _next(store, conversation.id, tried | unanswered)):
-        work.passes += 1
+    while state.may_continue() and (row := _next(store, conversation.id, tried | unanswered)):
+        state.passes += 1
         sources = store.operations.source_revisions(conversation.id, row.id)
-        told = _told(store, conversation, row, settings)
+        source = _source_text(store, conversation, row, settings)
         try:
-            draft = yield from drafted(told, settings, templates)
+            draft = yield from draft_summary(source, settings, templates)
         except SummarizerError as error:
-            work.go_on_without(error)
+            state.continue_without_model(error)
             unanswered.add(row.id)
-            if work.alone:
-                work.stop, work.retry_at = why(error), retry_at(error, now())
+            if state.without_calls:
+                state.stop, state.retry_at = block_reason(error), retry_at(error, now())
                 break
             continue
-        # The model answers others: what it did not answer it cannot do.
-        tried |= _noted(store, conversation.id, unanswered)
-        unanswered, work.misses = set(), 0
+        # The model answered another request, so the failed ones count as tries.
+        tried |= _count_tries(store, conversation.id, unanswered)
+        unanswered, state.misses = set(), 0
         if draft.level in PROVISIONAL:
-            tried |= _noted(store, conversation.id, {row.id})
+            tried |= _count_tries(store, conversation.id, {row.id})
         else:
-            new = as_row(told, draft, templates, now())
-            if _put(store, conversation.id, row, new, sources, told):
-                work.made.append(row.public_id)
+            new = as_row(source, draft, templates, now())
+            if _put(store, conversation.id, row, new, sources, source):
+                state.made.append(row.public_id)
                 report_length(conversation, row.public_id, new, settings, on_event)
-    work.look()
-    if work.stop in ("", "passes", "deadline") and (tried or unanswered):
-        work.stop = "unavailable" if unanswered else "in vain"
-    work.without_model = ""
-    return work.done(before)
+    state.read_items()
+    if state.stop in ("", "passes", "deadline") and (tried or unanswered):
+        state.stop = "unavailable" if unanswered else "in vain"
+    state.without_model = ""
+    return state.done(before)
 
 
-def _noted(store: Store, conversation_id: int, ids: set[int]) -> set[int]:
-    """Count a try of each of these summaries."""
+def _count_tries(store: Store, conversation_id: int, ids: set[int]) -> set[int]:
+    """Count a try for each of these summaries."""
     for each in ids:
         store.summaries.note_try(conversation_id, each)
     return ids
 
 
 def _next(store: Store, conversation_id: int, tried: set[int]) -> SummaryRow | None:
-    """Return the next summary to be made anew, each tried once a sweep."""
+    """Return the next summary to rewrite, each once in a sweep."""
     rows = store.summaries.unsettled(conversation_id, tries=MOST_TRIES, limit=len(tried) + 1)
     return next((row for row in rows if row.id not in tried), None)
 
 
 def _put(
-    store: Store, conversation_id: int, row: SummaryRow, new: NewSummary, sources: list[TextAt], told: Told
+    store: Store, conversation_id: int, row: SummaryRow, new: NewSummary, sources: list[TextAt], source: SourceText
 ) -> bool:
     """Write the new text, unless a source or the previous context in its prompt changed meanwhile."""
     with store.transaction():
         store.conversations.hold(conversation_id)
         is_same = store.operations.source_revisions(conversation_id, row.id) == sources and store.context.has_texts(
-            told.revisions
+            source.revisions
         )
         return is_same and store.summaries.revise(conversation_id, row, new)
 
 
-def _told(store: Store, conversation: ConversationRow, row: SummaryRow, settings: Settings) -> Told:
+def _source_text(store: Store, conversation: ConversationRow, row: SummaryRow, settings: Settings) -> SourceText:
     seqs, ids = store.summaries.sources(conversation.id, row.id)
     if row.depth == 0:
         previous = store.summaries.before(conversation.id, row.id, 0)

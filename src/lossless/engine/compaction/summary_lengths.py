@@ -1,4 +1,4 @@
-"""How long a summary should be, how long it may be, and what a call for it may cost.
+"""The length of a summary: target, hard limit, and the limit of a completion.
 
 Pure. All figures are tokens. `target` is what the model is asked for; the hard cap and the warning are measured
 against the configured target instead, so that a short source does not make an ordinary summary look too long.
@@ -17,19 +17,19 @@ LEAST_AGGRESSIVE_CONDENSED = 256
 
 
 def target(depth: int, source_tokens: int, settings: Settings, *, aggressive: bool = False) -> int:
-    """Return the length to ask for in a summary of that depth."""
+    """Return the length to request for a summary of that depth."""
     if depth > 0:
         return condensed_target(settings.condensed_target_tokens, aggressive=aggressive)
     return leaf_target(source_tokens, settings.leaf_target_tokens, aggressive=aggressive)
 
 
 def configured(depth: int, settings: Settings) -> int:
-    """Return the target that was set for summaries of that depth."""
+    """Return the configured target for that depth."""
     return settings.condensed_target_tokens if depth > 0 else settings.leaf_target_tokens
 
 
 def leaf_target(source_tokens: int, wanted: int, *, aggressive: bool = False) -> int:
-    """Return about a third of a short source, a fifth when aggressive; at most the wanted length, or 55 % of it."""
+    """Return about a third of a short source, a fifth if aggressive; at most `wanted`, or 55 % of it."""
     # In whole numbers: 0.55 * 2400 is a little more than 1320 for a float.
     if aggressive:
         most = max(LEAST_AGGRESSIVE_LEAF, wanted * 55 // 100)
@@ -38,14 +38,14 @@ def leaf_target(source_tokens: int, wanted: int, *, aggressive: bool = False) ->
 
 
 def condensed_target(wanted: int, *, aggressive: bool = False) -> int:
-    """Return the wanted length, or 55 % of it, but never so short that several summaries could not be told in it."""
+    """Return `wanted`, or 55 % of it, but never too little for several summaries."""
     if aggressive:
         return max(LEAST_AGGRESSIVE_CONDENSED, max(LEAST_CONDENSED, wanted) * 55 // 100)
     return max(LEAST_CONDENSED, wanted)
 
 
 def completion_limit(target_tokens: int) -> int:
-    """Return the most a model may write: half as much again as it is asked for, so that a little more is not cut off."""
+    """Return the completion limit: 1.5 times the target, so that a little more is not cut off."""
     return (3 * target_tokens + 1) // 2
 
 
@@ -55,5 +55,5 @@ def hard_cap(wanted: int, factor: float) -> int:
 
 
 def warn_above(wanted: int) -> int:
-    """Return the length beyond which a summary is kept but reported as too long."""
+    """Return the length beyond which a summary is reported as too long."""
     return (3 * wanted + 1) // 2

@@ -1,4 +1,4 @@
-"""How messages and summaries are written for a summariser.
+"""Write messages and summaries as the source text for a summariser.
 
 Pure. Each entry says when it was said and by whom, because an instruction and a fetched document must stay
 distinguishable. Thinking never gets in, and encoded bytes are replaced by a word that they were there.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from functools import lru_cache
 from typing import Any
 
@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from lossless import request_strings
 from lossless.engine.ingest.identity import Canonicalize, without_tags
-from lossless.model import Extra, File, Opaque, Part, Reasoning, StoredMessage, Summary, Text, ToolCall, ToolResult
+from lossless.model import Extra, File, Opaque, Part, Reasoning, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext
-from lossless.store.rows import micros, moment
+from lossless.store.rows import moment
 from lossless.times import clock, offset_at, time_range
 
 MEDIA = "[media attachment]"
@@ -37,7 +37,7 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{256,}={0,2}")
 _RUN = 128
 _ENCODED_RUN = re.compile(rf"[A-Za-z0-9+/]{{{_RUN}}}")
 _MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:/.*$", re.M)
-# Text that begins a line like one of our own headers could put words into another speaker's mouth.
+# A line that looks like one of our headers could attribute text to another speaker.
 _HEADER = re.compile(
     r"(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[ \t]*\[\d{4}-\d\d-\d\d \d\d:\d\d (?:- |\S+ (?:\||- )))"
 )
@@ -63,11 +63,11 @@ _WRAPPER = re.compile(
 )
 
 
-class Entry(Struct, frozen=True, gc=False):
-    """What somebody said: all of a message that a summariser gets to read."""
+class SourceEntry(Struct, frozen=True, gc=False):
+    """The parts of a message that a summariser reads."""
 
     at: int
-    """In microseconds since 1970."""
+    """The time in microseconds since 1970."""
     role: str
     name: str | None
     extra: Extra
@@ -75,21 +75,10 @@ class Entry(Struct, frozen=True, gc=False):
     """Its plain texts as bare words, and its other parts."""
 
 
-def leaf_source(messages: Sequence[StoredMessage], zone: tzinfo, tags: Sequence[str]) -> str:
-    """Return the messages as one text; see `written`."""
-    return written([_entry(each) for each in messages], zone, tags)
+def write_entries(entries: Sequence[SourceEntry], zone: tzinfo, tags: Sequence[str]) -> str:
+    """Return the entries as one text; empty if none of them has any text.
 
-
-def _entry(stored: StoredMessage) -> Entry:
-    said = [part.text if isinstance(part, Text) and not part.extra else part for part in stored.message.parts]
-    at = stored.at if stored.at.tzinfo else stored.at.replace(tzinfo=UTC)
-    return Entry(micros(at), stored.role, stored.message.name, stored.message.extra, said)
-
-
-def written(entries: Sequence[Entry], zone: tzinfo, tags: Sequence[str]) -> str:
-    """Return the entries as one text. Empty when none of them has anything to say.
-
-    Blocks in the `tags`, which other plugins inject into what a user or a host says, are left out.
+    Blocks in `tags`, which other plugins inject into messages, are left out.
     """
     bare = without_tags(tags)
     tools = {part.call_id: part.name for each in entries for part in each.said if type(part) is ToolCall}
@@ -98,26 +87,26 @@ def written(entries: Sequence[Entry], zone: tzinfo, tags: Sequence[str]) -> str:
 
 
 def condensed_source(summaries: Sequence[Summary], zone: tzinfo) -> str:
-    """Return the summaries as one text, each under the time it covers, without thinking that leaked into old ones."""
+    """Return the summaries as one text, each under its time range, without reasoning."""
     spans = (time_range(each.earliest_at, each.latest_at, zone) or "time unknown" for each in summaries)
     texts = (_safe(without_reasoning(each.text)) for each in summaries)
     return "\n\n".join(f"[{span}]\n{text}" for span, text in zip(spans, texts, strict=True) if text)
 
 
 def file_ids(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the ids of the files these texts mention, each once, in the order of their first mention."""
+    """Return the ids of the files in these texts, each once, by their first mention."""
     return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
 
 
 def may_think(text: str) -> bool:
-    """Return whether any tag of thinking could be in a text: asked first, since most hold none."""
+    """Return True if a text may contain a reasoning tag: a fast check, because most have none."""
     low = text.encode("utf-8", "surrogatepass").lower()  # quicker than to lower a text in other scripts
     spoken_of = b"think" in low or b"reasoning" in low or _KELVIN in text
     return spoken_of and _THOUGHT_SIGN.search(text) is not None
 
 
 def without_reasoning(text: str) -> str:
-    """Return a model's text less the thinking it left there in tags.
+    """Return a model's text without reasoning in tags.
 
     A block counts when it starts its line and ends one, or leads the text; one that never closes goes to the end.
     A tag in the middle of a sentence is something the sentence talks about, and stays.
@@ -145,18 +134,18 @@ def _ends_line(text: str, at: int) -> bool:
 
 
 def _is_tight(text: str, opened: re.Match[str]) -> bool:
-    """Return whether thinking follows the tag at once. A space is what a sentence puts there."""
+    """Return True if reasoning follows the tag without a space, as in no sentence."""
     return text[opened.end() : opened.end() + 1] != " "
 
 
-def _header(entry: Entry, zone: tzinfo) -> str:
+def _header(entry: SourceEntry, zone: tzinfo) -> str:
     when = _throughout(entry.at // _MINUTE, zone) or clock(moment(entry.at), zone)
     return f"[{when} | {_speaker(entry.role, entry.name)}]"
 
 
 @lru_cache(maxsize=1_024)
 def _throughout(minute: int, zone: tzinfo) -> str:
-    """Return the clock during a minute: kept, because many messages share theirs. Empty where a zone's own begins within it."""
+    """Return the clock during a minute, cached; empty if the zone's offset changes within it."""
     since = minute * _ONE_MINUTE
     offset, name = offset_at(_EPOCH + since, zone)
     if offset.seconds % 60 or offset.microseconds:
@@ -171,11 +160,11 @@ def _speaker(role: str, name: str | None) -> str:
 
 @lru_cache(maxsize=1_024)
 def _label(name: str | None) -> str:
-    """Return a name somebody gave, fit to stand in a line of ours."""
+    """Return a name that is safe in our header lines."""
     return "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]()|<>").strip()
 
 
-def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+def _entry_text(entry: SourceEntry, bare: Canonicalize, tools: Mapping[str, str]) -> str:
     role = entry.role
     texts = [
         _words(each, role, bare) if isinstance(each, str) else _part_text(each, role, bare, tools)
@@ -187,7 +176,7 @@ def _entry_text(entry: Entry, bare: Canonicalize, tools: Mapping[str, str]) -> s
 
 
 def _safe_all(texts: Sequence[str]) -> list[str]:
-    """Return the texts as `_safe` makes them. They are looked at together first: mostly none of them holds anything to replace."""
+    """Return the texts as `_safe` does; checked together first, because most need no change."""
     together = "\n".join(texts)
     if _holds_data(together) or "MEDIA:/" in together or _may_be_encoded(together) or _STAMP.search(together):
         return list(map(_safe, texts))
@@ -195,7 +184,7 @@ def _safe_all(texts: Sequence[str]) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    """Return the text without encoded bytes, and without lines that pass for a header of ours."""
+    """Return the text without encoded bytes and without lines that look like our headers."""
     # Each is looked for by a cheaper sign of it first: most texts hold none of them.
     if _holds_data(text):
         text = _DATA_URL.sub(ENCODED, text)
@@ -208,7 +197,7 @@ def _safe(text: str) -> str:
 
 
 def _holds_data(text: str) -> bool:
-    """Return whether a data URL is in the text, whatever its case."""
+    """Return True if the text contains a data URL, in any case."""
     for end in ("a:", "A:"):
         at = text.find(end, 3)
         while at >= 0:
@@ -219,7 +208,7 @@ def _holds_data(text: str) -> bool:
 
 
 def _may_be_encoded(text: str) -> bool:
-    """Return whether any word may be as long as encoded bytes: such a one fills the second half of a stretch without a space."""
+    """Return True if a word may be as long as encoded bytes."""
     at, last, rfind = 0, len(text) - 2 * _RUN, text.rfind
     while at <= last:
         space = rfind(" ", at, at + 2 * _RUN)
@@ -230,7 +219,7 @@ def _may_be_encoded(text: str) -> bool:
 
 
 def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:
-    """Return what a part says, and what is sent beside it."""
+    """Return the text of a part, with the fields sent beside it."""
     if isinstance(part, Reasoning):
         return ""
     text = _words(part.text, role, bare) if isinstance(part, Text) else _own_text(part, tools)
@@ -239,8 +228,8 @@ def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, st
 
 def _own_text(part: ToolCall | ToolResult | File | Opaque, tools: Mapping[str, str]) -> str:
     if isinstance(part, ToolCall):
-        told = part.arguments if part.arguments.strip() not in ("", "{}") else "no arguments"
-        return f"Tool call ({_label(part.name) or 'unknown'}): {told}"
+        text_found = part.arguments if part.arguments.strip() not in ("", "{}") else "no arguments"
+        return f"Tool call ({_label(part.name) or 'unknown'}): {text_found}"
     if isinstance(part, ToolResult):
         inner = [
             _with_beside(_result_text(each), each.extra) if each.extra else _result_text(each) for each in part.parts
@@ -256,7 +245,7 @@ def _with_beside(text: str, extra: Extra) -> str:
 
 
 def _beside(extra: Extra) -> list[str]:
-    """Return what a format sends beside a text: documents, citations, a legacy call."""
+    """Return the fields sent beside a text: documents, citations, a legacy call."""
     return [_note_text(note) for note in request_strings.notes(extra)]
 
 
@@ -270,7 +259,7 @@ def _note_text(note: request_strings.Note) -> str:
 
 
 def _words(text: str, role: str, bare: Canonicalize) -> str:
-    """Return what a speaker said, less what was put into it for another reader."""
+    """Return the text of a speaker, without what was injected for another reader."""
     if role == "assistant":
         start = text.lstrip()
         return without_reasoning(text) if start.startswith(("<", "[")) and _THOUGHT_TAG.match(start) else text
@@ -281,7 +270,7 @@ def _words(text: str, role: str, bare: Canonicalize) -> str:
 
 
 def _answer(text: str) -> str:
-    """Return what a tool answered, out of its envelope."""
+    """Return the text of a tool result, without its envelope."""
     return "\n".join(_said_in_text(text, _ENVELOPE_DEPTH))
 
 
@@ -302,28 +291,28 @@ def _result_text(part: Text | File | Opaque) -> str:
                     isinstance(data, dict) and "\n".join(request_strings.visible_texts(request_strings.strings(data)))
                 ) or MEDIA
             else:
-                text = "\n".join(_told(data, _ENVELOPE_DEPTH))
+                text = "\n".join(_value_text(data, _ENVELOPE_DEPTH))
             return f"Record ({_label(kind) or 'unknown'}): {text}" if text and text != MEDIA else text
 
 
-def _told(value: Any, depth: int) -> list[str]:
-    """Return the words of an envelope; of any other value its JSON, less thinking and media."""
-    said = _said(value, depth)
+def _value_text(value: Any, depth: int) -> list[str]:
+    """Return the text in an envelope; of any other value its JSON, without reasoning and media."""
+    said = _envelope_text(value, depth)
     if said or _is_thought(value):
         return said or []
-    text = jsontext.dumps(_pruned(value, _JSON_DEPTH))
+    text = jsontext.dumps(_prune(value, _JSON_DEPTH))
     return [] if text in ("null", "{}", "[]") else [text]
 
 
-def _said(value: Any, depth: int) -> list[str] | None:
-    """Return the words in an envelope, or None where the value is data whose very shape tells something."""
+def _envelope_text(value: Any, depth: int) -> list[str] | None:
+    """Return the text in an envelope, or None if the value is data."""
     match value:
         case None:
             return []
         case str():
             return _said_in_text(value, depth)
         case list() if depth:
-            found = [_said(each, depth - 1) for each in value]
+            found = [_envelope_text(each, depth - 1) for each in value]
             return None if None in found else [text for texts in found for text in texts or ()]
         case dict() if depth:
             return _said_in_record(value, depth)
@@ -338,10 +327,10 @@ def _said_in_text(text: str, depth: int) -> list[str]:
         value = jsontext.loads(text)
     except (ValueError, RecursionError):
         return [text]
-    said = _said(value, depth - 1)
+    said = _envelope_text(value, depth - 1)
     if said or _is_thought(value):
         return said or []
-    pruned = _pruned(value, _JSON_DEPTH)
+    pruned = _prune(value, _JSON_DEPTH)
     return [text if pruned == value else jsontext.dumps(pruned)]
 
 
@@ -349,12 +338,12 @@ def _said_in_record(record: dict[str, Any], depth: int) -> list[str] | None:
     if _is_thought(record):
         return []
     if _is_media(record):
-        told = {key: each for key, each in record.items() if key not in _FRAME and key not in _MEDIA_KEYS}
-        return [MEDIA, *request_strings.visible_texts(request_strings.strings(told))]
+        text_found = {key: each for key, each in record.items() if key not in _FRAME and key not in _MEDIA_KEYS}
+        return [MEDIA, *request_strings.visible_texts(request_strings.strings(text_found))]
     telling = {key: value for key, value in record.items() if not _is_frame(record, key)}
     if not all(map(_WRAPPER.fullmatch, telling)):
         return None
-    found = {key: _said(value, depth - 1) for key, value in telling.items()}
+    found = {key: _envelope_text(value, depth - 1) for key, value in telling.items()}
     if None in found.values():
         return None
     failed = ["(failed)"] if record.get("isError") is True or record.get("is_error") is True else []
@@ -362,7 +351,7 @@ def _said_in_record(record: dict[str, Any], depth: int) -> list[str] | None:
 
 
 def _is_frame(record: dict[str, Any], key: str) -> bool:
-    """Return whether a key only says how to read the rest: a known `type`, or what MCP writes a second time."""
+    """Return True if a key only describes the rest: a known `type`, or a duplicate of MCP."""
     if key in _FRAME:
         return not (key == "annotations" and isinstance(record[key], list) and record[key])  # OpenAI's are citations
     return (key == "type" and record[key] in _SPOKEN) or (key == "structuredContent" and bool(record.get("content")))
@@ -372,19 +361,19 @@ def _labelled(key: str, texts: list[str], several: bool) -> Iterator[str]:
     yield from (f"{key}: {text}" if several else text for text in texts)
 
 
-def _pruned(value: Any, depth: int) -> Any:
-    """Return a JSON value less the thinking and the media in it."""
+def _prune(value: Any, depth: int) -> Any:
+    """Return a JSON value without reasoning and media."""
     if not depth:
         return None
     match value:
         case list():
-            return [_pruned(each, depth - 1) for each in value if not _is_thought(each)]
+            return [_prune(each, depth - 1) for each in value if not _is_thought(each)]
         case dict() if _is_media(value):
             return "\n".join(_said_in_record(value, 1) or [MEDIA])
         case dict():
             spoken = "type" in value or "role" in value  # elsewhere a key called `reasoning` is a tool's own data
             kept = {k: v for k, v in value.items() if not (spoken and k in _THOUGHT_KEYS) and not _is_thought(v)}
-            return {key: _pruned(each, depth - 1) for key, each in kept.items()}
+            return {key: _prune(each, depth - 1) for key, each in kept.items()}
         case _:
             return value
 

@@ -1,4 +1,4 @@
-"""The flow of compaction: plan, ask, commit; again, until it is enough.
+"""The flow of compaction: plan, call the model, commit; repeat until done.
 
 A generator: it yields a `SummaryRequest` and is sent the `Reply`, or has the summariser's error thrown in. It never
 knows whether its driver waits or awaits, and nothing is open while a model thinks: the summary is put in place only if
@@ -18,7 +18,15 @@ from lossless.config import Settings
 from lossless.engine.compaction import plan, summary_lengths
 from lossless.engine.compaction.plan import Limits, Run
 from lossless.engine.compaction.prompts import Templates
-from lossless.engine.compaction.summarize import Draft, Told, as_row, drafted, of_messages, of_summaries, without_model
+from lossless.engine.compaction.summarize import (
+    Draft,
+    SourceText,
+    as_row,
+    draft_summary,
+    of_messages,
+    of_summaries,
+    without_model,
+)
 from lossless.engine.compaction.tail import tail_start
 from lossless.engine.shared.calibration import budgets
 from lossless.engine.shared.model_flow import ModelFlow, never
@@ -33,16 +41,16 @@ from lossless.summarizers.base import Reply
 Flow: TypeAlias = ModelFlow[Compaction]
 _MOST_ROUNDS = 10
 VERBATIM = "verbatim"
-"""The model named by a leaf that says what its messages say, word for word."""
+"""The model name of a verbatim leaf."""
 EMPTY = "(no text)"
 _LEAST_WINDOW = 4_000
 _FINAL: Final[tuple[CompactionStop, ...]] = ("rate limit", "deadline", "moved", "yielded")
 _MOST_MISSES = 2
-"""So many times in a row a model may not be reached before a compaction goes on without it."""
+"""The failures in a row after which a compaction continues without the model."""
 
 
-class Work(Struct):
-    """One conversation being compacted: what is known of it, and how far it went."""
+class CompactionState(Struct):
+    """The state of one compaction of a conversation."""
 
     store: Store
     conversation: ConversationRow
@@ -54,7 +62,7 @@ class Work(Struct):
     wanted_elsewhere: Callable[[], bool] = never
     patient: bool = False
     overhead: int = 0
-    """What a host's prompt holds besides the context."""
+    """The tokens of a host's prompt besides the context."""
     on_event: Hook = ignore
     items: list[ItemRow] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
@@ -64,15 +72,15 @@ class Work(Struct):
     stop: CompactionStop | Literal[""] = ""
     retry_at: float = 0.0
     without_model: ModelBlock | Literal[""] = ""
-    """Why some of it was written without the model."""
-    alone: bool = False
-    """The model is not asked any more."""
+    """The reason for which summaries were written without the model."""
+    without_calls: bool = False
+    """True if the model is not called any more."""
     misses: int = 0
-    """How often in a row the model could not be reached."""
+    """The number of failures in a row."""
 
     tokens: int = 0
     boundary: int = 0
-    """Where the fresh tail starts."""
+    """The index where the fresh tail starts."""
     keep: frozenset[int] = frozenset()
     """Ordinals of messages before the tail that no summary may take."""
     known: dict[int, SummaryRow] = field(default_factory=dict)
@@ -81,17 +89,17 @@ class Work(Struct):
     """The ordinals whose tool calls and results were read last."""
     links: dict[int, Links] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Read the items anew."""
+    def read_items(self) -> None:
+        """Read the items again."""
         self.known = {}
         self.items = self.store.context.items(self.conversation.id)
         self.tokens = sum(item.tokens for item in self.items)
         self.boundary = tail_start(self.store, self.conversation.id, self.items, self.limits)
         system = self.store.context.newest_system(self.conversation.id)
-        self.keep = plan.kept(self.items, self.boundary, self.limits.tail_count, system)
+        self.keep = plan.protected_ordinals(self.items, self.boundary, self.limits.tail_count, system)
 
-    def put(self, run: Run, item: ItemRow, summary: NewSummary) -> None:
-        """A summary has taken the place of a run before the tail."""
+    def replace_run(self, run: Run, item: ItemRow, summary: NewSummary) -> None:
+        """Update the items after a summary replaced a run before the tail."""
         if item.summary_id is not None:
             self.known[item.summary_id] = SummaryRow(**asdict(summary), id=item.summary_id, revision=1)
         at = self.items.index(run.items[0])
@@ -100,11 +108,11 @@ class Work(Struct):
         self.boundary -= len(run.items) - 1
 
     def begin_sweep(self) -> None:
-        """Reset what ended the sweep before."""
+        """Reset the passes and the stop of the last sweep."""
         self.passes, self.stop = 0, ""
 
-    def may_go_on(self) -> bool:
-        """Return whether there is still time and a pass left; names the stop if not."""
+    def may_continue(self) -> bool:
+        """Return True if there is time and a pass left; otherwise set the stop."""
         if self.passes >= self.settings.max_sweep_iterations:
             self.stop = "passes"
         elif self.now() >= self.deadline:
@@ -113,11 +121,11 @@ class Work(Struct):
             self.stop = "yielded"
         return not self.stop
 
-    def replace(self, run: Run, summary: NewSummary, told: Told) -> ItemRow:
-        """Put a summary in the place of a run, and note it in the history, in one transaction."""
+    def replace(self, run: Run, summary: NewSummary, source: SourceText) -> ItemRow:
+        """Put a summary in place of a run, and record it in the history, in one transaction."""
         with self.store.transaction():
-            item = self.store.context.replace(self.conversation, run.items, summary, told.revisions, told.seal)
-            assert item.summary_id is not None  # it was just made
+            item = self.store.context.replace(self.conversation, run.items, summary, source.revisions, source.seal)
+            assert item.summary_id is not None  # it was just created
             if not (self.operation and self.store.operations.note_summary(self.operation, item.summary_id)):
                 at, window = int(self.now() * 1_000_000), {"window": self.limits.budget}
                 self.operation = self.store.operations.record(self.conversation.id, "compact", at, window, "compaction")
@@ -141,20 +149,20 @@ class Work(Struct):
             without_model=self.without_model,
         )
 
-    def go_on_without(self, error: SummarizerError) -> None:
-        """The model could not be asked: note why, and whether to ask it again in this compaction."""
-        self.without_model = why(error)
+    def continue_without_model(self, error: SummarizerError) -> None:
+        """Record why the model could not be called, and whether to call it again in this compaction."""
+        self.without_model = block_reason(error)
         self.misses += 1
-        self.alone = self.without_model != "unavailable" or self.misses >= _MOST_MISSES
+        self.without_calls = self.without_model != "unavailable" or self.misses >= _MOST_MISSES
 
     def may_wait(self, error: SummarizerError) -> bool:
-        """Return whether to wait for a model that asks for a pause: while everything still fits, nothing is hidden by it."""
+        """Return True to wait for a model that asks for a pause, while everything still fits."""
         pause = isinstance(error, SummarizerUnavailable) and error.retry_after
         return bool(pause and self.patient and self.tokens + self.overhead <= self.limits.budget)
 
 
-def fitted(store: Store, conversation: ConversationRow, settings: Settings) -> tuple[Limits, Settings]:
-    """Return the limits of the window that a host named last, and the settings with summaries that fit it."""
+def fit_to_window(store: Store, conversation: ConversationRow, settings: Settings) -> tuple[Limits, Settings]:
+    """Return the limits of the window that a host used last, and settings that fit it."""
     budget = budgets(store, [conversation], settings.max_assembly_token_budget)[conversation.id].tokens
     limits = plan.limits(settings, budget, key=conversation.key)
     return limits, plan.scaled(plan.workable(settings, limits), limits)
@@ -163,7 +171,7 @@ def fitted(store: Store, conversation: ConversationRow, settings: Settings) -> t
 def report_length(
     conversation: ConversationRow, summary_id: str, summary: NewSummary, settings: Settings, on_event: Hook
 ) -> None:
-    """Report a summary that came out much longer than it was asked for."""
+    """Report a summary that is much longer than requested."""
     wanted = summary_lengths.configured(summary.depth, settings)
     if summary.tokens > summary_lengths.warn_above(wanted):
         report = f"{conversation.key}: {summary_id} has {summary.tokens:,} tokens, more than 1.5 times the {wanted:,} asked for."
@@ -171,8 +179,8 @@ def report_length(
         on_event(Event("summary.too_long", report, "warning", facts))
 
 
-def why(error: SummarizerError) -> ModelBlock:
-    """Name what kept a model from being asked."""
+def block_reason(error: SummarizerError) -> ModelBlock:
+    """Return the reason for which a model was not called."""
     if isinstance(error, SummarizerBlocked):
         return error.reason
     if isinstance(error, SummarizerAuth):
@@ -181,7 +189,7 @@ def why(error: SummarizerError) -> ModelBlock:
 
 
 def retry_at(error: SummarizerError, now: float) -> float:
-    """Return when the model may be asked again; 0 if that is not known."""
+    """Return the time at which the model may be called again; 0 if unknown."""
     if isinstance(error, SummarizerBlocked):
         return error.until
     pause = error.retry_after if isinstance(error, SummarizerUnavailable) else None
@@ -207,7 +215,7 @@ def compact(
     whole: bool = False,
     on_event: Hook = ignore,
 ) -> Flow:
-    """Compact a conversation as far as it is worth it: by its trigger, at once with `force`, or below a `target`.
+    """Compact a conversation: by its trigger, at once with `force`, or below a `target`.
 
     `observed` is the prompt a host has measured; with `force` and without it, the prompt is taken to be too large, and at
     least one run is compacted. `factor` is how many tokens the model counts for one of ours, and `most` the tokens that fit into the bytes
@@ -218,235 +226,241 @@ def compact(
     limits = plan.narrowed(limits, max(0, observed - conversation.context_tokens))
     settings = plan.scaled(plan.workable(settings, limits), limits)
     deadline = now() + settings.sweep_deadline_ms / 1000
-    work = Work(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
-    work.look()
-    before = work.tokens
-    work.overhead, work.on_event = max(0, observed - before), on_event
+    state = CompactionState(store, conversation, settings, limits, templates, now, deadline, wanted_elsewhere, patient)
+    state.read_items()
+    before = state.tokens
+    state.overhead, state.on_event = max(0, observed - before), on_event
     if target is not None:
-        yield from _until_under(work, target, observed, at_least_once=force and not observed)
-    elif force or plan.is_due(work.items, limits, settings, observed):
+        yield from _until_under(state, target, observed, at_least_once=force and not observed)
+    elif force or plan.is_due(state.items, limits, settings, observed):
         over = max(before, observed) > limits.threshold
         leaf_only = not force and not over
         overhead = max(0, observed - before)
         stop_at = max(1, limits.threshold - overhead) if observed > limits.threshold else None
         yield from (
-            _incremental(work)
+            _incremental(state)
             if leaf_only
-            else _to_the_end(work, stop_at, eager=force)
+            else _to_the_end(state, stop_at, eager=force)
             if force or whole
-            else _sweep(work, stop_at)
+            else _sweep(state, stop_at)
         )
-        if not (work.stop or force or leaf_only) and work.tokens > (stop_at or limits.threshold):
-            work.stop = "exhausted"
+        if not (state.stop or force or leaf_only) and state.tokens > (stop_at or limits.threshold):
+            state.stop = "exhausted"
     else:
-        work.stop = "below threshold"
-    return work.done(before)
+        state.stop = "below threshold"
+    return state.done(before)
 
 
 def _until_under(
-    work: Work, target: int, observed: int, *, at_least_once: bool = False
+    state: CompactionState, target: int, observed: int, *, at_least_once: bool = False
 ) -> Generator[SummaryRequest, Reply, None]:
     """Sweep until the context is below a number of tokens or nothing more is gained."""
-    work.deadline = work.now() + work.settings.compact_until_under_deadline_ms / 1000
-    if max(work.tokens, observed) < target and not at_least_once:
+    state.deadline = state.now() + state.settings.compact_until_under_deadline_ms / 1000
+    if max(state.tokens, observed) < target and not at_least_once:
         return
-    # A prompt that is just the target is not under it yet.
-    goal = max(1, min(target - max(0, observed - work.tokens), work.tokens - 1))
+    # A prompt of exactly the target is not below it.
+    goal = max(1, min(target - max(0, observed - state.tokens), state.tokens - 1))
     for _ in range(_MOST_ROUNDS):
-        tokens = work.tokens
-        work.begin_sweep()
-        yield from _sweep(work, goal)
-        if work.tokens <= goal or work.stop in _FINAL:
+        tokens = state.tokens
+        state.begin_sweep()
+        yield from _sweep(state, goal)
+        if state.tokens <= goal or state.stop in _FINAL:
             return
-        if work.tokens >= tokens:
-            work.stop = "exhausted"
+        if state.tokens >= tokens:
+            state.stop = "exhausted"
             return
 
 
-def _to_the_end(work: Work, stop_at: int | None, *, eager: bool) -> Generator[SummaryRequest, Reply, None]:
-    """Sweeps, as somebody asked for it by hand, until nothing more is gained."""
-    work.deadline = float("inf")
+def _to_the_end(state: CompactionState, stop_at: int | None, *, eager: bool) -> Generator[SummaryRequest, Reply, None]:
+    """Sweep until nothing more is gained, for a compaction by hand."""
+    state.deadline = float("inf")
     while True:
-        tokens = work.tokens
-        work.begin_sweep()
-        yield from _sweep(work, stop_at, eager=eager)
-        if work.stop != "passes" or work.tokens >= tokens:
+        tokens = state.tokens
+        state.begin_sweep()
+        yield from _sweep(state, stop_at, eager=eager)
+        if state.stop != "passes" or state.tokens >= tokens:
             return
 
 
-def _incremental(work: Work) -> Generator[SummaryRequest, Reply, None]:
-    """Return one leaf after a turn, then condensation as deep as the settings allow."""
-    least = plan.least_run(work.items, work.boundary, work.limits, work.limits.threshold, eager=True)
-    after, deepest = -1, work.settings.incremental_max_depth
-    while work.may_go_on() and (run := _leaf_run(work, least, after)):
-        if (yield from one_pass(work, run)):
+def _incremental(state: CompactionState) -> Generator[SummaryRequest, Reply, None]:
+    """Write one leaf after a turn, then condense as deep as the settings allow."""
+    least = plan.least_run(state.items, state.boundary, state.limits, state.limits.threshold, eager=True)
+    after, deepest = -1, state.settings.incremental_max_depth
+    while state.may_continue() and (run := _leaf_run(state, least, after)):
+        if (yield from one_pass(state, run)):
             break
-        if work.stop:
+        if state.stop:
             return
         after = run.items[-1].ordinal
-    while work.made and work.may_go_on() and (run := _condensable(work, hard=False, max_depth=deepest)):
-        if not (yield from one_pass(work, run)):
+    while state.made and state.may_continue() and (run := _condensable(state, hard=False, max_depth=deepest)):
+        if not (yield from one_pass(state, run)):
             return
 
 
-def _sweep(work: Work, stop_at: int | None, *, eager: bool = False) -> Generator[SummaryRequest, Reply, None]:
-    """First every raw run outside the tail, oldest first; then, under pressure, summaries, the shallowest first."""
-    after, goal = -1, stop_at or work.limits.threshold
-    least = plan.least_run(work.items, work.boundary, work.limits, goal, eager=eager)
-    while work.may_go_on() and (run := _leaf_run(work, least, after)):
-        if stop_at is not None and work.tokens <= stop_at and not _is_crowded(work):
+def _sweep(
+    state: CompactionState, stop_at: int | None, *, eager: bool = False
+) -> Generator[SummaryRequest, Reply, None]:
+    """Summarise every raw run outside the tail, oldest first; then, under pressure, condense summaries."""
+    after, goal = -1, stop_at or state.limits.threshold
+    least = plan.least_run(state.items, state.boundary, state.limits, goal, eager=eager)
+    while state.may_continue() and (run := _leaf_run(state, least, after)):
+        if stop_at is not None and state.tokens <= stop_at and not _is_crowded(state):
             return
-        tokens = work.tokens
-        if not (yield from one_pass(work, run)):
-            if work.stop:
+        tokens = state.tokens
+        if not (yield from one_pass(state, run)):
+            if state.stop:
                 return
             after = run.items[-1].ordinal
-        elif work.tokens >= tokens:
+        elif state.tokens >= tokens:
             return
-    if (_is_pressed(work, stop_at) or _is_crowded(work)) and not absorb(work, least):
+    if (_is_pressed(state, stop_at) or _is_crowded(state)) and not absorb(state, least):
         return
-    for hard, deepest in ((False, work.settings.incremental_max_depth), (True, -1)):
+    for hard, deepest in ((False, state.settings.incremental_max_depth), (True, -1)):
         while (
-            (_is_pressed(work, stop_at) or _is_crowded(work))
-            and work.may_go_on()
-            and (run := _condensable(work, hard=hard, max_depth=deepest))
+            (_is_pressed(state, stop_at) or _is_crowded(state))
+            and state.may_continue()
+            and (run := _condensable(state, hard=hard, max_depth=deepest))
         ):
-            tokens = work.tokens
-            if not (yield from one_pass(work, run)) or work.tokens >= tokens:
+            tokens = state.tokens
+            if not (yield from one_pass(state, run)) or state.tokens >= tokens:
                 return
-    while _is_crowded(work) and work.may_go_on() and (run := plan.mixed_run(work.items, work.boundary, work.limits)):
-        if not (yield from one_pass(work, run)):
+    while (
+        _is_crowded(state)
+        and state.may_continue()
+        and (run := plan.mixed_run(state.items, state.boundary, state.limits))
+    ):
+        if not (yield from one_pass(state, run)):
             return
 
 
-def _leaf_run(work: Work, least: int, after: int) -> Run | None:
-    """Return the oldest raw run worth a call, closed under pairing. Too little at the tail waits for more."""
-    while run := plan.leaf_run(work.items, work.boundary, work.limits.run_tokens, after, work.keep):
-        if run.tokens < least and (behind := plan.following(work.items, work.boundary, run, 0, work.keep)):
+def _leaf_run(state: CompactionState, least: int, after: int) -> Run | None:
+    """Return the oldest raw run worth a call, with calls and results together."""
+    while run := plan.leaf_run(state.items, state.boundary, state.limits.run_tokens, after, state.keep):
+        if run.tokens < least and (behind := plan.following(state.items, state.boundary, run, 0, state.keep)):
             # Left alone before a large message, it would hold up the sweep and keep the summaries around it apart.
             run = Run((*run.items, behind[0]))
         if run.tokens >= least:
-            return closed(work, run)
+            return close_run(state, run)
         after = run.items[-1].ordinal
     return None
 
 
-def closed(work: Work, run: Run) -> Run:
-    """Return a run of messages with calls and all of their results on one side of its end."""
-    behind = plan.following(work.items, work.boundary, run, work.limits.run_tokens, work.keep)
+def close_run(state: CompactionState, run: Run) -> Run:
+    """Return a run of messages whose end separates no call from its results."""
+    behind = plan.following(state.items, state.boundary, run, state.limits.run_tokens, state.keep)
     if run.depth or not behind:
         return run
-    identity, first, cut, last = work.conversation.id, run.items[0].ordinal, behind[0].ordinal, behind[-1].ordinal
-    known, linked = work.links, work.linked
-    work.links, work.linked = work.store.context.links(identity, cut, last), range(cut, last + 1)
-    if not plan.answers_earlier(behind, work.links):
+    identity, first, cut, last = state.conversation.id, run.items[0].ordinal, behind[0].ordinal, behind[-1].ordinal
+    known, linked = state.links, state.linked
+    state.links, state.linked = state.store.context.links(identity, cut, last), range(cut, last + 1)
+    if not plan.answers_earlier(behind, state.links):
         return run
-    # What followed one run is mostly the next one: then it was read with it.
-    known = known if first in linked and cut - 1 in linked else work.store.context.links(identity, first, cut - 1)
-    work.links, work.linked = known | work.links, range(first, last + 1)
-    return plan.closed_run(run, behind, work.links, work.limits.run_tokens)
+    # The messages after a run are mostly the next run, and were read with it.
+    known = known if first in linked and cut - 1 in linked else state.store.context.links(identity, first, cut - 1)
+    state.links, state.linked = known | state.links, range(first, last + 1)
+    return plan.closed_run(run, behind, state.links, state.limits.run_tokens)
 
 
-def absorb(work: Work, least: int) -> bool:
-    """Give messages left between two summaries a leaf in their own words, so that all of them can be condensed together.
+def absorb(state: CompactionState, least: int) -> bool:
+    """Write a verbatim leaf for messages left between two summaries, so that all can be condensed.
 
     No model is asked: nothing would be gained. False if the context changed meanwhile.
     """
-    while run := plan.stranded_run(work.items, work.boundary, least, work.keep):
-        told = _told(work, run)
-        words = told.text.strip() or EMPTY
-        row = as_row(told, Draft(words, VERBATIM, "normal", 1.0), work.templates, work.now())
-        if not _put(work, run, row, told):
+    while run := plan.stranded_run(state.items, state.boundary, least, state.keep):
+        source = _source_text(state, run)
+        words = source.text.strip() or EMPTY
+        row = as_row(source, Draft(words, VERBATIM, "normal", 1.0), state.templates, state.now())
+        if not _put(state, run, row, source):
             return False
     return True
 
 
-def _is_pressed(work: Work, stop_at: int | None) -> bool:
-    over = stop_at is not None and work.tokens > stop_at
-    return over or plan.prefix_tokens(work.items, work.boundary) > work.limits.prefix_target
+def _is_pressed(state: CompactionState, stop_at: int | None) -> bool:
+    over = stop_at is not None and state.tokens > stop_at
+    return over or plan.prefix_tokens(state.items, state.boundary) > state.limits.prefix_target
 
 
-def _is_crowded(work: Work) -> bool:
-    """Return whether what is shown of the context would not fit beside what the host keeps for itself.
+def _is_crowded(state: CompactionState) -> bool:
+    """Return True if the shown context would not fit beside what the host adds.
 
     In a window of a few hundred tokens the frames of summaries alone do not fit, and to condense them helps nobody.
     """
-    return work.limits.budget >= _LEAST_WINDOW and plan.shown_tokens(work.items) > 2 * work.limits.share
+    return state.limits.budget >= _LEAST_WINDOW and plan.shown_tokens(state.items) > 2 * state.limits.share
 
 
-def _condensable(work: Work, *, hard: bool, max_depth: int) -> Run | None:
-    return plan.condensed_run(work.items, work.boundary, work.limits, work.settings, hard=hard, max_depth=max_depth)
+def _condensable(state: CompactionState, *, hard: bool, max_depth: int) -> Run | None:
+    return plan.condensed_run(state.items, state.boundary, state.limits, state.settings, hard=hard, max_depth=max_depth)
 
 
-def one_pass(work: Work, run: Run | None) -> Generator[SummaryRequest, Reply, bool]:
-    """Return one summary for one run. False if none was written: nothing to say in it or to gain by it, or not now."""
+def one_pass(state: CompactionState, run: Run | None) -> Generator[SummaryRequest, Reply, bool]:
+    """Write one summary for one run; return False if none was written."""
     if run is None:
         return False
-    work.passes += 1
-    told = _told(work, run)
-    if not told.text.strip():
+    state.passes += 1
+    source = _source_text(state, run)
+    if not source.text.strip():
         return False
-    if work.now() >= work.deadline:
-        work.stop = "deadline"
+    if state.now() >= state.deadline:
+        state.stop = "deadline"
         return False
-    draft = yield from _asked(work, told)
+    draft = yield from _ask_model(state, source)
     if draft is None:
         return False
-    row = as_row(told, draft, work.templates, work.now())
-    return bool(row.text) and row.tokens < run.tokens and _put(work, run, row, told)
+    row = as_row(source, draft, state.templates, state.now())
+    return bool(row.text) and row.tokens < run.tokens and _put(state, run, row, source)
 
 
-def _put(work: Work, run: Run, row: NewSummary, told: Told) -> bool:
-    """Put a summary in the place of its run. False, and the stop named, if the context changed meanwhile."""
+def _put(state: CompactionState, run: Run, row: NewSummary, source: SourceText) -> bool:
+    """Put a summary in place of its run; return False, and set the stop, if the context changed meanwhile."""
     try:
-        item = work.replace(run, row, told)
+        item = state.replace(run, row, source)
     except ContextMoved:
-        work.look()
-        work.stop = "moved"
+        state.read_items()
+        state.stop = "moved"
         return False
-    work.made.append(row.public_id)
-    report_length(work.conversation, row.public_id, row, work.settings, work.on_event)
-    work.put(run, item, row)
+    state.made.append(row.public_id)
+    report_length(state.conversation, row.public_id, row, state.settings, state.on_event)
+    state.replace_run(run, item, row)
     return True
 
 
-def _asked(work: Work, told: Told) -> Generator[SummaryRequest, Reply, Draft | None]:
-    """Return a draft, without the model if it cannot be asked; None, and the stop named, when it is worth waiting."""
-    if not work.alone:
+def _ask_model(state: CompactionState, source: SourceText) -> Generator[SummaryRequest, Reply, Draft | None]:
+    """Return a draft, without the model if it cannot be called; None, and set the stop, to wait for it."""
+    if not state.without_calls:
         try:
-            draft = yield from drafted(told, work.settings, work.templates)
+            draft = yield from draft_summary(source, state.settings, state.templates)
         except SummarizerError as error:
-            if work.may_wait(error):
-                work.stop, work.retry_at = "rate limit", retry_at(error, work.now())
+            if state.may_wait(error):
+                state.stop, state.retry_at = "rate limit", retry_at(error, state.now())
                 return None
-            work.go_on_without(error)
+            state.continue_without_model(error)
         else:
-            work.misses = 0
+            state.misses = 0
             return draft
-    return without_model(told, work.settings, work.templates)
+    return without_model(source, state.settings, state.templates)
 
 
-def _told(work: Work, run: Run) -> Told:
+def _source_text(state: CompactionState, run: Run) -> SourceText:
     if run.depth == 0:
-        rows = work.store.messages.at(work.conversation.id, [item.ordinal for item in run.items])
-        return of_messages(work.conversation.id, rows, _previous(work, run, None), work.settings)
-    previous = _previous(work, run, 0) if run.depth == 1 else ()
-    return of_summaries(_summaries(work, run.items), previous, work.settings)
+        rows = state.store.messages.at(state.conversation.id, [item.ordinal for item in run.items])
+        return of_messages(state.conversation.id, rows, _previous(state, run, None), state.settings)
+    previous = _previous(state, run, 0) if run.depth == 1 else ()
+    return of_summaries(_summaries(state, run.items), previous, state.settings)
 
 
-def _summaries(work: Work, items: Sequence[ItemRow]) -> list[SummaryRow]:
-    """Return the summaries among the items, in their order."""
+def _summaries(state: CompactionState, items: Sequence[ItemRow]) -> list[SummaryRow]:
+    """Return the summaries among the items, in order."""
     ids = [item.summary_id for item in items if item.summary_id is not None]
-    found = {row.id: row for row in work.store.summaries.read(work.conversation.id, ids)} if ids else {}
+    found = {row.id: row for row in state.store.summaries.read(state.conversation.id, ids)} if ids else {}
     return [found[identity] for identity in ids]
 
 
-def _previous(work: Work, run: Run, depth: int | None) -> list[SummaryRow]:
-    """Return the two newest summaries before a run (of one depth, or any), for a summary that goes on where they end."""
+def _previous(state: CompactionState, run: Run, depth: int | None) -> list[SummaryRow]:
+    """Return the two newest summaries before a run, of one depth or any, as previous context."""
     first = run.items[0].ordinal
-    before = takewhile(lambda item: item.ordinal < first, work.items)
+    before = takewhile(lambda item: item.ordinal < first, state.items)
     last = [item for item in before if not item.is_message and depth in (None, item.depth)][-2:]
-    work.known |= {
-        row.id: row for row in _summaries(work, [item for item in last if item.summary_id not in work.known])
+    state.known |= {
+        row.id: row for row in _summaries(state, [item for item in last if item.summary_id not in state.known])
     }
-    return [work.known[item.summary_id] for item in last if item.summary_id is not None]
+    return [state.known[item.summary_id] for item in last if item.summary_id is not None]

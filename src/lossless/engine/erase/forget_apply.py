@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from lossless.config import Settings
 from lossless.engine.compaction.prompts import Templates
-from lossless.engine.compaction.summarize import CUT, Draft, Told, as_row, drafted, of_messages, of_summaries
+from lossless.engine.compaction.summarize import (
+    CUT,
+    Draft,
+    SourceText,
+    as_row,
+    draft_summary,
+    of_messages,
+    of_summaries,
+)
 from lossless.engine.erase.forget_plan import Erasure
 from lossless.engine.shared.files_dir import is_exclusive
 from lossless.engine.shared.model_flow import drive
@@ -129,7 +137,7 @@ def _remove_summary(store: Store, conversation_id: int, summary_id: int) -> None
 
 def _remaining_source(
     store: Store, conversation_id: int, seqs: Sequence[int], ids: Sequence[int], settings: Settings
-) -> Told | None:
+) -> SourceText | None:
     """Return what remains of a summary's sources, without the summaries before it."""
     if seqs:
         return of_messages(conversation_id, store.messages.at(conversation_id, seqs), (), settings)
@@ -137,9 +145,9 @@ def _remaining_source(
     return of_summaries([found[each] for each in ids if each in found], (), settings) if found else None
 
 
-def _write_without_model(source: Told, settings: Settings, templates: Templates) -> Draft:
+def _write_without_model(source: SourceText, settings: Settings, templates: Templates) -> Draft:
     error = SummarizerError("No model is called while messages are being forgotten.")
-    draft = drive(drafted(source, settings, templates), lambda request: error)
+    draft = drive(draft_summary(source, settings, templates), lambda request: error)
     # A very short source has no shorter summary.
     return draft if draft.text else Draft(text=source.text or CUT, model="extractive", level="cut", faithful=None)
 

@@ -14,7 +14,15 @@ from msgspec.structs import replace
 
 from lossless.config import Settings
 from lossless.engine.compaction.prompts import Templates
-from lossless.engine.compaction.summarize import PROVISIONAL, Draft, Told, as_row, drafted, of_messages, of_summaries
+from lossless.engine.compaction.summarize import (
+    PROVISIONAL,
+    Draft,
+    SourceText,
+    as_row,
+    draft_summary,
+    of_messages,
+    of_summaries,
+)
 from lossless.engine.compaction.sweep import report_length
 from lossless.engine.shared.model_flow import ModelFlow, without_fallback
 from lossless.engine.shared.promise import promise_violations
@@ -79,7 +87,7 @@ class RewriteRun(Struct):
                 return self._finish(step, "kept", note="It no longer exists.")
             row, sources = found[1], self.store.operations.source_revisions(self.conversation.id, found[1].id)
             source = self._source(row)
-            draft = yield from without_fallback(drafted(source, self.settings, self.templates))
+            draft = yield from without_fallback(draft_summary(source, self.settings, self.templates))
             new = as_row(source, draft, self.templates, self.now())
             step = replace(step, old=row.text, tokens=row.tokens, new=new.text, new_tokens=new.tokens)
             if note := self._reason_to_keep(step, row, draft, new):
@@ -110,7 +118,7 @@ class RewriteRun(Struct):
                 return "The new text is no better."
         return ""
 
-    def _store_text(self, row: SummaryRow, new: NewSummary, sources: list[TextAt], source: Told) -> bool:
+    def _store_text(self, row: SummaryRow, new: NewSummary, sources: list[TextAt], source: SourceText) -> bool:
         """Replace the text; return False if it or anything in its prompt changed meanwhile."""
         conversation_id, operation = self.conversation.id, self.operation or ""
         with self.store.transaction():
@@ -126,7 +134,7 @@ class RewriteRun(Struct):
             )
         return True
 
-    def _source(self, row: SummaryRow) -> Told:
+    def _source(self, row: SummaryRow) -> SourceText:
         store, conversation_id = self.store, self.conversation.id
         seqs, ids = store.summaries.sources(conversation_id, row.id)
         if row.depth == 0:

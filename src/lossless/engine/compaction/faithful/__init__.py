@@ -1,4 +1,4 @@
-"""Whether a summary says only what its sources say: a gate that needs no model.
+"""Check without a model that a summary claims only what its sources say.
 
 A summary goes back into an agent's context as memory, so one wrong number in it is worse than a missing one.
 Every number, name, path, date and "not" of the summary is looked for in what the summariser was given. What is
@@ -17,7 +17,7 @@ from lossless.engine.compaction.faithful import dates, figures, names, polarity
 from lossless.engine.compaction.faithful.claims import Claim, Judged, Kind
 from lossless.engine.compaction.faithful.wording import PIECE, lowered
 
-__all__ = ["Claim", "Faithfulness", "Kind", "check", "check_own", "own_words", "without"]
+__all__ = ["Claim", "Faithfulness", "Kind", "check_own", "own_words", "without"]
 
 _FEW = 8
 _LABEL = re.compile(r"^(?:expand for details about|files):", re.I | re.M)
@@ -30,7 +30,7 @@ _OWN_NOTE = re.compile(r"^\[(?:Truncated from|Capped|LCM fallback)[^\]\n]*\]$", 
 
 
 class Faithfulness(Struct, frozen=True):
-    """What became of the claims of a summary."""
+    """The result of checking the claims of a summary."""
 
     score: float
     """The share of supported claims; 1.0 if there was nothing to check."""
@@ -43,10 +43,10 @@ class Faithfulness(Struct, frozen=True):
 
 
 def own_words(summary: str, source: str) -> str:
-    """Return the lines of a summary that its source does not hold as they are."""
+    """Return the lines of a summary that its source does not contain verbatim."""
     lines = iter(summary.split("\n"))
     own = list(islice(_not_in(source, lines), _FEW))
-    # To look for many, one by one, takes longer than to take the source apart.
+    # For many lines it is faster to split the source.
     quoted = set(source.split("\n")) if len(own) == _FEW else ()
     return "\n".join([*own, *(line for line in lines if line not in quoted)])
 
@@ -54,7 +54,7 @@ def own_words(summary: str, source: str) -> str:
 def _not_in(source: str, lines: Iterator[str]) -> Iterator[str]:
     text, at = f"\n{source}\n", 1
     for line in lines:
-        if text.startswith(f"{line}\n", at):  # a quotation goes on where it was left
+        if text.startswith(f"{line}\n", at):  # a quotation continues
             at += len(line) + 1
         elif (found := text.find(f"\n{line}\n")) >= 0:
             at = found + len(line) + 2
@@ -62,19 +62,14 @@ def _not_in(source: str, lines: Iterator[str]) -> Iterator[str]:
             yield line
 
 
-def check(summary: str, source: str, *, context: str = "") -> Faithfulness:
-    """Look up every claim of a summary in its source and in whatever else the summariser was shown.
-
-    A number, name, path or date must occur, in whatever notation. A "not" is compared where a statement of the
-    source speaks plainly of the same thing, so a freely worded contradiction passes. Of the source only what the
-    summary asks for is read. Linear in both texts: for a source of 20,000 tokens 0.1 ms when the summary quotes
-    whole lines, 4 ms when it is short and plain, 10 to 30 ms with dates, figures and names.
-    """
-    return check_own(own_words(summary, source), source, context=context)
-
-
 def check_own(own: str, source: str, *, context: str = "") -> Faithfulness:
-    """Return the same for the `own_words` of a summary."""
+    """Look up every claim in the `own_words` of a summary in its source and in whatever else the summariser was shown.
+
+    A number, name, path or date must occur, in any notation. A "not" is compared where a statement of the source is
+    plainly about the same thing, so a freely worded contradiction passes. Only the parts of the source that the summary
+    mentions are read. Linear in both texts: for a source of 20,000 tokens 0.1 ms when the summary quotes whole lines,
+    4 ms when it is short and plain, 10 to 30 ms with dates, figures and names.
+    """
     known = f"{source}\n\n{context}" if context else source
     text = _bare(own_words(own, context) if context else own)
     if not text.strip():
@@ -89,25 +84,25 @@ def check_own(own: str, source: str, *, context: str = "") -> Faithfulness:
 
 
 def _bare(text: str) -> str:
-    """Return the text without bullets and notes of ours."""
+    """Return the text without bullets and our own notes."""
     return _BULLET.sub("", _OWN_NOTE.sub("", text))
 
 
 def _facts(text: str, vocabulary: names.Vocabulary) -> Iterator[Judged]:
-    # Each reader takes its own out of the text, so that the next does not find numbers in a path or a date.
+    # Each reader removes its matches, so that the next one finds no numbers in a path or date.
     paths, text = names.take_paths(text, vocabulary)
     times, text = _take_moments(text)
     dotted, text = names.take_dotted(text, vocabulary)
     named, text = names.take_names(text, vocabulary)
     low = lowered(text)
     times += dates.named_alone(low)
-    told = list(figures.read(low))
+    numbers = list(figures.read(low))
     yield from (*paths, *dotted, *named)
-    if times or told:
+    if times or numbers:
         calendar = dates.Calendar(vocabulary)
         amounts = figures.Amounts(vocabulary.words, calendar)
         yield from ((Claim("date", mention.text), calendar.knows(mention)) for mention in times)
-        yield from ((Claim("number", figure.text), amounts.know(figure)) for figure in told)
+        yield from ((Claim("number", figure.text), amounts.know(figure)) for figure in numbers)
 
 
 def _take_moments(text: str) -> tuple[list[dates.Mention], str]:
@@ -118,30 +113,30 @@ def _take_moments(text: str) -> tuple[list[dates.Mention], str]:
 
 
 def without(summary: str, claims: Iterable[Claim]) -> str:
-    """Return the summary without the sentences that make these claims, and without such entries of its last lines."""
+    """Return the summary without the sentences, and entries of its last lines, that make these claims."""
     wrong = [_plain(claim.text) for claim in claims]
     lines = (_kept_of(line, wrong) for line in summary.split("\n"))
     return "\n".join(line for line in lines if line is not None).strip()
 
 
 def _kept_of(line: str, wrong: list[str]) -> str | None:
-    """Return what stays of a line; None if nothing does."""
+    """Return the rest of a line; None if nothing is left."""
     if listed := _LISTED.match(line):
         entries = listed[2].split(",")
         kept = [entry.strip() for entry in entries if not _claims(entry, wrong)]
         return line if len(kept) == len(entries) else f"{listed[1]} {', '.join(kept) or 'none'}"
     bullet = _BULLET.match(line)
-    head, said = (line[: bullet.end()], line[bullet.end() :]) if bullet else ("", line)
-    sentences = _SENTENCE.split(said)
-    told = [sentence for sentence in sentences if not _claims(sentence, wrong)]
-    if len(told) == len(sentences):
+    head, text = (line[: bullet.end()], line[bullet.end() :]) if bullet else ("", line)
+    sentences = _SENTENCE.split(text)
+    rest = [sentence for sentence in sentences if not _claims(sentence, wrong)]
+    if len(rest) == len(sentences):
         return line
-    return f"{head}{' '.join(told)}" if told else None
+    return f"{head}{' '.join(rest)}" if rest else None
 
 
 def _claims(sentence: str, wrong: list[str]) -> bool:
-    said = _plain(sentence)
-    return any(claim in said for claim in wrong)
+    text = _plain(sentence)
+    return any(claim in text for claim in wrong)
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a summary says that can be looked up."""
+"""Claims of a summary that can be looked up."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Kind: TypeAlias = Literal["number", "name", "path", "date", "negation"]
 
 
 class Claim(Struct, frozen=True):
-    """Something a summary says: what it is, and how it reads there."""
+    """A claim of a summary: its kind, and its text."""
 
     kind: Kind
     text: str
 
 
 def words(text: str) -> frozenset[str]:
-    """Return a list of words, written as one."""
+    """Return a list of words from a text."""
     return frozenset(text.split())
 
 

@@ -1,4 +1,4 @@
-"""Dates and times as people write them, and whether a source knows them.
+"""Dates and times as people write them, and a check that a source contains them.
 
 A year, a zone and the half of the day are often left out, so a mention is compared by what it says and not
 by what it leaves open: "4:15" is a quarter past four of either half, "17 Feb" of any year.
@@ -103,7 +103,7 @@ _AROUND = 40
 
 
 class Mention(Struct, frozen=True):
-    """One date or time: what it says of year, month, day; or minutes and seconds of a clock."""
+    """A date or time: year, month and day, or minutes and seconds of a clock."""
 
     text: str
     year: int | None = None
@@ -117,7 +117,7 @@ class Mention(Struct, frozen=True):
 
 
 def read(text: str, words: set[str]) -> tuple[list[Mention], str]:
-    """Return the dates and times of a lower-cased text of these words, and the text with blanks in their places."""
+    """Read the dates and times of a lower-case text; return them, and the text with blanks in their place."""
     found: list[Mention] = []
     take = _Taker(found)
     text = _WRITTEN.sub(take.written, text)
@@ -126,7 +126,7 @@ def read(text: str, words: set[str]) -> tuple[list[Mention], str]:
 
 
 def _near_months(text: str, words: set[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the text in pieces, and which of them may hold a date with the name of its month."""
+    """Yield the text in pieces, and True for those that may contain a date with a month name."""
     spots = sorted({at for name in words & _MONTHS.keys() for at in _places(name, text)})
     done = 0
     for first, last in _merged(spots):
@@ -145,7 +145,7 @@ def _places(name: str, text: str) -> Iterator[int]:
 
 
 def _merged(spots: list[int]) -> Iterator[tuple[int, int]]:
-    """Neighbours as one stretch, so that none is cut in the middle of another's date."""
+    """Merge neighbouring stretches, so that no date is cut."""
     first = last = None
     for spot in spots:
         if first is not None and last is not None and spot - last > 2 * _AROUND:
@@ -157,7 +157,7 @@ def _merged(spots: list[int]) -> Iterator[tuple[int, int]]:
 
 
 class _Taker:
-    """Takes what a pattern found out of the text; leaves what is no date after all."""
+    """A helper that removes matches from the text, except those that are no dates."""
 
     def __init__(self, found: list[Mention]) -> None:
         self.found = found
@@ -219,12 +219,12 @@ class _Taker:
 
 
 def is_named(word: str) -> bool:
-    """Return whether a word is a month or a weekday."""
+    """Return True if a word is a month or a weekday."""
     return word in _MONTHS or word in _WEEKDAYS
 
 
 def named_alone(text: str) -> Iterator[Mention]:
-    """Weekdays and months that stand without a day, in a lower-cased text whose dates are blanked."""
+    """Return weekdays and months without a day, in a lower-case text without dates."""
     for word in _WORDS.findall(text):
         if (weekday := _WEEKDAYS.get(word)) is not None and len(word) > 3:
             yield Mention(word, weekday=weekday)
@@ -233,7 +233,7 @@ def named_alone(text: str) -> Iterator[Mention]:
 
 
 class Calendar:
-    """Every date and time a source knows."""
+    """Every date and time in a source."""
 
     def __init__(self, source: Wording) -> None:
         self._source, self._words, self._strange = source.low, source.words, source.strange
@@ -268,7 +268,7 @@ class Calendar:
             return True
         if year is not None and year not in self.years:
             return False
-        return (month, day) in self._compact or (month, day) in self._told
+        return (month, day) in self._compact or (month, day) in self._relative_days
 
     def _knows_weekday(self, weekday: int) -> bool:
         if any(number == weekday and self._says(name) for name, number in _WEEKDAYS.items()):
@@ -281,11 +281,11 @@ class Calendar:
         if not self._minutes.isdisjoint(mention.minutes) or not self._durations.isdisjoint(mention.minutes):
             return True
         nearby = self._minutes if about else self._stamps
-        return any(_rounded(exact, told) for told in mention.minutes for exact in nearby)
+        return any(_rounded(exact, minute) for minute in mention.minutes for exact in nearby)
 
     @cached_property
     def _durations(self) -> set[int]:
-        """Lengths told in words ("3 minutes 10"), which a summary may write as 3:10."""
+        """Return durations in words ("3 minutes 10"), which a summary may write as 3:10."""
         spelled = _SPELLED.findall(self.undated)
         return {int(most) * 60 + int(rest) for most, rest in spelled} | ({720} if "noon" in self._words else set())
 
@@ -298,21 +298,21 @@ class Calendar:
         return {int(day) for day in _ORDINAL.findall(self.undated)}
 
     @cached_property
-    def _told(self) -> set[Day]:
-        """Return the days meant by "tomorrow", "on Friday" or "a week later", seen from the message that says so."""
-        told: set[Day] = set()
+    def _relative_days(self) -> set[Day]:
+        """Return the days meant by "tomorrow", "on Friday" or "a week later", seen from their message."""
+        minute: set[Day] = set()
         phrases = [phrase for phrase in [*_RELATIVE, *_WEEKDAYS] if self._says(phrase)]
         stamps = [(match.start(), match[0][:10]) for match in _STAMP.finditer(self._source)] if phrases else []
         for phrase in phrases if stamps else ():
             for at in islice(_places(phrase, self._source), _MANY):
                 today = _iso(stamps[max(0, bisect_left(stamps, (at,)) - 1)][1])
                 if today:
-                    told.update(_meant(phrase, today, self._source[max(0, at - 5) : at]))
+                    minute.update(_meant(phrase, today, self._source[max(0, at - 5) : at]))
         if self._says("week later") or self._says("weeks later"):
             year = min(self.years, default=2000)
             known = (_date(y or year, month or 1, day or 1) for y, month, day in list(self.dates)[:_MANY])
-            told.update(_day(each + timedelta(weeks=weeks)) for each in known if each for weeks in (1, 2))
-        return told
+            minute.update(_day(each + timedelta(weeks=weeks)) for each in known if each for weeks in (1, 2))
+        return minute
 
     def _says(self, phrase: str) -> bool:
         if phrase.isascii():
@@ -321,7 +321,7 @@ class Calendar:
 
 
 def _meant(phrase: str, today: date, before: str) -> Iterator[Day]:
-    """Yield the days that "tomorrow" or "Friday" may mean on a day, `before` being what is said in front of it."""
+    """Yield the days that "tomorrow" or "Friday" may mean on a day; `before` is the text before it."""
     if phrase in _RELATIVE:
         yield _day(today + timedelta(_RELATIVE[phrase]))
         return
@@ -332,9 +332,9 @@ def _meant(phrase: str, today: date, before: str) -> Iterator[Day]:
         yield _day(today + timedelta(ahead + 7))
 
 
-def _rounded(exact: int, told: int) -> bool:
-    """Return whether a summary that rounds to the hour or half-hour may tell this minute so."""
-    return (told % 30 == 0 and abs(exact - told) < 30) or (told % 60 == 0 and told // 60 == exact // 60)
+def _rounded(exact: int, minute: int) -> bool:
+    """Return True if a summary may round this minute to the hour or half-hour."""
+    return (minute % 30 == 0 and abs(exact - minute) < 30) or (minute % 60 == 0 and minute // 60 == exact // 60)
 
 
 def _date(year: int, month: int, day: int) -> date | None:

@@ -1,4 +1,4 @@
-"""Numbers as people write them, and whether a source knows them.
+"""Numbers as people write them, and a check that a source contains them.
 
 One written number may mean several values: 1.234 is a little more than one or a little more than a thousand,
 27M is twenty-seven of something or millions. It is supported if the source may mean one of the same values.
@@ -86,7 +86,7 @@ _LONG = 24
 
 
 class Figure(Struct, frozen=True):
-    """A number of a summary: how it is written and the values it may mean."""
+    """A number of a summary: its text, and the values it may mean."""
 
     text: str
     values: frozenset[str]
@@ -96,7 +96,7 @@ class Figure(Struct, frozen=True):
 
 
 def read(text: str) -> Iterator[Figure]:
-    """Yield the numbers of a lower-cased summary, in digits and in words."""
+    """Yield the numbers of a lower-case summary, in digits and in words."""
     for match in _CLAIM.finditer(text):
         values = set(readings(match["number"], match["unit"]))
         if match["unit"] in _SHIFTING:
@@ -112,7 +112,7 @@ def read(text: str) -> Iterator[Figure]:
 
 
 def _rounding(number: str) -> float:
-    """Half of the last digit, which whoever writes 1.2 million for 1,204,553 leaves open."""
+    """Return half of the last digit, by which a written number may be rounded."""
     digits = number.replace(".", "").replace(",", "").lstrip("0")
     return 0.5 / int(digits) if digits and 2 <= len(digits) <= _LONG else 0.0
 
@@ -128,7 +128,7 @@ def _spelled(text: str) -> Iterator[tuple[str, int]]:
 
 
 def readings(number: str, unit: str | None = None) -> set[str]:
-    """Return the values a written number may mean, in plain decimal notation."""
+    """Return the values that a written number may mean, in plain decimal notation."""
     if len(number) > _LONG:
         return {number}
     plain = number.translate(_NO_SPACES)
@@ -174,7 +174,7 @@ def _shifted(number: str) -> Iterator[str]:
 
 
 class Amounts:
-    """Every number a source knows, the ways to write one looked through in the order of their frequency."""
+    """Every number in a source, searched by notation, the most frequent first."""
 
     def __init__(self, words: set[str], calendar: Calendar) -> None:
         self._words, self._calendar, self._source = words, calendar, calendar.undated
@@ -188,7 +188,7 @@ class Amounts:
         return figure.slack > 0 and any(self._near(float(v), figure.slack) for v in values if _is_plain(v))
 
     def _kinds(self, values: frozenset[str]) -> Iterator[set[str]]:
-        """Yield the numbers of the source by how it writes them, as far as these values may be among them."""
+        """Yield the numbers of the source by notation, as far as these values may be among them."""
         yield self._in_words
         yield self._in_digits
         if not _COMPOUND.isdisjoint(values):

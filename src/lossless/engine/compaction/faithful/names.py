@@ -1,4 +1,4 @@
-"""Names, identifiers, paths and addresses, and whether a source knows them.
+"""Names, identifiers, paths and addresses, and a check that a source contains them.
 
 Whatever is written in several pieces (`src/a_b.py`, `checkout-api`, 10.0.0.1, `UploadQueue`) is compared piece
 by piece: each piece must follow the one before it somewhere in the source.
@@ -66,16 +66,16 @@ _ALIASES = {
 
 
 class Vocabulary(Wording):
-    """The names a source knows, in whatever form."""
+    """The names in a source, in any form."""
 
     def has_run(self, pieces: Sequence[str]) -> bool:
-        """Return whether each of these follows the one before it."""
+        """Return True if each of these words follows the one before it."""
         if len(pieces) == 1:
             return pieces[0] in self.words
         return self.words.issuperset(pieces) and all(self.follows(*pair) for pair in pairwise(pieces))
 
     def has_path(self, path: str) -> bool:
-        """Return whether a path is told, or a folder that is told and a name in it that is told apart."""
+        """Return True if the source contains a path, or its folder and its name separately."""
         pieces = _pieces(path)
         if not pieces or self.has_run(pieces):
             return True
@@ -98,7 +98,7 @@ class Vocabulary(Wording):
         return token.isalpha() and self.has_run([part.lower() for part in _CAMEL.findall(token)] or pieces)
 
     def has_name(self, word: str) -> bool:
-        """Return whether a name is told, in this or another form of the word."""
+        """Return True if the source contains a name, in this or another form of the word."""
         low = lowered(word)
         forms = (low, low + "s", low.removesuffix("s"), low.removesuffix("es"), _ALIASES.get(low, low))
         if any(form in self.words for form in forms):
@@ -108,7 +108,7 @@ class Vocabulary(Wording):
         return (word.isupper() and low.removesuffix("s") in self.initials) or low in self._humps
 
     def _has_form(self, low: str) -> bool:
-        """Endings come and go: Germany and German, Светлана and Светлане, Alex and Alexander."""
+        """Return True for another form of a name: Germany and German, Светлана and Светлане."""
         if not low.isascii() and _NOT_LATIN.search(low):
             return self._begins(low[: max(3, len(low) - 2)])
         return (len(low) >= 4 and self._begins(low)) or any(
@@ -116,7 +116,7 @@ class Vocabulary(Wording):
         )
 
     def _is_joined(self, text: str) -> bool:
-        """Return whether two or three words that follow each other make up this one: `UploadQueue` of an upload queue."""
+        """Return True if two or three words in a row make up this one: `UploadQueue`, upload queue."""
         for cut in range(1, min(len(text), 40)):
             if (first := text[:cut]) in self.words:
                 rest = text[cut:]
@@ -133,7 +133,7 @@ class Vocabulary(Wording):
 
     @cached_property
     def mostly_latin(self) -> bool:
-        """Return whether names come through unchanged: those of other scripts are spelled anew in an English summary."""
+        """Return True if names stay unchanged: other scripts are transliterated in an English summary."""
         return self.source.isascii() or 20 * len(_NOT_LATIN.findall(self.source)) < len(self.source)
 
     @cached_property
@@ -146,7 +146,7 @@ class Vocabulary(Wording):
 
     @cached_property
     def _humps(self) -> set[str]:
-        """Return the words inside of camelCase, short or long runs of them."""
+        """Return the words of a camelCase name, and runs of them."""
         found: set[str] = set()
         words = set(self.source.split())
         written = [word for word in words if not (word.islower() or word.istitle() or word.isupper())]
@@ -172,7 +172,7 @@ def _folded(text: str) -> str:
 
 
 def take_paths(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
-    """Return the paths and addresses of a summary, and the text with blanks in their places."""
+    """Return the paths and addresses of a summary, and the text with blanks in their place."""
     found: list[Judged] = []
 
     def take(match: re.Match[str]) -> str:
@@ -186,7 +186,7 @@ def take_paths(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
 
 
 def take_dotted(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
-    """File names, hosts, versions and the like, and the text with blanks in their places."""
+    """Return file names, hosts and versions, and the text with blanks in their place."""
     found: list[Judged] = []
 
     def take(match: re.Match[str]) -> str:
@@ -227,7 +227,7 @@ def _dotted_kind(text: str) -> Kind | None:
 
 
 def take_names(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
-    """Return the names and identifiers of a summary, and the text with blanks in the places of identifiers."""
+    """Return the names and identifiers of a summary, and the text with blanks for identifiers."""
     found: list[Judged] = []
     said = set(_pieces(text))
     german, foreign = len(_GERMAN & said) >= 4, len(_ROMANCE & said) >= max(3, len(_ENGLISH & said))
@@ -280,6 +280,6 @@ def _names(token: str, opening: bool, vocabulary: Vocabulary) -> Iterator[Judged
 
 
 def _is_opening_word(word: str) -> bool:
-    """Return whether a capital says no more than that a sentence starts here."""
+    """Return True if a capital only marks the start of a sentence."""
     low = word.lower()
     return is_ordinary(low) or bool(_NOT_LATIN.search(low))

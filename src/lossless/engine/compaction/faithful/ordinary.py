@@ -100,7 +100,7 @@ warm warn warranty wash waste watch water wave way we weak wear weather web webs
 well west wet what whatever wheel when whenever where whereas wherever whether which while white who whole whose why wide wife
 wild will win window wine winter wipe wire wise wish with within without witness woman women wood word work worker workflow
 workshop world worry worse worst worth would wrap write wrong yard year yellow yes yesterday yet yield you young your zero zone
-"""
+"""  # word list
 _ENDING = re.compile(
     r"...(?:ing|ed|[st]ion|ment|ness|ity|ly|[ai]ble|[ae]nce|[ae]ncy|ive|ous|ism|ship|ure|al|ful|less|ward|i[sz]e|ify|ate|age|ware|ary"
     r"|ory|ent|ant|ers|ors|ists|ics?)s?$"
@@ -109,7 +109,7 @@ _STEMS = frozenset(stem(word) for word in _WORDS.split())
 
 
 def is_ordinary(word: str) -> bool:
-    """Return whether a word, in lower case, is no name in itself."""
+    """Return True if a lower-case word is not a name in itself."""
     return _is_known(word) or bool(_ENDING.search(word)) or _is_compound(word)
 
 

@@ -1,4 +1,4 @@
-"""Whether a summary says "not" where its source does, and only there.
+"""Check that a summary denies what its source denies, and nothing else.
 
 A text is read clause by clause: which words carry its meaning, and which of them are denied. Clauses of the
 summary and of the source that share most of those words are laid beside each other. A difference counts only
@@ -45,7 +45,7 @@ _IRREGULAR = dict(
     pair.split(":")
     for pair in words(
         """kept:keep sent:send made:make left:leave wrote:write written:write ran:run went:go gone:go took:take taken:take
-        given:give gave:give found:find chosen:choose chose:choose ate:eat told:tell paid:pay held:hold broke:break"""
+        given:give gave:give found:find chosen:choose chose:choose ate:eat told:tell paid:pay held:hold broke:break"""  # word list
     )
 )
 # A root for both sides of a decision, and whether the word denies it.
@@ -70,7 +70,7 @@ _MANY = 48
 
 
 class Clause(Struct, frozen=True):
-    """The words of a clause that carry its meaning, and those among them that it denies."""
+    """The meaningful words of a clause, and those among them that it denies."""
 
     stems: frozenset[str]
     core: frozenset[str] = frozenset()
@@ -90,7 +90,7 @@ class Clause(Struct, frozen=True):
 
 @lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
-    """Return a word without its ending, so that its forms meet."""
+    """Return a word without its ending."""
     word = _IRREGULAR.get(word, word)
     if len(word) <= 3:
         return word
@@ -105,7 +105,7 @@ def stem(word: str) -> str:
 
 
 def contradictions(summary: str, source: Wording) -> tuple[int, list[str]]:
-    """Return how many clauses of a lower-cased summary deny something, and the sentences that deny or affirm against the source."""
+    """Return the number of denials in a lower-case summary, and the sentences that contradict the source."""
     mine = [clause for sentence in sentences(summary) for clause in _clauses(sentence)]
     if not mine:
         return 0, []
@@ -149,7 +149,7 @@ def _clauses(sentence: str) -> list[Clause]:
 
 
 def _meaning(spoken: list[str]) -> tuple[list[str], dict[str, None], list[str]]:
-    """Return the stems of a clause, those behind its "not" in their order, and the last ones before it."""
+    """Return the stems of a clause, those after its "not" in order, and the last ones before it."""
     stems: list[str] = []
     core: dict[str, None] = {}
     subject: list[str] = []
@@ -176,7 +176,7 @@ def _meaning(spoken: list[str]) -> tuple[list[str], dict[str, None], list[str]]:
 
 
 class _Sentences:
-    """The source as far as it speaks of the same things as the summary."""
+    """The sentences of the source about the subjects of the summary."""
 
     def __init__(self, source: Wording, stems: set[str]) -> None:
         self._denying: list[Clause] = []
@@ -188,11 +188,11 @@ class _Sentences:
             return
         themes = set(forms)
         # A lone "t" is what is left of "don't".
-        for sentence, told in source.saying(themes | _CUES | _DECISIONS | {"0", "t"}):
-            about = told & themes
-            if len(about) < 2 or sentence.endswith("?") or ("0" in told and _NONE_OF.search(sentence)):
+        for sentence, words_found in source.saying(themes | _CUES | _DECISIONS | {"0", "t"}):
+            about = words_found & themes
+            if len(about) < 2 or sentence.endswith("?") or ("0" in words_found and _NONE_OF.search(sentence)):
                 continue
-            if len(about) == len(told) and told.isdisjoint(_DECISIONS):
+            if len(about) == len(words_found) and words_found.isdisjoint(_DECISIONS):
                 self._affirming.append(frozenset([forms[word] for word in about]))
             elif len(_CODE.findall(sentence)) < 3:
                 self._read(sentence)
@@ -206,7 +206,7 @@ class _Sentences:
 
     @cached_property
     def _where(self) -> dict[str, list[int]]:
-        """Return which affirmations hold a stem."""
+        """Return the affirmations that contain a stem."""
         where: dict[str, list[int]] = defaultdict(list)
         for at, stems in enumerate(self._affirming):
             for each in stems:
@@ -214,12 +214,12 @@ class _Sentences:
         return where
 
     def _affirmations(self, core: frozenset[str]) -> Iterator[frozenset[str]]:
-        """Return what the source affirms of these words, as far as it affirms them together."""
+        """Return the affirmations of the source about these words."""
         rarest = min((self._where.get(each, []) for each in core), key=len, default=[])
         return (self._affirming[at] for at in rarest[-_MANY:] if core <= self._affirming[at])
 
     def affirm(self, clause: Clause) -> bool:
-        """Return whether the source plainly says what this clause denies."""
+        """Return True if the source plainly affirms what this clause denies."""
         fits = max((len(clause.stems & stems) for stems in self._affirmations(clause.core)), default=0)
         if fits < 2 or fits < 0.6 * len(clause.stems):
             return False
@@ -229,7 +229,7 @@ class _Sentences:
         )
 
     def lost(self, summary: list[Clause]) -> Iterator[Clause]:
-        """Yield the clauses of the summary that say what the source plainly denies."""
+        """Yield the clauses of the summary that the source plainly denies."""
         where: dict[str, list[int]] = defaultdict(list)
         for at, clause in enumerate(summary):
             for each in clause.stems:

@@ -1,4 +1,4 @@
-"""A source as words and sentences, each read when something first asks for it."""
+"""A source as words and sentences, each read on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEW = 24
 
 
 def lowered(text: str) -> str:
-    """Return the text in lower case, every character still in its place."""
+    """Return the text in lower case, with every character in its place."""
     low = text.lower()
     return low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
@@ -32,7 +32,7 @@ def sentences(text: str) -> list[str]:
 
 
 class Wording:
-    """What a source says, word by word. Words and sentences are in lower case."""
+    """The words and sentences of a source, in lower case."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -49,34 +49,34 @@ class Wording:
 
     @cached_property
     def initials(self) -> str:
-        """Return the first letters of all words, for whatever may be abbreviated by them."""
+        """Return the first letters of all words, to check abbreviations."""
         return "".join([word[0] for word in self._spoken if word != _END])
 
     @cached_property
     def strange(self) -> set[str]:
-        """Return the characters it is written in, as far as they are not ASCII."""
+        """Return the characters of the source beyond ASCII."""
         return set(_utf8(self.low).translate(None, _ASCII).decode("utf-8", "surrogatepass"))
 
     def follows(self, first: str, second: str) -> bool:
-        """Return whether one word comes after the other somewhere, be it in the next sentence."""
+        """Return True if one word comes directly after the other, also across sentences."""
         return f"{first} {second}" in self._pairs
 
-    def saying(self, telling: Set[str]) -> Iterator[tuple[str, set[str]]]:
-        """Yield the sentences that say two of these words or more, and which."""
-        told: set[str] = set()
+    def saying(self, wanted_words: Set[str]) -> Iterator[tuple[str, set[str]]]:
+        """Yield the sentences with two or more of these words, and the words."""
+        found_words: set[str] = set()
         ends = iter(self._sentences)
-        for word in filter({*telling, _END}.__contains__, self._spoken):
+        for word in filter({*wanted_words, _END}.__contains__, self._spoken):
             if word != _END:
-                told.add(word)
+                found_words.add(word)
                 continue
             sentence = next(ends)
-            if len(told) > 1:
-                yield sentence, told
-            if told:
-                told = set()
+            if len(found_words) > 1:
+                yield sentence, found_words
+            if found_words:
+                found_words = set()
 
     def quotes(self, sentence: str) -> bool:
-        """Return whether a sentence is one of the source, or several of them in a row, space aside."""
+        """Return True if a sentence is one, or several in a row, of the source, apart from spaces."""
         said = " ".join(sentence.split()) + " "
         text, starts = self._unbroken
         at = text.find(said)
@@ -96,7 +96,7 @@ class Wording:
 
     @cached_property
     def _spoken(self) -> list[str]:
-        """Return the words in their order, with a mark behind each sentence."""
+        """Return the words in order, with a mark after each sentence."""
         signs = [each for each in self.strange if not each.isalnum()]
         if len(signs) > _FEW or any(map(_IS_CJK.match, self.strange)):
             return [word for line in self._sentences for word in (*PIECE.findall(line), _END)]
@@ -109,7 +109,7 @@ class Wording:
 
     @cached_property
     def _unbroken(self) -> tuple[str, set[int]]:
-        """Return all sentences as one, and where each of them starts."""
+        """Return all sentences as one text, and the start of each."""
         lines = [" ".join(line.split()) + " " for line in self._sentences if line.strip()]
         starts, at = {0}, 0
         for line in lines:
