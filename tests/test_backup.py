@@ -352,7 +352,7 @@ def test_a_backup_without_a_payload_that_was_there_is_not_called_proved(
     monkeypatch.setattr(os, "link", failing(errno.EXDEV))
     done = pruned_while_packed(tmp_path)
     assert len(done.missing_files) == 1
-    assert done.flaws == (f"files: {done.missing_files[0][:16]} is damaged or gone",)
+    assert done.flaws == (f"files: {done.missing_files[0][:16]} is damaged or missing",)
 
 
 @contextmanager
@@ -375,7 +375,7 @@ def test_without_room_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Monkey
                 lcm.backup(rolling="nightly")
         usage = shutil.disk_usage(tmp_path)._replace(free=10_000)
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-        with pytest.raises(StoreFull, match="has room for 10,000 bytes"):
+        with pytest.raises(StoreFull, match="has 10,000 bytes free"):
             lcm.backup()
     with pytest.raises(StoreFull):
         restored(rolled.path, tmp_path / "new.db", tmp_path)

@@ -117,7 +117,7 @@ def test_a_payload_that_gets_its_row_between_plan_and_removal_stays(lcm: Lossles
     assert payloads(lcm) == set()
     path.write_bytes(LARGE.encode())  # as a writer leaves it that died before its row
     age(path)
-    found = collecting.look(lcm._runtime, unshared=True)
+    found = collecting.find_unused(lcm._runtime, unshared=True)
     assert [each.path for each in found.payloads] == [path]
     lcm.conversation("b").ingest([Message.user(LARGE, event_id="b")])
     done = collecting.collect(lcm._runtime, found)

@@ -311,7 +311,7 @@ def test_a_cursor_serves_only_the_list_it_came_from(plain: Lossless) -> None:
     for each in ("nonsense", "", "é", "A" * 500, forged(cursor, v=2), forged(cursor, key=[1]), forged(cursor, more=1)):
         with pytest.raises(InvalidCursor):
             plain.messages("k", cursor=each)
-    with pytest.raises(InvalidCursor, match="one of messages"):
+    with pytest.raises(InvalidCursor, match="list of messages"):
         plain.conversations(active=True, cursor=cursor)
     with pytest.raises(InvalidCursor, match="other filters"):
         plain.messages("k", roles=["user"], cursor=cursor)

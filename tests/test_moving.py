@@ -200,10 +200,10 @@ def test_half_of_another_database_is_refused(home: str, elsewhere: str, tmp_path
     with opened(elsewhere, tmp_path / "files") as early:
         with pytest.raises(Killed):
             migrate(home, elsewhere, tmp_path, die)
-        with pytest.raises(InvalidInput, match="half of a migration itself"):
+        with pytest.raises(InvalidInput, match="unfinished migration itself"):
             early.migrate(tmp_path / "third.db")
     lived_in(tmp_path / "other.db", tmp_path / "files", turns=3)
-    with pytest.raises(InvalidInput, match="half of another"):
+    with pytest.raises(InvalidInput, match="part of another"):
         migrate(str(tmp_path / "other.db"), elsewhere, tmp_path)
 
 

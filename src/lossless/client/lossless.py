@@ -1031,7 +1031,7 @@ class Lossless:
         if not apply:
             return pruning.plan(self._store, request)
         if vacuum:
-            collecting.refuse_without_room(self._store)
+            collecting.check_free_space(self._store)
         report = progress or (lambda done, total: None)
         done = pruning.apply(self._runtime, request, self._archive(archive, "pruned"), report)
         if not vacuum or not done.applied:
@@ -1062,10 +1062,10 @@ class Lossless:
         if keep_copies is not None and keep_copies < 0:
             raise InvalidInput(f"keep_copies={keep_copies} is not a number of days.", hint="Give 0 or more.")
         if vacuum:
-            collecting.refuse_without_room(self._store)
-        found = collecting.look(self._runtime, keep_copies=keep_copies, unshared=unshared)
+            collecting.check_free_space(self._store)
+        found = collecting.find_unused(self._runtime, keep_copies=keep_copies, unshared=unshared)
         if not apply:
-            return collecting.told(found)
+            return collecting.report(found)
         return collecting.collect(self._runtime, found, vacuum=vacuum)
 
     def forget(

@@ -1,4 +1,4 @@
-"""Write conversations into a portable archive (`lossless.imports.archive` says how it looks and reads it).
+"""Write conversations to a portable archive (`lossless.imports.archive` describes and reads it).
 
 Each conversation is read in one snapshot and written as it is read, so memory does not grow with the history. The same
 conversations give the same bytes, apart from the time in the manifest.
@@ -42,7 +42,7 @@ from lossless.store.store import Store
 from lossless.version import __version__
 
 IMPORTED = "import:"
-"""Cursors of this name say where a conversation came from; that is no part of it."""
+"""Cursors with this prefix name the source of an import; they are not exported."""
 
 Write = Callable[[bytes], None]
 Kind = Literal["message", "summary"]
@@ -57,12 +57,12 @@ def export(
     now: datetime,
     ids: Sequence[int] | None = None,
 ) -> Exported:
-    """Write all conversations of the store's owner, or those with some ids, into one archive."""
-    chosen = sorted(row.id for row in store.conversations.of_owner()) if ids is None else sorted(ids)
+    """Write all conversations of the owner, or those with the given ids, to one archive."""
+    selected = sorted(row.id for row in store.conversations.of_owner()) if ids is None else sorted(ids)
     _refuse_to_replace(store, files, path, replace)
     with _beside(path) as draft:
         with ZipFile(draft, "w", ZIP_DEFLATED) as archive:
-            done = _Packing(store, files, archive, {each: f"{at:06}" for at, each in enumerate(chosen, 1)}).all(now)
+            done = _Packing(store, files, archive, {each: f"{at:06}" for at, each in enumerate(selected, 1)}).all(now)
         _refuse_to_replace(store, files, path, replace)
     return structs.replace(done, path=str(path), bytes=path.stat().st_size)
 
@@ -77,7 +77,7 @@ def _refuse_to_replace(store: Store, files: Files, path: Path, replace: bool) ->
 
 @contextmanager
 def _beside(path: Path) -> Iterator[Path]:
-    """A file for the owner's eyes only that takes the path's place when all went well, and is gone otherwise."""
+    """Create a private file that replaces the path on success, and is removed otherwise."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -90,7 +90,9 @@ def _beside(path: Path) -> Iterator[Path]:
         os.replace(draft, path)
     except OSError as error:
         kind = StoreReadOnly if isinstance(error, PermissionError | FileNotFoundError) else StoreFull
-        raise kind(f"{path} cannot be written: {error.strerror}.", hint="Nothing is left of it; try again.") from error
+        raise kind(
+            f"{path} cannot be written: {error.strerror}.", hint="No partial file is left; try again."
+        ) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(draft)
@@ -187,8 +189,8 @@ class _Packing:
         part = self._store.tables.part
         with (
             closing(part("message", row.id, columns)) as messages,
-            _Aside(part("copy", row.id, copied)) as copies,
-            _Aside(part("alias", row.id, ("seq", "name"), ("seq", "name"))) as aliases,
+            _Joined(part("copy", row.id, copied)) as copies,
+            _Joined(part("alias", row.id, ("seq", "name"), ("seq", "name"))) as aliases,
         ):
             for id_, role, text, parts, meta, at, key, tokens, digest, created_at, outside in messages:
                 message = rows.decode(role, text, parts, meta, at, key)
@@ -214,17 +216,17 @@ class _Packing:
         self._public = dict(part("summary", conversation_id, ("id", "public_id")))
         with (
             closing(part("summary", conversation_id, columns)) as summaries,
-            _Aside(
+            _Joined(
                 part("summary_message", conversation_id, ("summary_id", "message_id"), ("summary_id", "message_id"))
             ) as messages,
-            _Aside(part("summary_source", conversation_id, ("summary_id", "source_id"))) as sources,
-            _Aside(part("revision", conversation_id, (*earlier_columns, "faithful"))) as revisions,
+            _Joined(part("summary_source", conversation_id, ("summary_id", "source_id"))) as sources,
+            _Joined(part("revision", conversation_id, (*earlier_columns, "faithful"))) as revisions,
         ):
-            for id_, *values in summaries:
-                told = dict(zip(_SUMMARY, values, strict=True))
+            for id_, *row in summaries:
+                values = dict(zip(_SUMMARY, row, strict=True))
                 made_from = [str(message % SPAN) for _, message in messages.of(id_)]
                 made_from += [self._public[source] for _, source in sources.of(id_)]
-                yield _summary(told, tuple(made_from), revisions.of(id_))
+                yield _summary(values, tuple(made_from), revisions.of(id_))
 
     def _items(self, conversation_id: int, table: str) -> Iterator[PastItem]:
         columns = ("ordinal", "summary_id", "tokens", "depth")
@@ -318,14 +320,14 @@ _SUMMARY = (
 )
 
 
-class _Aside:
-    """Rows that belong to others by their first column, read side by side with those, in the same order."""
+class _Joined:
+    """Rows that belong to other rows by their first column, read side by side in the same order."""
 
     def __init__(self, found: Rows) -> None:
         self._rows = found
         self._next = next(found, None)
 
-    def __enter__(self) -> _Aside:
+    def __enter__(self) -> _Joined:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -340,11 +342,11 @@ class _Aside:
         return taken
 
 
-def _summary(told: dict[str, Any], sources: tuple[str, ...], revisions: list[tuple[Any, ...]]) -> PastSummary:
-    told["file_ids"] = tuple(jsontext.loads(told["file_ids"]))
-    told["stale"] = bool(told["stale"])
+def _summary(values: dict[str, Any], sources: tuple[str, ...], revisions: list[tuple[Any, ...]]) -> PastSummary:
+    values["file_ids"] = tuple(jsontext.loads(values["file_ids"]))
+    values["stale"] = bool(values["stale"])
     for name in ("earliest_at", "latest_at", "created_at"):
-        told[name] = _moment(told[name])
+        values[name] = _moment(values[name])
     earlier = tuple(
         PastRevision(
             revision=number,
@@ -358,7 +360,7 @@ def _summary(told: dict[str, Any], sources: tuple[str, ...], revisions: list[tup
         )
         for _, number, text, tokens, model, level, at, version, faithful in revisions
     )
-    return PastSummary(ref=told.pop("public_id"), sources=sources, earlier=earlier, **told)
+    return PastSummary(ref=values.pop("public_id"), sources=sources, earlier=earlier, **values)
 
 
 def _file(row: Any) -> PastFile:

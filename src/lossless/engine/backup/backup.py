@@ -1,4 +1,4 @@
-"""Back a database up while others write to it: one snapshot, its payloads, one file, checked before it gets its name."""
+"""Back up a database during use: one snapshot with its payloads in one file, checked before it is named."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lossless.engine.backup.backup_file import (
     DATABASE,
     FORMAT,
     VERSION,
+    BackupManifest,
     Bundle,
-    Manifest,
     drafting,
     pack,
     refuse_if_full,
@@ -36,11 +36,11 @@ from lossless.store.store import Store
 from lossless.version import __version__
 
 TABLES = ("conversation", "message", "summary", "file")
-"""Those whose rows are counted: they have been there since the first schema."""
+"""Tables whose rows are counted; every schema has them."""
 Open: TypeAlias = Callable[[Path, bool], Store]
-"""Opens a file as a database, for reading only or not."""
+"""Opens a file as a database, read-only or not."""
 Prove: TypeAlias = Callable[[Path | None], tuple[str, ...]]
-"""What of the promise does not hold, for any owner: in a copy that can be opened, otherwise where it was copied from."""
+"""Returns the violations of the promise for all owners: in the copy if it can be opened, otherwise in the source."""
 
 
 class BackupRequest(Struct, frozen=True):
@@ -58,22 +58,24 @@ class BackupRequest(Struct, frozen=True):
 
 
 def backup(runtime: Runtime, request: BackupRequest) -> Backup:
-    """Copy everything, of all owners, into one new file; an earlier one is replaced once the new one is complete."""
+    """Copy everything of all owners to a new file, which then replaces an earlier backup."""
     path, prove = request.path, request.prove
     _refuse_to_replace(runtime, request)
     lost = {name for name in _payloads(runtime.store) if not runtime.files.exists(name)}
     remove_drafts(path.parent, request.at.timestamp())
     with drafting(path) as draft:
-        manifest, names, held = _copied(runtime, request, draft)
+        manifest, names, linked = _copy_snapshot(runtime, request, draft)
         readable = manifest.form == "sqlite"
         if readable:
             check(request.open, draft / DATABASE, manifest)
         flaws = prove(draft / DATABASE if readable else None) if prove else ()
-        pack(draft / "backup", manifest, draft / DATABASE, names, held, runtime.files)
+        pack(draft / "backup", manifest, draft / DATABASE, names, linked, runtime.files)
         with Bundle(draft / "backup") as bundle:
-            done = replace(bundle.told(), path=str(path), proved=prove is not None)
+            done = replace(bundle.describe(), path=str(path), proved=prove is not None)
         if prove:
-            flaws += tuple(f"files: {name[:16]} is damaged or gone" for name in done.missing_files if name not in lost)
+            flaws += tuple(
+                f"files: {name[:16]} is damaged or missing" for name in done.missing_files if name not in lost
+            )
             done = replace(done, flaws=flaws)
         _refuse_to_replace(runtime, request)
         os.replace(draft / "backup", path)
@@ -104,27 +106,27 @@ def _place(store: Store) -> str:
     return "" if place is None else str(place) if is_file(store.location) else place.name
 
 
-def _copied(runtime: Runtime, request: BackupRequest, draft: Path) -> tuple[Manifest, list[str], Files]:
-    """The database as it is at one moment, the payloads that belong to it, and where they are held."""
+def _copy_snapshot(runtime: Runtime, request: BackupRequest, draft: Path) -> tuple[BackupManifest, list[str], Files]:
+    """Copy one snapshot of the database; return its manifest, its payloads and the links to them."""
     store, target = runtime.store, draft / DATABASE
     with store.snapshot():
         counts = {table: store.tables.count(table) for table in TABLES}
         sizes = _payloads(store)
-        held = _held(runtime.files, sizes, draft / "files")
+        linked = _link_payloads(runtime.files, sizes, draft / "files")
         refuse_if_full(draft, sum(sizes.values()) + (store.size() if is_file(store.location) else 0))
         made = store.dump(target)
         if not made.form:
-            made = _moved(runtime, request, target, made.by)
-        manifest = Manifest(
+            made = _copy_rows(runtime, request, target, made.by)
+        manifest = BackupManifest(
             *(FORMAT, VERSION, request.at, __version__, made.form, made.by, store.version(), counts),
             place=_place(store),
             mark=request.mark,
         )
-    return manifest, sorted(sizes), held
+    return manifest, sorted(sizes), linked
 
 
-def _held(files: Files, names: Iterable[str], root: Path) -> Files:
-    """The payloads under second names, so that nobody takes them away before they are packed, if this disk has them."""
+def _link_payloads(files: Files, names: Iterable[str], root: Path) -> Files:
+    """Hard-link the payloads where possible, so that none is removed before it is packed."""
     for name in names:
         path = root / name[:2] / name
         make_directory(path.parent)
@@ -133,7 +135,7 @@ def _held(files: Files, names: Iterable[str], root: Path) -> Files:
         except FileNotFoundError:
             continue
         except OSError:
-            break  # another disk, or one without second names: they are read where they are
+            break  # another disk, or no hard links: they are read in place
     return Files(root)
 
 
@@ -144,8 +146,8 @@ def _payloads(store: Store) -> dict[str, int]:
         return {row[name]: row[size] for row in rows}
 
 
-def _moved(runtime: Runtime, request: BackupRequest, target: Path, why: str) -> Dump:
-    """Where no program makes a dump of a server's database, its rows go into a file, and are compared there."""
+def _copy_rows(runtime: Runtime, request: BackupRequest, target: Path, why: str) -> Dump:
+    """Copy the rows of a server to a database file, if no dump program is available."""
     copy = request.open(target, False)
     try:
         micros = int(request.at.timestamp() * 1_000_000)
@@ -157,24 +159,22 @@ def _moved(runtime: Runtime, request: BackupRequest, target: Path, why: str) -> 
     return Dump("sqlite", f"lossless {__version__} ({why})")
 
 
-def check(open_: Open, path: Path, manifest: Manifest) -> None:
-    """Open a database for reading; what its manifest says must be true of it."""
+def check(open_: Open, path: Path, manifest: BackupManifest) -> None:
+    """Open a database read-only and compare it with its manifest."""
     store = open_(path, True)
     try:
         refuse_difference(store, manifest)
         if problems := store.damage():
-            raise StoreCorrupt(
-                f"The copy is damaged: {problems[0]}.", hint="`lcm doctor` looks at the database itself."
-            )
+            raise StoreCorrupt(f"The copy is damaged: {problems[0]}.", hint="`lcm doctor` checks the database itself.")
     finally:
         store.close()
 
 
-def refuse_difference(store: Store, manifest: Manifest) -> None:
-    """The schema and the number of rows are those of the manifest."""
+def refuse_difference(store: Store, manifest: BackupManifest) -> None:
+    """Raise `StoreCorrupt` unless schema and numbers of rows match the manifest."""
     found = {table: store.tables.count(table) for table in TABLES}
     if (store.version(), found) != (manifest.schema, manifest.counts):
         raise StoreCorrupt(
-            f"The copy has schema {store.version()} and rows {found}; {manifest.schema} and {manifest.counts} were told.",
+            f"The copy has schema {store.version()} and rows {found}; the manifest says {manifest.schema} and {manifest.counts}.",
             hint="A disk may be failing. Try again, in another place.",
         )

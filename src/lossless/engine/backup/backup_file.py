@@ -1,6 +1,6 @@
-"""A backup as a file: a zip of the database, the payloads by their hashes, and a manifest that vouches for each.
+"""Read and write a backup file: a zip of the database, the payloads by hash, and a manifest with their hashes.
 
-Nothing is taken from one that has not been read from its first to its last byte. Members are never unpacked under names that the file gives.
+Nothing is restored from a file that was not read completely. Members are never unpacked under names from the file.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from lossless.store.header import refuse_database
 FORMAT, VERSION = "lossless-backup", 1
 MANIFEST, DATABASE = "manifest.json", "database"
 _PAYLOAD = re.compile(r"files/([0-9a-f]{64})")
-_MOST_TOLD = 64 << 20
+_MOST_MANIFEST_BYTES = 64 << 20
 _CHUNK = 1 << 20
-_QUICK = 1
-"""The level of compression: the usual one takes four times as long, for a tenth less."""
+_COMPRESSION = 1
+"""The compression level: the default takes four times as long, for 10 % less."""
 
 
-class Manifest(Struct, frozen=True):
-    """What a backup says of itself."""
+class BackupManifest(Struct, frozen=True):
+    """The description of a backup, stored in it."""
 
     format: str
     version: int
@@ -55,7 +55,7 @@ class Manifest(Struct, frozen=True):
     lossless: str
     """The version that wrote it."""
     form: str
-    """Of the database in it."""
+    """The form of the database in it."""
     made_by: str
     schema: int
     counts: dict[str, int]
@@ -63,9 +63,9 @@ class Manifest(Struct, frozen=True):
     missing_files: tuple[str, ...] = ()
     members: dict[str, Member] = {}
     place: str = ""
-    """Where the database is."""
+    """The location of the database."""
     mark: str = ""
-    """What tells it from others of its name, if it had such when it was copied."""
+    """The stored mark that identifies the database, if it had one."""
 
 
 # writing
@@ -73,9 +73,9 @@ class Manifest(Struct, frozen=True):
 
 @contextmanager
 def drafting(path: Path) -> Iterator[Path]:
-    """A directory beside a path, for the owner's eyes only; gone in the end, whatever happens. What the disk says becomes ours."""
+    """Create a private directory beside a path for the block, then remove it; translate errors of the disk."""
     draft = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
-    with telling(path):
+    with translated_errors(path):
         draft.mkdir(mode=0o700)
         try:
             with hold_draft(draft):
@@ -85,38 +85,40 @@ def drafting(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def telling(path: Path) -> Iterator[None]:
-    """What an operating system says about writing to a path, as one of our errors."""
+def translated_errors(path: Path) -> Iterator[None]:
+    """Translate errors of the operating system about a path to ours."""
     try:
         yield
     except OSError as error:
         reason = f"{path} cannot be written: {error.strerror or error}."
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise StoreFull(reason, hint="Free some room, or name another place. Nothing is left of it.") from error
+            raise StoreFull(
+                reason, hint="Free some disk space, or name another place. No partial file is left."
+            ) from error
         kind = StoreReadOnly if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else StoreUnavailable
-        raise kind(reason, hint="Name another place. Nothing is left of it.") from error
+        raise kind(reason, hint="Name another place. No partial file is left.") from error
 
 
 def refuse_if_full(path: Path, needed: int) -> None:
-    """Say at once that there will not be room, where that is certain."""
+    """Raise `StoreFull` at once if the disk has too little free space."""
     free = shutil.disk_usage(path).free
     if free < needed:
         raise StoreFull(
-            f"{path.parent} has room for {free:,} bytes, and {needed:,} are needed.",
-            hint="Free some room, or name another place. Nothing was written.",
+            f"{path.parent} has {free:,} bytes free, and {needed:,} are needed.",
+            hint="Free some disk space, or name another place. Nothing was written.",
         )
 
 
-def pack(path: Path, manifest: Manifest, database: Path, names: Iterable[str], *places: Files) -> None:
-    """Write a backup, with the payloads from the first place that has them whole; those that none has are listed in it."""
+def pack(path: Path, manifest: BackupManifest, database: Path, names: Iterable[str], *places: Files) -> None:
+    """Write a backup with each payload from the first place that has it intact; list the missing ones in it."""
     members: dict[str, Member] = {}
     missing = []
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b") as stream:
-        with ZipFile(stream, "w", ZIP_DEFLATED, compresslevel=_QUICK) as packed:
+        with ZipFile(stream, "w", ZIP_DEFLATED, compresslevel=_COMPRESSION) as packed:
             with database.open("rb") as source:
                 members[DATABASE] = _add(packed, DATABASE, iter(lambda: source.read(_CHUNK), b""))
             for name in names:
-                data = _whole(name, places)
+                data = _read_payload(name, places)
                 if data is None:
                     missing.append(name)
                 else:
@@ -126,7 +128,7 @@ def pack(path: Path, manifest: Manifest, database: Path, names: Iterable[str], *
         os.fsync(stream.fileno())
 
 
-def _whole(name: str, places: Iterable[Files]) -> bytes | None:
+def _read_payload(name: str, places: Iterable[Files]) -> bytes | None:
     for files in places:
         with suppress(FileUnavailable):
             return files.read_all(name)
@@ -144,7 +146,7 @@ def _add(packed: ZipFile, name: str, chunks: Iterable[bytes]) -> Member:
 
 
 def _write(path: Path, chunks: Iterable[bytes]) -> None:
-    """A new file for the owner's eyes only, on the disk for certain."""
+    """Write a new private file and sync it to the disk."""
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
         for chunk in chunks:
             stream.write(chunk)
@@ -153,7 +155,7 @@ def _write(path: Path, chunks: Iterable[bytes]) -> None:
 
 
 def sync(path: Path) -> None:
-    """A file or the entries of a directory, on the disk for certain."""
+    """Sync a file or the entries of a directory to the disk."""
     if os.name == "nt" and path.is_dir():
         return  # Windows has no handle of a directory to sync, and needs none
     handle = os.open(path, os.O_RDONLY)
@@ -167,17 +169,17 @@ def sync(path: Path) -> None:
 
 
 class Bundle:
-    """A backup, checked from its first to its last byte when it is opened; unless `whole`, only what it says of itself."""
+    """An open backup, read and checked completely; with `whole=False`, only its manifest."""
 
     def __init__(self, path: Path, *, whole: bool = True) -> None:
         self.path = path
         if not path.exists():
             raise NotFound("backup at", path, hint="`lcm backup` makes one.")
         refuse_database(path)
-        with self._telling():
+        with self._translated_errors():
             self._zip = ZipFile(path)
         try:
-            with self._telling():
+            with self._translated_errors():
                 self._check_members()
                 self.manifest = self._manifest()
                 self._check_names()
@@ -196,15 +198,16 @@ class Bundle:
 
     @property
     def payloads(self) -> list[str]:
+        """The hashes of the payloads in it."""
         return [name[6:] for name in self.manifest.members if name != DATABASE]
 
     @property
     def unpacked(self) -> int:
-        """How many bytes it takes, unpacked."""
+        """The total bytes of its members, unpacked."""
         return sum(member.bytes for member in self.manifest.members.values())
 
-    def told(self) -> Backup:
-        """What is in it."""
+    def describe(self) -> Backup:
+        """Return a description of its content."""
         manifest = self.manifest
         return Backup(
             path=str(self.path),
@@ -221,11 +224,11 @@ class Bundle:
         )
 
     def unpack_database(self, path: Path) -> None:
-        """The database as a new file; hashed once more on its way, since the backup may have been changed meanwhile."""
+        """Write the database to a new file, and check its hash again."""
         _write(path, self._read(DATABASE))
 
     def unpack_payloads(self, files: Files) -> list[str]:
-        """Put the payloads where they are missing or damaged; which were."""
+        """Write the payloads that are missing or damaged; return their hashes."""
         put: list[str] = []
         try:
             for name in self.payloads:
@@ -248,11 +251,11 @@ class Bundle:
             if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
                 raise self._wrong(f"{info.filename} is packed in a way that none of ours is")
 
-    def _manifest(self) -> Manifest:
-        if self._zip.getinfo(MANIFEST).file_size > _MOST_TOLD:
+    def _manifest(self) -> BackupManifest:
+        if self._zip.getinfo(MANIFEST).file_size > _MOST_MANIFEST_BYTES:
             raise self._wrong("its manifest is too large")
-        told = self._zip.read(MANIFEST)
-        head = json.decode(told, type=_Head)
+        data = self._zip.read(MANIFEST)
+        head = json.decode(data, type=_Head)
         if head.format != FORMAT:
             raise self._wrong(f"its manifest does not say {FORMAT}")
         if head.version > VERSION:
@@ -260,21 +263,21 @@ class Bundle:
                 f"{self.path} is a backup of version {head.version}; this lossless knows versions up to {VERSION}.",
                 hint="Install the newer lossless that wrote it (nothing was changed).",
             )
-        return json.decode(told, type=Manifest)
+        return json.decode(data, type=BackupManifest)
 
     def _check_names(self) -> None:
         infos = self._zip.infolist()
         for info in infos:
             if info.filename not in (MANIFEST, DATABASE) and not _PAYLOAD.fullmatch(info.filename):
                 raise self._wrong(f"{info.filename!r} is no name of a member")
-        there, vouched = sorted(info.filename for info in infos), sorted((MANIFEST, *self.manifest.members))
-        if there != vouched or DATABASE not in self.manifest.members:
+        found, listed = sorted(info.filename for info in infos), sorted((MANIFEST, *self.manifest.members))
+        if found != listed or DATABASE not in self.manifest.members:
             raise self._wrong("a member is missing, there twice, or not in the manifest")
 
     def _read(self, name: str) -> Iterator[bytes]:
-        """The bytes of a member; at their end it is certain that they are what the manifest says."""
+        """Yield the bytes of a member; raise at the end unless they match the manifest."""
         member, payload, seen = self.manifest.members[name], _PAYLOAD.fullmatch(name), hashlib.sha256()
-        with self._telling():
+        with self._translated_errors():
             info = self._zip.getinfo(name)
             if info.file_size != member.bytes:
                 raise self._wrong(f"{name} is {info.file_size:,} bytes, and not what the manifest says")
@@ -289,22 +292,22 @@ class Bundle:
         return InvalidInput(f"{self.path} is not a whole backup of lossless: {why}.", hint="Nothing was taken from it.")
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except LosslessError:
             raise
         except (IsADirectoryError, PermissionError) as error:
             raise InvalidInput(f"{self.path} cannot be read: {error.strerror}.", hint="Name a backup.") from error
-        except _BROKEN as error:
+        except _DAMAGE_ERRORS as error:
             raise self._wrong(str(error) or type(error).__name__) from error
 
 
-_BROKEN = (
+_DAMAGE_ERRORS = (
     *(BadZipFile, zlib.error, EOFError, LookupError, ValueError, OSError, NotImplementedError, RuntimeError),
     MsgspecError,
 )
-"""What comes of reading a zip that is damaged or forged."""
+"""Errors from reading a damaged or forged zip."""
 
 
 class _Head(Struct):

@@ -1,8 +1,8 @@
-"""Move house: every row of a database, of all owners and with the same ids, into another of either kind.
+"""Copy every row of a database, of all owners and with the same ids, to another database of either kind.
 
-The source is read in one snapshot and left as it is. The target takes the rows a batch at a time and remembers whose
-they are, so that a move that was broken off is taken up again: what is there stays, what has changed since is corrected.
-At the end both are read again and compared, row by row.
+The source is read in one snapshot and does not change. The target stores the rows in batches and remembers their source,
+so that an interrupted copy continues: existing rows stay, changed ones are corrected. At the end both are read again and
+compared row by row.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from lossless.store.base import Shape
 from lossless.store.store import Store
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the name of a table (or `files`), how many of its rows are done, and how many there are."""
+"""Called with the name of a table (or `files`), the rows copied so far, and their total."""
 BATCH = 500
 _WHOLE = 1_000_000
-"""Conversations refer to one another, in any order: they come all at once."""
+"""The batch size for conversations: they refer to one another in any order, so all are copied at once."""
 
 _Row = tuple[Any, ...]
 
 
 def move(source: Store, files: Files, target: Store, their_files: Files, *, now: int, progress: Progress) -> Migration:
-    """Copy everything, then prove it. Raises before anything is written if the target holds anything else."""
-    began = time.monotonic()
+    """Copy everything, then compare. Raise before writing if the target contains anything else."""
+    start = time.monotonic()
     with source.snapshot():
-        resumed = _enter(source, target, now)
+        resumed = _claim(source, target, now)
         copied, missing = _move_files(source, files, their_files, progress)
         for table in source.tables.names():
             _move_table(source, target, table, progress)
@@ -51,16 +51,17 @@ def move(source: Store, files: Files, target: Store, their_files: Files, *, now:
         files=copied,
         missing_files=missing,
         resumed=resumed,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - start,
     )
 
 
-def _enter(source: Store, target: Store, now: int) -> bool:
-    """Claim an empty target, or one that this very source was moving into: True for that."""
+def _claim(source: Store, target: Store, now: int) -> bool:
+    """Claim an empty target, or the unfinished copy of this source; return True for the latter."""
     _refuse_other_versions(source, target)
     if source.tables.moving_in() is not None:
         raise InvalidInput(
-            f"{source.location} is half of a migration itself.", hint="Finish that one first, from where it began."
+            f"{source.location} is an unfinished migration itself.",
+            hint="Finish that migration first, from its source.",
         )
     whose, identity = target.tables.moving_in(), source.tables.identity()
     if whose is None and any(target.tables.count(table) for table in target.tables.names()):
@@ -69,7 +70,7 @@ def _enter(source: Store, target: Store, now: int) -> bool:
         )
     if whose is not None and whose != identity:
         raise InvalidInput(
-            f"{target.location} holds half of another database ({whose}).",
+            f"{target.location} holds part of another database ({whose}).",
             hint="Finish that migration, or name a new database; nothing was changed in either.",
         )
     with target.transaction():
@@ -84,7 +85,7 @@ def _refuse_other_versions(source: Store, target: Store) -> None:
         if set(source.tables.shape(table).columns) != set(target.tables.shape(table).columns):
             raise StoreError(
                 f"{source.location} has the tables of an older version ({table} differs).",
-                hint="Open it once for writing, so that it is brought up to date, then migrate.",
+                hint="Open it once for writing, which migrates it, then try again.",
             )
 
 
@@ -103,9 +104,9 @@ def _move_table(source: Store, target: Store, table: str, progress: Progress) ->
 
 
 def _differing(source: Store, target: Store, shape: Shape) -> Generator[tuple[_Row, bool, int], None, None]:
-    """The rows that the target lacks or has otherwise, whether it has them, and how many rows were looked at.
+    """Yield the rows that the target lacks or has in another version, whether it has them, and the rows read so far.
 
-    Both are read in the order of their keys, side by side.
+    Both are read side by side in the order of their keys.
     """
     key = _key(shape)
     with closing(source.tables.rows(shape)) as ours, closing(target.tables.rows(shape)) as theirs:
@@ -123,24 +124,24 @@ def _key(shape: Shape) -> Callable[[_Row], Any]:
 
 
 def _compare(source: Store, target: Store, table: str) -> MovedTable:
-    """The rows of both, encoded alike and compared one by one; their hash."""
+    """Compare the rows of both one by one; return their number and hash."""
     shape, encode, seen, count = source.tables.shape(table), msgpack.Encoder().encode, sha256(), 0
     with closing(source.tables.rows(shape)) as ours, closing(target.tables.rows(shape)) as theirs:
         for row, other in zip_longest(ours, theirs):
-            told = encode(row)
-            if told != encode(other):
+            encoded = encode(row)
+            if encoded != encode(other):
                 key = _key(shape)(other if row is None else row)
                 raise StoreError(
                     f"{target.location} differs from {source.location}: table {table}, key {key}.",
-                    hint="Somebody wrote to the target meanwhile, or a disk is failing. Migrate into a new database.",
+                    hint="The target was written to meanwhile, or a disk is failing. Migrate to a new database.",
                 )
-            seen.update(told)
+            seen.update(encoded)
             count += 1
     return MovedTable(table, count, seen.hexdigest())
 
 
 def _move_files(source: Store, files: Files, their_files: Files, progress: Progress) -> tuple[int, tuple[str, ...]]:
-    """The payloads, each proved by its name; how many were copied, and which could not be read."""
+    """Copy the payloads and check their hashes; return the number copied and the unreadable ones."""
     if files.root.absolute() == their_files.root.absolute():
         return 0, ()
     shape = source.tables.shape("file")
@@ -155,7 +156,7 @@ def _copy(name: str, files: Files, their_files: Files) -> bool:
     try:
         data = files.read_all(name)
     except FileUnavailable:
-        return False  # gone before we came: no reason to leave the rest behind
+        return False  # already missing: copy the others
     their_files.put(name, data)
     their_files.read_all(name)
     return True

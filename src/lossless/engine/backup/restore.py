@@ -1,4 +1,4 @@
-"""Put a backup in the place of a database: checked first, in one step, with what was there kept aside."""
+"""Restore a backup in place of a database: checked first, in one step; the previous database is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from lossless.config import make_directory
 from lossless.engine.backup import copy_database
 from lossless.engine.backup.backup import Open, check, refuse_difference
-from lossless.engine.backup.backup_file import DATABASE, Bundle, drafting, refuse_if_full, telling
+from lossless.engine.backup.backup_file import DATABASE, Bundle, drafting, refuse_if_full, translated_errors
 from lossless.engine.shared.file_store import Files
 from lossless.engine.sync.lag import unread_transcripts
 from lossless.errors import InvalidInput
@@ -28,13 +28,13 @@ class RestoreTarget(Struct, frozen=True):
 
     site: Site
     location: str
-    """The site's name, as it may be told."""
+    """The name of the site, without its password."""
     files: Files
     own_files: bool
-    """Whether that directory belongs to the one database that is there."""
+    """True if that directory belongs to this database only."""
     open: Open
     inspect: Callable[[Path, int, str], None]
-    """Refuses a file that holds anything but rows of one of our schemas."""
+    """Refuses a file with anything else than rows of one of our schemas."""
     open_there: Open
     """As `open`; it opens the database at the site, whatever path it is given."""
     at: datetime
@@ -49,12 +49,12 @@ def restore(target: RestoreTarget, bundle: Bundle, *, replaces: bool, apply: boo
             f"{bundle.path} holds a database of PostgreSQL, and {target.location} is a file.",
             hint="Name a postgresql:// URL; `lcm migrate` makes a file of it.",
         )
-    told = Restored(target.location, bundle.told(), site.is_taken())
-    if told.replaces and not replaces:
+    report = Restored(target.location, bundle.describe(), site.is_taken())
+    if report.replaces and not replaces:
         raise InvalidInput(
             f"There is a database at {target.location}.", hint="Name another place, or --replace it: it is kept aside."
         )
-    with telling(site.beside):
+    with translated_errors(site.beside):
         make_directory(site.beside.parent)
     with drafting(site.beside) as draft:
         refuse_if_full(draft, bundle.unpacked)
@@ -63,48 +63,48 @@ def restore(target: RestoreTarget, bundle: Bundle, *, replaces: bool, apply: boo
         if form == "sqlite":
             target.inspect(database, bundle.manifest.schema, str(bundle.path))
             check(target.open, database, bundle.manifest)
-        if told.replaces and not apply:
-            return replace(told, transcripts=_unread(target, database)) if form == "sqlite" else told
+        if report.replaces and not apply:
+            return replace(report, transcripts=_unread(target, database)) if form == "sqlite" else report
         if form == site.form == "sqlite":
-            # Rows into a schema of ours: whatever else is in the file stays behind.
-            database = _rows_of(target, database, draft / "restored")
-        with site.cleared(target.at, replaces=told.replaces) as aside, _files_kept(target, aside) as files:
+            # Copy rows into our own schema: anything else in the file is dropped.
+            database = _copy_to_file(target, database, draft / "restored")
+        with site.cleared(target.at, replaces=report.replaces) as aside, _keep_files(target, aside) as files:
             _put(target, bundle, database)
     with closing(target.open_there(bundle.path, True)) as there:
         transcripts = tuple(each for _, each in unread_transcripts(there, target.at.timestamp()))
-    return replace(told, aside=(*aside, *files), applied=True, transcripts=transcripts)
+    return replace(report, aside=(*aside, *files), applied=True, transcripts=transcripts)
 
 
 def _unread(target: RestoreTarget, database: Path) -> tuple[Lagging, ...]:
-    """What transcripts say since a backup was made; the copy is brought up to date for it."""
+    """Return the transcripts with messages since the backup; the copy is migrated for this."""
     with closing(target.open(database, False)) as store:
         return tuple(each for _, each in unread_transcripts(store, target.at.timestamp()))
 
 
 @contextmanager
-def _files_kept(target: RestoreTarget, aside: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The payloads of the database that goes aside, with it: what nothing refers to any more is removed here one day."""
+def _keep_files(target: RestoreTarget, aside: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Keep the payloads of the previous database beside it, because garbage collection removes them here."""
     path = Path(next(iter(aside), ""))
     if path.suffix != ".db" or not (target.own_files and target.files.root.is_dir()):
         yield ()
         return
     kept = path.with_name(f"{path.stem}-files")
     try:
-        with telling(kept):
-            _name_too(target.files.root, kept)
+        with translated_errors(kept):
+            _link_tree(target.files.root, kept)
         yield (str(kept),)
     except BaseException:
         shutil.rmtree(kept, ignore_errors=True)
         raise
 
 
-def _name_too(root: Path, kept: Path) -> None:
+def _link_tree(root: Path, kept: Path) -> None:
     for directory, _, names in os.walk(root):
         there = kept / Path(directory).relative_to(root)
         make_directory(there)
         for name in names:
             try:
-                # A payload is never written to once it is there, so that two names for it are as good as two of it.
+                # A payload never changes once it is written, so a second link is as good as a copy.
                 os.link(f"{directory}/{name}", there / name)
             except OSError:
                 shutil.copy2(f"{directory}/{name}", there / name, follow_symlinks=False)
@@ -117,7 +117,7 @@ def _put(target: RestoreTarget, bundle: Bundle, database: Path) -> None:
         if bundle.manifest.form == target.site.form:
             target.site.load(database, bundle.manifest.schema)
         else:
-            _move_in(target, database)
+            _copy_to_server(target, database)
         _check_there(target, bundle)
     except BaseException:
         for name in put:
@@ -125,23 +125,23 @@ def _put(target: RestoreTarget, bundle: Bundle, database: Path) -> None:
         raise
 
 
-def _move_in(target: RestoreTarget, database: Path) -> None:
-    """A file's rows into a server's database."""
+def _copy_to_server(target: RestoreTarget, database: Path) -> None:
+    """Copy the rows of a file to a server."""
     with target.site.filling() as there:
-        _move(target, database, there)
+        _copy_rows(target, database, there)
 
 
-def _rows_of(target: RestoreTarget, database: Path, path: Path) -> Path:
-    """A file's rows in a new file."""
+def _copy_to_file(target: RestoreTarget, database: Path, path: Path) -> Path:
+    """Copy the rows of a file to a new file."""
     with closing(target.open(path.with_name("moved"), False)) as there:
-        _move(target, database, there)
+        _copy_rows(target, database, there)
         with there.snapshot():
-            there.dump(path)  # which leaves no log of writes beside it
+            there.dump(path)  # which leaves no write-ahead log beside it
     return path
 
 
-def _move(target: RestoreTarget, database: Path, there: Store) -> None:
-    """Every row of a file, which is opened for writing first: that brings an old one up to date."""
+def _copy_rows(target: RestoreTarget, database: Path, there: Store) -> None:
+    """Copy every row of a file, after migrating it by opening it for writing."""
     with closing(target.open(database, False)) as source:
         micros = int(target.at.timestamp() * 1_000_000)
         copy_database.move(

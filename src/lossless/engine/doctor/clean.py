@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lossless.engine.erase.prune import RemovalOptions, take_out
+from lossless.engine.erase.prune import RemovalOptions, export_and_remove
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import InvalidInput
 from lossless.model import Cleaning, Junk
@@ -91,7 +91,7 @@ def apply(runtime: Runtime, name: str | None, archive: Path, *, without_files: b
         return planned
     rows = store.conversations.of_owner()
     selected = {row.id: row for rule in select_rules(name) for row in matching_conversations(store, rule, rows)}
-    removal = take_out(runtime, list(selected.values()), archive, RemovalOptions(without_files=without_files))
+    removal = export_and_remove(runtime, list(selected.values()), archive, RemovalOptions(without_files=without_files))
     return Cleaning(
         junk=planned.junk,
         conversations=len(removal.rows),

@@ -1,9 +1,9 @@
-"""What nobody needs any more, found first and removed second: never a message, never a summary.
+"""Collect garbage: find unused data, then remove it. Never a message, never a summary.
 
-Payloads that no row refers to, drafts of writers that died, grants and leases that are over, what archived conversations once
-showed, copies older than somebody wants them, room in the database that is not used. A payload is written before its row, so
-one of the last hour is left alone; each is asked about again while nobody else may write, before it goes; and in a directory
-that other databases may use as well, none goes unless somebody says that they do not.
+Garbage is: payloads without a row, drafts of interrupted writers, expired grants and leases, manifests of archived
+conversations, copies older than a limit, and unused space in the database. A payload is written before its row, so
+payloads of the last hour stay. Each is checked again under a lock before it is removed. In a directory that other
+databases may use, payloads are removed only if the caller says that it is not shared.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _PAYLOAD = re.compile(r"[0-9a-f]{64}")
 _AT_ONCE = 200
 
 
-class Found(Struct, frozen=True):
-    """What there is to remove."""
+class Unused(Struct, frozen=True):
+    """Everything that can be removed."""
 
     payloads: tuple[Stray, ...]
     drafts: tuple[Stray, ...]
@@ -40,18 +40,18 @@ class Found(Struct, frozen=True):
     over: OverRows
     spare: int
     doubtful: int = 0
-    """Payloads that may be another database's."""
+    """Payloads that another database may use."""
 
 
-def look(runtime: Runtime, *, keep_copies: int | None = None, unshared: bool = False) -> Found:
-    """What nobody needs; of the copies that were kept, those older than so many days, if somebody says how many."""
+def find_unused(runtime: Runtime, *, keep_copies: int | None = None, unshared: bool = False) -> Unused:
+    """Find what is unused; kept copies only if they are older than `keep_copies` days."""
     store, files, now = runtime.store, runtime.files, runtime.now()
     payloads = tuple(_unused(store, older_than(_payloads(files.root), now / 1_000_000 - _HOUR)))
     ours = unshared or is_exclusive(store, files)
-    return Found(
+    return Unused(
         payloads=payloads if ours else (),
         drafts=find_drafts(store, files, now),
-        copies=tuple(_outlived(store, now, keep_copies)),
+        copies=tuple(_expired_copies(store, now, keep_copies)),
         over=store.housekeeping.expired(now),
         spare=store.housekeeping.spare(),
         doubtful=0 if ours else len(payloads),
@@ -65,89 +65,89 @@ def _payloads(root: Path) -> Iterator[Path]:
 
 
 def _unused(store: Store, strays: Iterable[Stray]) -> Iterator[Stray]:
-    for some in _some(strays):
-        used = store.housekeeping.used_files([stray.path.name for stray in some])
-        yield from (stray for stray in some if stray.path.name not in used)
+    for batch in _batches(strays):
+        used = store.housekeeping.used_files([stray.path.name for stray in batch])
+        yield from (stray for stray in batch if stray.path.name not in used)
 
 
-def _some(strays: Iterable[Stray]) -> Iterator[list[Stray]]:
+def _batches(strays: Iterable[Stray]) -> Iterator[list[Stray]]:
     rest = iter(strays)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some
+    while batch := list(islice(rest, _AT_ONCE)):
+        yield batch
 
 
-def _outlived(store: Store, now: int, days: int | None) -> Iterator[KeptCopy]:
+def _expired_copies(store: Store, now: int, days: int | None) -> Iterator[KeptCopy]:
     if days is not None:
         before = now - days * _DAY * 1_000_000
         yield from (copy for copy in store.housekeeping.copies_kept() if copy.at is not None and copy.at < before)
 
 
-def told(found: Found) -> Garbage:
-    """What would be removed."""
+def report(unused: Unused) -> Garbage:
+    """Return the report of a dry run."""
     return Garbage(
-        files=len(found.payloads),
-        drafts=len(found.drafts),
-        copies=tuple(copy.name for copy in found.copies),
-        grants=found.over.grants,
-        manifests=found.over.manifests,
-        leases=found.over.leases,
-        bytes=_weight(found.payloads, found.drafts, found.copies) + found.spare,
-        doubtful=found.doubtful,
+        files=len(unused.payloads),
+        drafts=len(unused.drafts),
+        copies=tuple(copy.name for copy in unused.copies),
+        grants=unused.over.grants,
+        manifests=unused.over.manifests,
+        leases=unused.over.leases,
+        bytes=_total_bytes(unused.payloads, unused.drafts, unused.copies) + unused.spare,
+        doubtful=unused.doubtful,
     )
 
 
-def _weight(*kinds: Sequence[Stray | KeptCopy]) -> int:
+def _total_bytes(*kinds: Sequence[Stray | KeptCopy]) -> int:
     return sum(each.bytes for kind in kinds for each in kind)
 
 
-def collect(runtime: Runtime, found: Found, *, vacuum: bool = False) -> Garbage:
-    """Remove what was found, as far as nobody has come to need it since."""
+def collect(runtime: Runtime, unused: Unused, *, vacuum: bool = False) -> Garbage:
+    """Remove what was found, unless it is used again by now."""
     store = runtime.store
     before = store.size()
-    payloads = sweep(store, runtime.files, [stray.path.name for stray in found.payloads])
-    drafts = [stray for stray in found.drafts if try_remove(stray.path)]
-    for copy in found.copies:
+    payloads = sweep(store, runtime.files, [stray.path.name for stray in unused.payloads])
+    drafts = [stray for stray in unused.drafts if try_remove(stray.path)]
+    for copy in unused.copies:
         store.housekeeping.drop_copy(copy.name)
     over = store.housekeeping.clear_expired(runtime.now())
-    emptied = not store.scrub() if vacuum else store.give_back()
+    complete = not store.scrub() if vacuum else store.give_back()
     return Garbage(
         files=len(payloads),
         drafts=len(drafts),
-        copies=tuple(copy.name for copy in found.copies),
+        copies=tuple(copy.name for copy in unused.copies),
         grants=over.grants,
         manifests=over.manifests,
         leases=over.leases,
-        bytes=_weight(payloads, drafts, found.copies) + max(0, before - store.size()),
-        doubtful=found.doubtful,
+        bytes=_total_bytes(payloads, drafts, unused.copies) + max(0, before - store.size()),
+        doubtful=unused.doubtful,
         applied=True,
-        complete=emptied,
+        complete=complete,
     )
 
 
 def sweep(store: Store, files: Files, names: Iterable[str]) -> list[Stray]:
-    """Remove those of these payloads that no row refers to; which these were."""
+    """Remove those of these payloads that no row refers to; return them."""
     paths = [files.root / name[:2] / name for name in names]
-    gone: list[Stray] = []
-    for some in _some(older_than(paths, float("inf"))):
+    removed: list[Stray] = []
+    for batch in _batches(older_than(paths, float("inf"))):
         with store.transaction():
             store.hold_files(alone=True)
-            gone += _removed(files, list(_unused(store, some)))
-    return gone
+            removed += _remove(files, list(_unused(store, batch)))
+    return removed
 
 
-def _removed(files: Files, strays: Sequence[Stray]) -> Sequence[Stray]:
+def _remove(files: Files, strays: Sequence[Stray]) -> Sequence[Stray]:
     for stray in strays:
         files.remove(stray.path.name)
     return strays
 
 
-def refuse_without_room(store: Store) -> None:
-    """A file is written anew beside itself, so it needs as much room again."""
+def check_free_space(store: Store) -> None:
+    """Raise `StoreFull` unless a second copy of the database file fits on the disk."""
     if not config.is_file(store.location):
         return
     needed, free = store.size(), shutil.disk_usage(Path(store.location).absolute().parent).free
     if free < needed:
         raise StoreFull(
-            f"To write {store.location} anew takes {needed:,} bytes, and {free:,} are free.",
-            hint="Free some disk space, or go without --vacuum. Nothing was changed.",
+            f"Rewriting {store.location} takes {needed:,} bytes, and {free:,} are free.",
+            hint="Free some disk space, or omit --vacuum. Nothing was changed.",
         )

@@ -1,8 +1,8 @@
-"""Conversations that fell silent long ago: told first, then exported into one archive and removed in batches.
+"""Prune inactive conversations: report them, or export them to one archive and remove them in batches.
 
-Each batch is a short transaction of its own in which its conversations are looked at again: what was changed since it was
-chosen stays. Cut off in between, what is removed is in the archive, and what is left is found by the next call. Conversations
-that belong together go together, so that an archive holds their relations too.
+Each batch is a short transaction in which its conversations are checked again: those that changed stay. After an
+interruption, everything removed is in the archive, and the next call finds the rest. Related conversations are removed
+together, so that the archive contains their relations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Old: TypeAlias = list[tuple[ConversationRow, int]]
 
 _SHOWN = 20
 _KINDS = ("cleaned", "pruned")
-"""What archives beside a database are called, by what was done."""
+"""The names of archives beside a database, by operation."""
 
 
 class PruneRequest(Struct, frozen=True):
@@ -56,12 +56,12 @@ def cutoff(before: datetime | str, now: datetime, zone: tzinfo) -> datetime:
 
 
 def plan(store: Store, request: PruneRequest) -> Pruning:
-    """What would be removed; nothing is written."""
-    return _told(*_silent(store, request), request)
+    """Return the conversations that would be removed; write nothing."""
+    return _report(*_silent(store, request), request)
 
 
 def _silent(store: Store, request: PruneRequest) -> tuple[_Old, int]:
-    """Those that are silent with all they belong with, and how many others are silent."""
+    """Return the inactive families, and the number of other inactive conversations."""
     found = store.housekeeping.idle_since(request.before, active=request.active)
     silent = {row.id for row, _ in found}
     whole = [
@@ -71,7 +71,7 @@ def _silent(store: Store, request: PruneRequest) -> tuple[_Old, int]:
     return [each for each in found if each[0].id in going], len(silent - going)
 
 
-def _told(found: _Old, related: int, request: PruneRequest) -> Pruning:
+def _report(found: _Old, related: int, request: PruneRequest) -> Pruning:
     shown = (
         Silent(id=row.id, key=row.key, active=row.active, messages=row.messages, newest_at=moment(newest))
         for row, newest in found[:_SHOWN]
@@ -83,15 +83,15 @@ def _told(found: _Old, related: int, request: PruneRequest) -> Pruning:
 
 
 def apply(runtime: Runtime, request: PruneRequest, archive: Path, progress: Progress) -> Pruning:
-    """Export them, then remove them batch by batch, with the payloads that only they referred to."""
+    """Export the conversations, then remove them batch by batch with their own payloads."""
     found, related = _silent(runtime.store, request)
-    told = _told(found, related, request)
+    report = _report(found, related, request)
     if not found:
-        return told
+        return report
     options = RemovalOptions(batch=request.batch, without_files=request.without_files, together=True, progress=progress)
-    done = take_out(runtime, [row for row, _ in found], archive, options)
+    done = export_and_remove(runtime, [row for row, _ in found], archive, options)
     return replace(
-        told,
+        report,
         conversations=len(done.rows),
         messages=sum(row.messages for row in done.rows),
         applied=True,
@@ -103,7 +103,7 @@ def apply(runtime: Runtime, request: PruneRequest, archive: Path, progress: Prog
     )
 
 
-# conversations that go, whatever for
+# removing conversations, for any reason
 
 
 class RemovalOptions(Struct, frozen=True):
@@ -111,27 +111,29 @@ class RemovalOptions(Struct, frozen=True):
 
     batch: int = 100
     without_files: bool = False
-    """Also if payloads of theirs cannot be read, and so are not in the archive."""
+    """Remove conversations although payloads cannot be read and are not in the archive."""
     together: bool = False
-    """Those that belong together go together, or stay."""
+    """Remove related conversations together, or not at all."""
     progress: Progress = lambda done, total: None
 
 
-class TakenOut(Struct):
-    """What went."""
+class Removal(Struct):
+    """The conversations and payloads that were removed."""
 
     rows: list[ConversationRow] = field(default_factory=list)
     strays: list[Stray] = field(default_factory=list)
     doubtful: int = 0
-    """Payloads that stay, because another database may refer to them."""
+    """Payloads that stay because another database may use them."""
 
 
-def take_out(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, options: RemovalOptions) -> TakenOut:
-    """Export these conversations, then remove those that nobody has added anything to since."""
+def export_and_remove(
+    runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, options: RemovalOptions
+) -> Removal:
+    """Export these conversations, then remove those that have not changed since."""
     store, files = runtime.store, runtime.files
     tallies = store.housekeeping.tallies([row.id for row in rows])
     _export(runtime, rows, archive, without_files=options.without_files)
-    done, contents, ours = TakenOut(), set[str](), is_exclusive(store, files)
+    done, contents, ours = Removal(), set[str](), is_exclusive(store, files)
     seen = 0
     for some in _batches(families(rows), options.batch):
         gone, names = _batch(store, some, tallies, options)
@@ -147,7 +149,7 @@ def take_out(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, o
 
 
 def _export(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, *, without_files: bool) -> None:
-    # Most who open a database never write an archive.
+    # Imported here because most processes never write an archive.
     from lossless.engine.backup.archive import export
     from lossless.engine.shared.file_store import NO_BYTES
 
@@ -169,7 +171,7 @@ def _export(runtime: Runtime, rows: Sequence[ConversationRow], archive: Path, *,
 
 
 def families(rows: Iterable[ConversationRow]) -> list[list[ConversationRow]]:
-    """Conversations that belong together: a sub-agent's and the one above it."""
+    """Group conversations by family: a sub-agent's and the one above it."""
     known = {row.id: row for row in rows}
     near: dict[int, set[int]] = {each: set() for each in known}
     for row in known.values():
@@ -187,7 +189,7 @@ def families(rows: Iterable[ConversationRow]) -> list[list[ConversationRow]]:
 
 
 def _batches(groups: Iterable[list[ConversationRow]], size: int) -> Iterator[list[list[ConversationRow]]]:
-    """Families, so many that they are no more conversations than that, or one that is larger."""
+    """Group families into batches of at most `size` conversations, or one larger family."""
     some = list[list[ConversationRow]]()
     for group in groups:
         if some and sum(map(len, some)) + len(group) > size:
@@ -203,7 +205,7 @@ def _batch(
     tallies: dict[int, tuple[int, ...]],
     options: RemovalOptions,
 ) -> tuple[list[ConversationRow], set[str]]:
-    """The conversations that went, and the payloads they had."""
+    """Remove a batch; return the removed conversations and their payloads."""
     gone, contents = list[ConversationRow](), set[str]()
     ids = [row.id for group in groups for row in group]
     with store.transaction():
@@ -223,12 +225,12 @@ def _batch(
 
 
 def _is_same(now: ConversationRow | None, row: ConversationRow) -> bool:
-    """Whether nothing came to it. That what it continued has gone, in a batch before, is no change."""
+    """Return whether it has not changed, apart from the removal of the conversation it continues."""
     return now is not None and replace(now, continues=row.continues) == row
 
 
 def _is_whole(family: Sequence[ConversationRow], referring: Sequence[tuple[int, int]]) -> bool:
-    """Whether nobody has come to belong to a family meanwhile."""
+    """Return whether no conversation joined the family meanwhile."""
     ids = {row.id for row in family}
     return ids.issuperset(each for each, other in referring if other in ids)
 
@@ -237,19 +239,20 @@ def _is_whole(family: Sequence[ConversationRow], referring: Sequence[tuple[int, 
 
 
 def archive_path(runtime: Runtime, kind: str) -> Path:
-    """Where conversations are exported to before they are removed, if nobody says."""
+    """Return the default path of the archive for removed conversations."""
     place = sibling_base(runtime.store, runtime.files) or runtime.files.root.parent / "memory"
     return place.with_name(f"{place.name}.{kind}-{runtime.now_utc():%Y%m%d-%H%M%S}.zip")
 
 
 def archives(store: Store, files: Files) -> list[str]:
-    """The archives that were put beside a database before conversations were removed from it."""
+    """Return the archives of removed conversations beside the database."""
     if (place := sibling_base(store, files)) is None:
         return []
     return sorted(path for kind in _KINDS for path in glob.glob(f"{glob.escape(str(place))}.{kind}-*.zip"))
 
 
 def drop_archives(store: Store, files: Files) -> None:
+    """Remove the archives of removed conversations beside the database."""
     for path in archives(store, files):
         with suppress(FileNotFoundError):
             os.unlink(path)
