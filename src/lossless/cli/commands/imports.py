@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lossless import Lossless, config
 from lossless.cli.options import Command, database_exists, named_database
-from lossless.cli.output import Stopped, answer, print_note, remember_location
+from lossless.cli.output import Stopped, answer, get_option, print_note, remember_location
 from lossless.cli.places import session_directories, short_path
 from lossless.cli.tables import Line, Styled, escape, plural, table
 from lossless.engine.import_history.run import Progress
@@ -95,7 +95,7 @@ def open_for_import(database: str, apply: bool, **how: Any) -> Iterator[Lossless
 @contextmanager
 def _progress() -> Iterator[Progress | None]:
     """Show a progress bar on stderr if that is a terminal."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or get_option("quiet"):
         yield None
         return
     from rich.console import Console

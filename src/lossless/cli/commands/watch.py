@@ -21,38 +21,38 @@ from lossless.model import ImportedSource
 
 @click.command(cls=Command, examples=("lcm watch", "lcm watch . --once"))
 @click.argument("directories", nargs=-1, metavar="[DIR]...", type=click.Path(exists=True, path_type=Path))
-@click.option("--once", is_flag=True, help="Read what is new now, and end.")
+@click.option("--once", is_flag=True, help="Import what is new now, then exit.")
 @click.option(
     "--every",
     type=click.FloatRange(0.1, 86_400),
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Look again after so long.",
+    help="Seconds between two checks.",
 )
 def watch(directories: tuple[Path, ...], once: bool, every: float) -> None:
-    """Read what is new in the transcripts below DIR as it is written, a line for each change.
+    """Import new messages from the transcripts below DIR as they are written, with a line for each change.
 
-    Without one, those of Claude Code, Codex, OpenClaw and pi in their usual places. What cannot be read is tried again
-    later and told once. Ends with Ctrl-C or SIGTERM, after the file it is reading.
+    Without a DIR, the usual directories of Claude Code, Codex, OpenClaw and pi are watched. A file that cannot be read
+    is reported once and tried again later. Ctrl-C or SIGTERM ends it after the current file.
     """
     watched = list(directories) or [path for _, path in session_directories()]
     if not watched:
-        raise InvalidInput("No program keeps its sessions in the usual places here.", hint="Name a DIR.")
+        raise InvalidInput("No sessions of a known program in the usual directories.", hint="Name a DIR.")
     with until_stopped() as stop, open_database(read_only=False, create=True, on_event=log_event) as lcm:
         if not once:
             print_progress(f"Watching {', '.join(map(str, watched))}; Ctrl-C ends.")
         done = follow(lcm.watch(watched), lambda: once or stop.wait(every), stop.is_set)
-    told = f"{plural(done['messages'], 'new message')} in {done['files']:,} of {plural(done['watched'], 'file')}."
-    answer(done, [told])
+    counts = f"{plural(done['messages'], 'new message')} in {done['files']:,} of {plural(done['watched'], 'file')}."
+    answer(done, [counts])
 
 
 def follow(watch: Watch, waited: Callable[[], bool], stopped: Callable[[], bool] = lambda: False) -> dict[str, int]:
-    """Step until `waited` says that it is over, telling each change; what was done, in numbers."""
+    """Step until `waited` returns True, print each change, and return the counts."""
     files, messages, is_over = set[str](), 0, False
     while not is_over:
         for row in watch.step():
-            _tell(row)
+            _print(row)
             if row.status == "imported":
                 files.add(row.path)
                 messages += row.messages
@@ -62,7 +62,7 @@ def follow(watch: Watch, waited: Callable[[], bool], stopped: Callable[[], bool]
     return {"messages": messages, "files": len(files), "watched": len(watch)}
 
 
-def _tell(row: ImportedSource) -> None:
+def _print(row: ImportedSource) -> None:
     if is_json():
         click.echo(json.dumps(msgspec.to_builtins(row)))
     else:
