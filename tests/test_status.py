@@ -20,7 +20,7 @@ from lossless.engine.inspect.stats import spread
 from lossless.engine.inspect.verdict import judge, span
 from lossless.engine.shared.call_limits import Guards
 from lossless.events import Event
-from lossless.model import Debt, Following, Lagging, Status
+from lossless.model import Debt, LaggingTranscript, Status, TranscriptLag
 from lossless.store.base import SPAN
 from tests.engine.ailing import inside
 from tests.engine.test_worker import NOW, Clock, Counting, open_at
@@ -606,8 +606,8 @@ def test_what_is_neither_shown_nor_covered_is_an_event_and_degraded_until_it_is_
 def test_every_reason_is_told_the_worst_first() -> None:
     now = datetime(2026, 5, 1, tzinfo=UTC)
     old = now - timedelta(days=3)
-    behind = Lagging("/t/a b.jsonl", "k", "behind", 2_000_000, 7_300.0, old, now)
-    facts = Status("1", "db", 1, "o", 1, 1, 1, old, following=Following(2, 2, behind=1, bytes=9, lagging=(behind,)))
+    behind = LaggingTranscript("/t/a b.jsonl", "k", "behind", 2_000_000, 7_300.0, old, now)
+    facts = Status("1", "db", 1, "o", 1, 1, 1, old, following=TranscriptLag(2, 2, behind=1, bytes=9, lagging=(behind,)))
     debts = [Debt("k", "waiting", old), Debt("m", "waiting", old, "auth", window=10), Debt("n", "waiting", old, "auth")]
     found = judge(facts, debts, now)
     assert [(each.severity, each.what) for each in found.reasons] == [

@@ -30,7 +30,7 @@ from lossless.engine.shared.model_flow import drive_async
 from lossless.engine.surgery.rewrite import AT_ONCE
 from lossless.errors import LosslessError, SummarizerError
 from lossless.model import Answer, Compaction, Outcome, Step, SummaryRequest
-from lossless.summarizers import Awaited, Reply, function_name, is_async
+from lossless.summarizers import AsyncSummarizer, Reply, function_name, is_async
 from lossless.summarizers.base import counting
 
 P = ParamSpec("P")
@@ -111,7 +111,7 @@ async def _answered(inquiry: Inquiry) -> Answer:
 async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | SummarizerError:
     try:
         await _run(job.guards.before_call)
-        if isinstance(job.summarizer, Awaited):
+        if isinstance(job.summarizer, AsyncSummarizer):
             await _run(job.guards.count)
             reply = await job.summarizer.reply(request)
         else:
@@ -145,7 +145,7 @@ async def _made(job: Remaking, step: Step, at_once: anyio.Semaphore) -> None:
 
 async def _replied(job: Remaking, request: SummaryRequest) -> Reply | SummarizerError:
     try:
-        if isinstance(job.summarizer, Awaited):
+        if isinstance(job.summarizer, AsyncSummarizer):
             await _run(job.guards.count)
             return await job.summarizer.reply(request)
         return await anyio.to_thread.run_sync(job.answer, request, abandon_on_cancel=True)
@@ -219,7 +219,7 @@ class Opening(Generic[P]):
     async def _open(self) -> AsyncLossless:
         function = self._options.get("summarizer")
         if function is not None and is_async(function):
-            self._options["summarizer"] = Awaited(function, function_name(function), current_token())
+            self._options["summarizer"] = AsyncSummarizer(function, function_name(function), current_token())
         return AsyncLossless(await anyio.to_thread.run_sync(partial(self._opening, *self._args, **self._options)))
 
     async def __aenter__(self) -> AsyncLossless:

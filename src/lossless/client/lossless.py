@@ -614,7 +614,7 @@ class Lossless:
 
     def _summarizer(self) -> Summarizer:
         from lossless import summarizers
-        from lossless.summarizers import Awaited, Chain
+        from lossless.summarizers import AsyncSummarizer, Chain
 
         if self._asked is None:
             if self._named is None:
@@ -622,7 +622,7 @@ class Lossless:
             else:
                 named = summarizers.resolve(self._named, self.settings, on_event=self._on_event)
                 # A chain of one lets a provider rest that asked for it.
-                self._asked = named if isinstance(named, Awaited) else Chain([named], clock=self._clock)
+                self._asked = named if isinstance(named, AsyncSummarizer) else Chain([named], clock=self._clock)
         return self._asked
 
     def _expander(self) -> Summarizer:

@@ -25,7 +25,7 @@ from lossless.errors import InvalidInput, LosslessError, NotFound, SummarizerErr
 from lossless.model import Outcome, Plan, Step, SummaryRequest
 from lossless.store import jsontext
 from lossless.store.base import ConversationRow
-from lossless.summarizers import Awaited, Chain, Function, Reply, Summarizer
+from lossless.summarizers import AsyncSummarizer, Chain, Function, Reply, Summarizer
 from lossless.summarizers.base import counting
 from lossless.summarizers.prices import cost
 
@@ -186,4 +186,4 @@ def _summarizer(lcm: Lossless, settings: Settings, how: RewriteOptions) -> Summa
     if how.model is None:
         return lcm._summarizer()
     named = summarizers.resolve(how.model, settings, on_event=lcm._on_event)
-    return named if isinstance(named, Awaited) else Chain([named], clock=lcm._clock)
+    return named if isinstance(named, AsyncSummarizer) else Chain([named], clock=lcm._clock)

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 
-class Silent(Struct, frozen=True):
+class OldConversation(Struct, frozen=True):
     """A conversation without recent messages."""
 
     id: int
@@ -24,7 +24,7 @@ class Pruning(Struct, frozen=True):
     before: datetime
     conversations: int
     messages: int
-    oldest: tuple[Silent, ...] = ()
+    oldest: tuple[OldConversation, ...] = ()
     """The oldest ones."""
     applied: bool = False
     archive: str = ""

@@ -67,7 +67,7 @@ class Relative(Struct, frozen=True):
     updated_at: datetime
 
 
-class Followed(Struct, frozen=True):
+class TranscriptPosition(Struct, frozen=True):
     """A transcript and the position up to which it was read."""
 
     path: str
@@ -104,7 +104,7 @@ class ShownConversation(Struct, frozen=True):
     detached: dict[str, int]
     """The number of items that left the context, by cause."""
     debt: Debt | None
-    transcripts: tuple[Followed, ...]
+    transcripts: tuple[TranscriptPosition, ...]
     files: int
     file_bytes: int
     pins: tuple[Pin, ...]

@@ -71,7 +71,7 @@ class Holdings(Struct, frozen=True):
         return sum(each.summaries for each in self.depths)
 
 
-class Lagging(Struct, frozen=True):
+class LaggingTranscript(Struct, frozen=True):
     """A transcript with unread data, or one that cannot be read."""
 
     path: str
@@ -86,7 +86,7 @@ class Lagging(Struct, frozen=True):
     written_at: datetime | None = None
 
 
-class Following(Struct, frozen=True):
+class TranscriptLag(Struct, frozen=True):
     """The lag behind transcripts: unread data, missing and unreadable files."""
 
     transcripts: int = 0
@@ -99,7 +99,7 @@ class Following(Struct, frozen=True):
     unreadable: int = 0
     bytes: int = 0
     """Unread bytes of all transcripts."""
-    lagging: tuple[Lagging, ...] = ()
+    lagging: tuple[LaggingTranscript, ...] = ()
     """The worst few of each kind, those behind first."""
 
 
@@ -180,7 +180,7 @@ class ConversationFigures(Struct, frozen=True):
     """The budget of its context: as configured, else as its host last named, else 128,000."""
     updated_at: datetime
     debt: Debt | None = None
-    following: Following = Following()
+    following: TranscriptLag = TranscriptLag()
 
 
 class FullContext(Struct, frozen=True):
@@ -226,7 +226,7 @@ class Status(Struct, frozen=True):
     files: int = 0
     files_bytes: int = 0
     holdings: Holdings = Holdings()
-    following: Following = Following()
+    following: TranscriptLag = TranscriptLag()
     debts: tuple[Debt, ...] = ()
     """The worst few."""
     pending: int = 0

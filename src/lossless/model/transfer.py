@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from lossless.model.status import Lagging
+from lossless.model.status import LaggingTranscript
 from lossless.model.surgery import Transplant
 
 
@@ -79,7 +79,7 @@ class Restored(Struct, frozen=True):
     aside: tuple[str, ...] = ()
     """The files to which the replaced database was moved."""
     applied: bool = False
-    transcripts: tuple[Lagging, ...] = ()
+    transcripts: tuple[LaggingTranscript, ...] = ()
     """Transcripts that were written since the backup: hosts will read them again, which restores their messages."""
     left_out: int = 0
     """The number of their messages that were left out, if requested."""

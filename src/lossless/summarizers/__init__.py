@@ -19,14 +19,31 @@ from msgspec import structs
 from lossless.config.providers import KNOWN
 from lossless.errors import InvalidInput
 from lossless.events import Event, Hook, log
-from lossless.summarizers.base import Awaited, CountedSummarizer, Function, FunctionSummarizer, Reply, Summarizer
+from lossless.summarizers.base import (
+    AsyncSummarizer,
+    CountedSummarizer,
+    Function,
+    FunctionSummarizer,
+    Reply,
+    Summarizer,
+)
 from lossless.summarizers.chain import Chain
 from lossless.summarizers.credentials import Access
 
 if TYPE_CHECKING:
     from lossless.config import Settings
 
-__all__ = ["Awaited", "Chain", "Function", "Reply", "Summarizer", "accesses", "build_chain", "chain_names", "resolve"]
+__all__ = [
+    "AsyncSummarizer",
+    "Chain",
+    "Function",
+    "Reply",
+    "Summarizer",
+    "accesses",
+    "build_chain",
+    "chain_names",
+    "resolve",
+]
 
 
 def resolve(name: str | Function | Summarizer, settings: Settings, *, on_event: Hook = log) -> Summarizer:

@@ -108,7 +108,7 @@ class Unusable(Struct, frozen=True):
         raise SummarizerAuth(self.why, missing=True)
 
 
-class Awaited(Struct, frozen=True):
+class AsyncSummarizer(Struct, frozen=True):
     """An async function as a summarizer: awaited in its event loop, called through it from other threads."""
 
     counts: ClassVar[bool] = True

@@ -35,7 +35,7 @@ from lossless.cli.time_options import chosen_times, time_options
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from lossless.model import ContextFigures, Debt, Followed, ListedConversation, Relative, ShownConversation
+    from lossless.model import ContextFigures, Debt, ListedConversation, Relative, ShownConversation, TranscriptPosition
 
 _ACTIVE = {"active": True, "archived": False, "all": None}
 _HEADS = ("id", "title", "state", "messages", "first", "last at", "tokens", "summaries", "context", "key")
@@ -167,7 +167,7 @@ def _pending(debt: Debt | None, zone: tzinfo) -> str:
     return ", ".join(filter(None, (work, f"{debt.state} since {format_time(debt.since, zone)}", debt.failure, retry)))
 
 
-def _transcript(each: Followed, zone: tzinfo) -> str:
+def _transcript(each: TranscriptPosition, zone: tzinfo) -> str:
     offset = "to its end" if each.size == each.offset else f"up to byte {each.offset:,}"
     at = f" at {format_time(each.read_at, zone)}" if each.read_at else ""
     return f"{each.path} ({each.format}), read {offset}{at}"

@@ -22,7 +22,7 @@ from lossless.cli.output import answer
 from lossless.cli.places import short_path
 from lossless.cli.tables import INDENT, Line, Styled, fact_lines, format_minute, format_size, plural
 from lossless.engine.inspect.verdict import span
-from lossless.model import Calls, ConversationFigures, Debt, Following, Holdings, Reason, Status
+from lossless.model import Calls, ConversationFigures, Debt, Holdings, Reason, Status, TranscriptLag
 
 _UNHEALTHY, _SHOWN = 6, 3
 _COLORS: Final = {"ok": "green", "quiet": "yellow", "empty": None, "warning": "yellow", "degraded": "red"}
@@ -132,7 +132,7 @@ def _flaws(held: Holdings) -> Iterator[Line]:
         yield from fact_lines("problems", "; ".join(flaws), "yellow")
 
 
-def _transcripts(found: Following) -> Iterator[Line]:
+def _transcripts(found: TranscriptLag) -> Iterator[Line]:
     if not found.transcripts:
         yield from fact_lines("transcripts", "none followed")
         return

@@ -19,7 +19,7 @@ from lossless.engine.backup.backup_file import DATABASE, Bundle, drafting, refus
 from lossless.engine.shared.file_store import Files
 from lossless.engine.sync.lag import unread_transcripts
 from lossless.errors import InvalidInput
-from lossless.model import Lagging, Restored
+from lossless.model import LaggingTranscript, Restored
 from lossless.store.store import Site, Store
 
 
@@ -75,7 +75,7 @@ def restore(target: RestoreTarget, bundle: Bundle, *, replaces: bool, apply: boo
     return replace(report, aside=(*aside, *files), applied=True, transcripts=transcripts)
 
 
-def _unread(target: RestoreTarget, database: Path) -> tuple[Lagging, ...]:
+def _unread(target: RestoreTarget, database: Path) -> tuple[LaggingTranscript, ...]:
     """Return the transcripts with messages since the backup; the copy is migrated for this."""
     with closing(target.open(database, False)) as store:
         return tuple(each for _, each in unread_transcripts(store, target.at.timestamp()))

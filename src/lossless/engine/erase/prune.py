@@ -24,7 +24,7 @@ from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import is_exclusive, sibling_base
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import FileUnavailable, InvalidTimeFilter
-from lossless.model import Pruning, Silent
+from lossless.model import OldConversation, Pruning
 from lossless.store.base import ConversationRow
 from lossless.store.rows import moment
 from lossless.store.store import Store
@@ -73,7 +73,7 @@ def _silent(store: Store, request: PruneRequest) -> tuple[_Old, int]:
 
 def _report(found: _Old, related: int, request: PruneRequest) -> Pruning:
     shown = (
-        Silent(id=row.id, key=row.key, active=row.active, messages=row.messages, newest_at=moment(newest))
+        OldConversation(id=row.id, key=row.key, active=row.active, messages=row.messages, newest_at=moment(newest))
         for row, newest in found[:_SHOWN]
     )
     messages = sum(row.messages for row, _ in found)

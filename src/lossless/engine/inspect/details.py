@@ -17,7 +17,6 @@ from lossless.ids import message_id, parse
 from lossless.model import (
     ContextFigures,
     DepthFigures,
-    Followed,
     Message,
     MessageTail,
     Neighbours,
@@ -27,6 +26,7 @@ from lossless.model import (
     ShownFile,
     ShownMessage,
     StoredMessage,
+    TranscriptPosition,
 )
 from lossless.store.base import SPAN, ConversationRow, CopyRow, FileRow, ItemRow, MessageRow
 from lossless.store.rows import decode, message_of, moment
@@ -72,10 +72,10 @@ def conversation(store: Store, row: ConversationRow, limits: Limits, now: int) -
     )
 
 
-def _followed(store: Store, conversation_id: int) -> tuple[Followed, ...]:
+def _followed(store: Store, conversation_id: int) -> tuple[TranscriptPosition, ...]:
     marks = [load_mark(state) for _, _, state in store.state.cursors(PREFIX, conversation_id)]
     return tuple(
-        Followed(
+        TranscriptPosition(
             path=mark.path,
             format=mark.format,
             session=mark.session,

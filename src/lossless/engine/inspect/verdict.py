@@ -14,12 +14,12 @@ from lossless.model import (
     ConversationFigures,
     Debt,
     DebtStop,
-    Following,
     FullContext,
     Hold,
-    Lagging,
+    LaggingTranscript,
     Reason,
     Status,
+    TranscriptLag,
     Uncovered,
     Verdict,
     Volume,
@@ -135,7 +135,7 @@ _TRANSCRIPT_TEXTS: tuple[tuple[State, Severity, str], ...] = (
 )
 
 
-def _transcript_reasons(found: Following, now: datetime) -> Iterator[Reason]:
+def _transcript_reasons(found: TranscriptLag, now: datetime) -> Iterator[Reason]:
     counts = {"behind": found.behind, "unreadable": found.unreadable, "missing": found.vanished}
     for state, severity, template in _TRANSCRIPT_TEXTS:
         worst = next((each for each in found.lagging if each.state == state), None)
@@ -152,7 +152,7 @@ def _transcript_reasons(found: Following, now: datetime) -> Iterator[Reason]:
         yield Reason(severity=severity, what=state, text=text + more, command=_read_command(worst))
 
 
-def _read_command(each: Lagging) -> str:
+def _read_command(each: LaggingTranscript) -> str:
     if each.state == "unreadable":
         return _ls(each.path)
     if each.state == "missing":

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from lossless.engine.sync.read_marks import PREFIX, ReadMark, continues_file, load_mark
-from lossless.model import Following, Lagging, instant
+from lossless.model import LaggingTranscript, TranscriptLag, instant
 from lossless.store import jsontext
 from lossless.store.rows import moment
 from lossless.store.store import Store
@@ -33,7 +33,7 @@ _FARTHEST = 1_048_576
 
 def following_report(
     store: Store, conversation_id: int | None, now: float, is_closed: Callable[[str], bool]
-) -> tuple[Following, datetime | None]:
+) -> tuple[TranscriptLag, datetime | None]:
     """Report the transcripts that contain unread messages or are missing, in one conversation or in all.
 
     Also return the last write time of a file that was read to its end. Files of closed keys are not counted; a file read for
@@ -62,7 +62,7 @@ def following_report(
     return report, moment(int(read_whole * 1_000_000)) if read_whole else None
 
 
-def unread_transcripts(store: Store, now: float) -> list[tuple[str, Lagging]]:
+def unread_transcripts(store: Store, now: float) -> list[tuple[str, LaggingTranscript]]:
     """Return the transcripts of all owners that contain unread messages, each with its owner."""
     names = store.tables.shape("conversation").columns
     id_, owner, key = (names.index(name) for name in ("id", "owner", "key"))
@@ -92,25 +92,25 @@ class _LateFile(Struct, frozen=True):
 
     vanished: bool
     """The newest file of its conversation is missing, and was written to within the last day."""
-    lagging: Lagging
+    lagging: LaggingTranscript
 
 
-def lag_of(mark: ReadMark, path: str, key: str, now: float) -> Lagging | None:
+def lag_of(mark: ReadMark, path: str, key: str, now: float) -> LaggingTranscript | None:
     """Return how far a transcript is ahead of its mark; None if all of it was read."""
     read_at, written_at = moment(mark.read_at), moment(mark.time // 1000) if mark.time else None
     try:
         stat = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return Lagging(path=path, key=key, state="missing", read_at=read_at, written_at=written_at)
+        return LaggingTranscript(path=path, key=key, state="missing", read_at=read_at, written_at=written_at)
     except OSError:
-        return Lagging(path=path, key=key, state="unreadable", read_at=read_at, written_at=written_at)
+        return LaggingTranscript(path=path, key=key, state="unreadable", read_at=read_at, written_at=written_at)
     unread = _unread_bytes(mark, Path(path), stat)
     if not unread:
         return None
     since = _late_since(mark, Path(path), stat, now)
     written_at = moment(stat.st_mtime_ns // 1000)
     state: Literal["behind", "unreadable"] = "behind" if os.access(path, os.R_OK) else "unreadable"
-    return Lagging(
+    return LaggingTranscript(
         path=path,
         key=key,
         state=state,
@@ -185,17 +185,17 @@ def _time(line: bytes) -> float | None:
     return when.timestamp() if when else None
 
 
-def _has_vanished(each: Lagging, now: float) -> bool:
+def _has_vanished(each: LaggingTranscript, now: float) -> bool:
     """Return whether a missing file was written to within the last day."""
     return each.state == "missing" and each.written_at is not None and now - each.written_at.timestamp() < _DAY
 
 
-def _summarize(found: Collection[_LateFile], total: int, looked: int) -> Following:
+def _summarize(found: Collection[_LateFile], total: int, looked: int) -> TranscriptLag:
     late = [each for each in found if each.lagging.state != "behind" or each.lagging.seconds >= LATE]
     late.sort(key=_worst_first)
     by_state = {state: [each.lagging for each in late if each.lagging.state == state] for state in _STATES}
 
-    return Following(
+    return TranscriptLag(
         transcripts=total,
         looked_at=looked,
         behind=len(by_state["behind"]),
