@@ -51,6 +51,24 @@ def test_text_is_the_default_in_a_pipe_too_and_json_is_asked_for(path: Path) -> 
     assert json.loads(_on_a_terminal([*line, "--json"], environment)) == told
 
 
+def test_a_pager_shows_what_is_longer_than_the_terminal(path: Path, tmp_path: Path) -> None:
+    with Lossless.open(path) as opened:
+        opened.conversation("first").ingest([Message.user(f"message {n}") for n in range(60)])
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\nsed 's/^/paged: /'\n")
+    pager.chmod(0o755)
+    environment = {**os.environ, "LCM_PAGER": str(pager), "TERM": "xterm", "LINES": "24", "COLUMNS": "80"}
+    line = [*LCM, "messages", "first", "--db", str(path)]
+    assert _on_a_terminal(line, environment).count("paged: ") == 51
+    for plain in ([*line, "--no-pager"], [*line, "-L", "5"], [*line, "--json"]):
+        assert "paged: " not in _on_a_terminal(plain, environment)
+    for off in ({"LCM_PAGER": "cat"}, {"LCM_PAGER": ""}, {"TERM": "dumb"}):
+        assert "paged: " not in _on_a_terminal(line, environment | off)
+    assert "message 59" in _on_a_terminal(line, environment | {"LCM_PAGER": str(tmp_path / "absent")})
+    piped = subprocess.run(line, capture_output=True, text=True, check=True, env=environment)
+    assert "paged: " not in piped.stdout
+
+
 def _on_a_terminal(line: list[str], environment: dict[str, str]) -> str:
     ours, theirs = pty.openpty()
     with subprocess.Popen(line, stdout=theirs, stdin=theirs, env=environment):

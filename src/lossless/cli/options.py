@@ -97,7 +97,7 @@ class Group(click.Group):
         if self.default not in self.commands or word in (*self.commands, *ctx.help_option_names):
             return False
         takes_arguments = any(isinstance(each, click.Argument) for each in self.commands[self.default].params)
-        return not word or word.startswith("-") or (takes_arguments and not _similar(word, list(self.commands)))
+        return not word or word.startswith("-") or (takes_arguments and not _similar(word, list(self.commands), 0.8))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)
@@ -115,9 +115,9 @@ def unknown_command(ctx: click.Context, word: str, names: list[str]) -> UnknownC
     return UnknownCommand(f"There is no command {word!r}. {way}", ctx)
 
 
-def _similar(word: str, names: list[str]) -> list[str]:
+def _similar(word: str, names: list[str], cutoff: float = 0.6) -> list[str]:
     same = [each for each in names if sorted(each) == sorted(word)]
-    return same or difflib.get_close_matches(word, names, n=2)
+    return same or difflib.get_close_matches(word, names, n=2, cutoff=cutoff)
 
 
 def write_examples(formatter: click.HelpFormatter, examples: tuple[str, ...]) -> None:
