@@ -10,6 +10,7 @@ check:
 	$(BIN)/ruff format --check src tests bench scripts examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_language.py
 
 test:
 	$(BIN)/pytest

@@ -91,7 +91,7 @@ goes on behind the last entry, and neither repeats nor leaves out one when more 
 | 5 | the database | `STORE_...`, `NOT_OUR_DATABASE`, `SCHEMA_TOO_NEW` |
 | 6 | `lcm doctor`, `lcm status --fail-on` or `lcm backup --prove` found something wrong | |
 | 130 | interrupted by Ctrl-C; what was written stays, and nothing is half written | `INTERRUPTED` |
-| 141 | whoever read the output has gone | |
+| 141 | the reader of the output closed it | |
 
 The [page of errors](errors.md) has every code. `LCM_TRACEBACK=1` shows where an `INTERNAL_ERROR` happened.
 """
