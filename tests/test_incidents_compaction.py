@@ -453,16 +453,16 @@ def test_ic82_compaction_adds_no_message(database: str) -> None:
 KILLED = """
 import os, signal, sys
 from lossless import Lossless
-from lossless.store.store import Store
+from lossless.store.sql.context import ContextItems
 from tests.test_compaction import SMALL, WINDOW, short
 
-link = Store._link
+link = ContextItems.link
 
 def dying(self, *arguments):
     link(self, *arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 
-Store._link = dying
+ContextItems.link = dying
 with Lossless.open(sys.argv[1], settings=SMALL, summarizer=short) as lcm:
     lcm.conversation("k").compact(WINDOW)
 """

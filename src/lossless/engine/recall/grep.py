@@ -24,6 +24,9 @@ from lossless.model import Hit, Hits
 from lossless.search.query.question import analyse
 from lossless.store.base import TextKind
 
+_HINT_SECONDS = 1.0
+"""The time limit for finding out that only the case of a pattern differs."""
+
 
 def grep(
     reader: Reader,
@@ -66,7 +69,7 @@ def grep(
     total, is_exact = _total(reader, request, pages, seen)
     hint = request.hint
     if finder is not None and not request.ignore_case and total == 0 and is_exact:
-        hint = _case_hint(reader, request, now=now, seconds=deadline.until - now())
+        hint = _case_hint(reader, request, now=now, seconds=min(_HINT_SECONDS, deadline.until - now()))
     return Hits(
         _with_leaves(reader, hits),
         next_cursor=cursors.encode(next_positions, question, seen + len(hits)),
