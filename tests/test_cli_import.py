@@ -270,4 +270,4 @@ def test_a_file_of_another_kind_is_told_as_one(home: Path) -> None:
 def test_a_backfill_of_what_is_here_counts_it(home: Path) -> None:
     said(home / "s", "s1", "one", "two", "three")
     assert lcm("import", home / "s", "--apply").returncode == 0
-    assert "openclaw:s1: 0 messages to import, 3 were here" in lcm("backfill", home / "s" / "s1.jsonl").stdout
+    assert "openclaw:s1: 0 messages to import, 3 stored before" in lcm("backfill", home / "s" / "s1.jsonl").stdout
