@@ -111,6 +111,28 @@ def test_the_conversation_is_an_argument_or_an_option_and_else_the_newest(path: 
 
 
 @pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            ("messages", "first", "--role", "usr"),
+            "'usr' is not one of 'system', 'user', 'assistant', 'tool'. Did you mean user?",
+        ),
+        (("context", "first", "--as-prompt", "antropic"), "Did you mean anthropic?"),
+        (("messages", "first", "-L", "ten"), "'ten' is not a whole number."),
+        (("messages", "first", "-L", "0"), "0 is not in the range 1<=x<=500."),
+        (("messages", "first", "--limt", "3"), "Did you mean"),
+        (("messages", "first", "--since", "yestreday"), "Did you mean yesterday?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_wrong_value_is_answered_with_the_nearest_right_one(path: Path, line: tuple[str, ...], sentence: str) -> None:
+    ran = lcm(*line, "--db", path)
+    assert (ran.returncode, sentence in ran.stderr, ran.stdout) == (2, True, ""), ran.stderr
+    error = json.loads(lcm(*line, "--db", path, "--json").stderr)["error"]
+    assert sentence in f"{error['message']} {error['hint']}"
+
+
+@pytest.mark.parametrize(
     ("line", "exits_with", "code"),
     [
         (("pins", "first"), 0, ""),

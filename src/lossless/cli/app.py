@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from lossless import __version__
-from lossless.cli.options import UnknownCommand, common_options, named_database, unknown_command
+from lossless.cli.options import UnknownCommand, common_options, named_database, similar, unknown_command
 from lossless.cli.output import Stopped, is_json
 from lossless.cli.tables import escape, render_line
 from lossless.errors import (
@@ -204,12 +204,21 @@ def _without_output(error: OSError) -> None:
 
 def _refused(error: click.ClickException, line: list[str]) -> int:
     if _is_json(line):
-        _print_error(_usage_code(error), error.format_message(), "", line)
+        _print_error(_usage_code(error), _explain(error), "", line)
         return error.exit_code
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(f"{error.ctx.get_usage()}\n", err=True)
-    click.echo(f"lcm: {escape(error.format_message())}", err=True)
+    click.echo(f"lcm: {escape(_explain(error))}", err=True)
     return error.exit_code
+
+
+def _explain(error: click.ClickException) -> str:
+    """Return the message of an error in the command line, with the nearest valid choice."""
+    message = error.format_message().replace("is not a valid integer range", "is not a whole number")
+    if isinstance(error, click.BadParameter) and error.param and isinstance(error.param.type, click.Choice):
+        near = similar(error.message.split("'")[1], list(error.param.type.choices)) if "'" in error.message else []
+        message += f" Did you mean {near[0]}?" if near else ""
+    return message
 
 
 def _usage_code(error: click.ClickException) -> str:

@@ -97,7 +97,7 @@ class Group(click.Group):
         if self.default not in self.commands or word in (*self.commands, *ctx.help_option_names):
             return False
         takes_arguments = any(isinstance(each, click.Argument) for each in self.commands[self.default].params)
-        return not word or word.startswith("-") or (takes_arguments and not _similar(word, list(self.commands), 0.8))
+        return not word or word.startswith("-") or (takes_arguments and not similar(word, list(self.commands), 0.8))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)
@@ -110,12 +110,13 @@ class UnknownCommand(click.UsageError):
 
 def unknown_command(ctx: click.Context, word: str, names: list[str]) -> UnknownCommand:
     """Return the error for a word that names no command, with the nearest one."""
-    near = _similar(word, names)
+    near = similar(word, names)
     way = f"Did you mean {' or '.join(near)}?" if near else f"`{ctx.command_path} -h` lists them."
     return UnknownCommand(f"There is no command {word!r}. {way}", ctx)
 
 
-def _similar(word: str, names: list[str], cutoff: float = 0.6) -> list[str]:
+def similar(word: str, names: list[str], cutoff: float = 0.6) -> list[str]:
+    """Return the names nearest to a word, at most two."""
     same = [each for each in names if sorted(each) == sorted(word)]
     return same or difflib.get_close_matches(word, names, n=2, cutoff=cutoff)
 
