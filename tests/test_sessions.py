@@ -93,7 +93,7 @@ def test_what_left_the_context_is_still_found_read_and_explained(database: str) 
         assert "Answer 39" in chat.expand(raw.id).text
         explained = chat.explain(raw.id)
         assert (explained.state, explained.summaries) == ("detached", ())
-        assert "/new began the context anew" in explained.text
+        assert "/new started a new context" in explained.text
         explained = chat.explain(told.id)
         assert explained.state == "detached"
         assert explained.summaries[-1] in [each.id for each in chat.detached()]
