@@ -162,7 +162,7 @@ def test_a_model_sees_how_a_summary_was_made_and_what_is_suspected_in_it(databas
         assert 'level="normal" suspected="25% of its claims"' in reader.render_excerpt(reader.of_summary(*found))
         # It is never called healthy.
         assert lcm.status().verdict == "warning"
-        assert "1 summary contains claims not found in their sources." in [each.text for each in lcm.status().reasons]
+        assert "1 summary contains claims not found in its sources." in [each.text for each in lcm.status().reasons]
         assert "S18" in {each.check for each in lcm.doctor().findings}
 
 
