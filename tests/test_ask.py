@@ -351,7 +351,7 @@ def test_when_the_time_is_up_no_model_is_asked_and_the_evidence_is_there(databas
     now = [1_790_000_000.0]
     with Lossless.open(database, settings=SMALL, summarizer=Host(faithful), clock=lambda: now[0]) as lcm:
         chat = filled(lcm)
-        host = lcm._named
+        host = lcm._models._named
         assert isinstance(host, Host)
         host.asked.clear()
         flow = lcm._inquiry(QUESTION, timeout_ms=20_000, scope=(1,), origin=chat.key).flow

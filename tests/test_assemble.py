@@ -590,7 +590,7 @@ def test_two_processes_note_what_they_show_one_after_the_other(database: str) ->
         one.conversation("k").ingest(turns(2))
         for lcm in (one, two, one, two):
             lcm.conversation("k").assemble(WINDOW)
-            lcm.conversation("k")._remember()
+            lcm.conversation("k")._assembler.remember()
         assert [each.turn for each in one._store.manifests.read(1, until=None, turn=None, limit=9)] == [4, 3, 2, 1]
 
 
@@ -624,7 +624,7 @@ def test_reported_usage_corrects_the_budgets_of_that_model_and_is_remembered(dat
         plain, corrected = chat.assemble(1_200), chat.assemble(1_200, model="m")
         assert corrected.tokens * 1.4 <= 1_200
         assert plain.tokens > corrected.tokens
-        assert lcm.conversation("other")._factor("m") == pytest.approx(1.5, abs=0.08)
+        assert lcm.conversation("other")._compactor.factor("m") == pytest.approx(1.5, abs=0.08)
         assert chat.assemble(1_200, model="n").tokens == plain.tokens
         assert len(chat.assemble(100_000, model="m").messages) == 24
 
@@ -633,7 +633,7 @@ def test_a_correction_changes_the_view_once_and_not_with_every_turn(lcm: Lossles
     chat, factors = lcm.conversation("k"), list[float]()
     for _ in range(30):
         _talk(chat, 1.33 if len(factors) % 2 else 1.27, 1)
-        factors.append(chat._factor("m"))
+        factors.append(chat._compactor.factor("m"))
     assert sum(one != other for one, other in pairwise(factors)) <= 2
     assert 1.2 <= factors[-1] <= 1.4
 
@@ -644,8 +644,8 @@ def test_usage_makes_compaction_due_when_the_model_counts_more(lcm: Lossless) ->
     row = chat._row()
     assert row is not None
     window = round(row.context_tokens * 1.4)
-    assert not chat._may_be_due(row, window, 0, None)
-    assert chat._may_be_due(row, window, 0, "m")
+    assert not chat._compactor.may_be_due(row, window, 0, None)
+    assert chat._compactor.may_be_due(row, window, 0, "m")
 
 
 def test_usage_that_says_nothing_is_reported_and_the_turn_is_stored(tmp_path: Path) -> None:
@@ -679,7 +679,7 @@ def test_status_explain_and_doctor_use_the_corrected_budget_of_assemble(database
         _talk(chat, 1.5, 12, model)
         row = chat._row()
         assert row is not None
-        factor = chat._factor(model)
+        factor = chat._compactor.factor(model)
         assert factor > 1.4
         window = round(row.context_tokens * 1.2)
         with lcm._store.transaction():

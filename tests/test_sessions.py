@@ -236,7 +236,7 @@ def test_a_summary_that_was_being_written_comes_too_late(database: str, act: Cal
         chat = lcm.conversation("k")
         chat.ingest(turns(40))
         row, items = chat._row(), chat.context().items
-        job = chat._compaction(WINDOW)
+        job = chat._compactor.compaction(WINDOW)
         assert row is not None
         assert isinstance(job, Job)
         request = advance(job.flow)  # the model is still thinking ...

@@ -303,7 +303,7 @@ def test_a_provider_that_limits_the_rate_is_told_with_what_is_owed_and_when_it_i
         )
         provider.script("ok")
         clock.now += 700
-        lcm._asked = None  # the provider's rest is over by its own clock, too
+        lcm._models._asked = None  # the provider's rest is over by its own clock, too
         while lcm.worker().step():
             pass
         assert not [each for each in lcm.status().reasons if each.what == "pending"]

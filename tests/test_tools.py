@@ -377,7 +377,7 @@ def test_expand_query_gives_the_json_agents_know(chat: Conversation) -> None:
 
 
 def test_a_failure_has_its_own_shape(lcm: Lossless, chat: Conversation) -> None:
-    host = lcm._named
+    host = lcm._models._named
     assert isinstance(host, Host)
     host.answers = ["nonsense"]
     details = tools(chat).call("lcm_expand_query", {"prompt": QUESTION, "query": "deploy key"}).details

@@ -13,10 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from functools import wraps
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
+from lossless.config import Settings
 from lossless.errors import InvalidInput
+from lossless.patterns import any_match
+from lossless.store import jsontext
 
 T = TypeVar("T")
 
@@ -168,3 +172,47 @@ def _number(value: object) -> int | None:
 
 def _shown(value: object) -> str:
     return repr(value)[:80]
+
+
+# Keys, sessions, owners and paths, and the patterns that exclude a conversation.
+_MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
+
+
+def checked_path(path: object) -> Path:
+    """Return a path, its home directory filled in; `InvalidInput` for what cannot be one."""
+    try:
+        found = Path(path).expanduser()  # type: ignore[arg-type]  # what is no path is refused below
+        if b"\0" in os.fsencode(found):
+            raise ValueError("it contains a NUL")
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(
+            f"{repr(path)[:200]} is not a path: {error}.", hint="Give the path of a file or a directory."
+        ) from error
+    return found
+
+
+def checked(what: str, value: object) -> str:
+    most = _MOST_BYTES[what]
+    if not isinstance(value, str) or not value.strip() or not jsontext.is_clean(value) or len(value.encode()) > most:
+        shown = repr(value)[:80]
+        raise InvalidInput(
+            f"{shown} cannot be the {what}.",
+            hint=f"Give a text of 1 to {most} bytes without NUL or lone surrogates.",
+        )
+    return value
+
+
+def hidden(settings: Settings, key: str) -> str:
+    """Return the reason for which a conversation is neither written nor shown, or an empty text."""
+    if not settings.enabled:
+        return "LCM_ENABLED is false"
+    if any_match(settings.ignore_session_patterns, key):
+        return f"{key} matches ignore_session_patterns"
+    return ""
+
+
+def stateless(settings: Settings, key: str) -> str:
+    """Return the reason for which a conversation is not written, or an empty text."""
+    if settings.skip_stateless_sessions and any_match(settings.stateless_session_patterns, key):
+        return f"{key} matches stateless_session_patterns"
+    return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from lossless.client.conversation import checked
+from lossless.client.arguments import checked
 from lossless.engine.compaction import backfill as engine
 from lossless.engine.shared.call_limits import Guards
 from lossless.errors import InvalidInput, NotFound
@@ -76,7 +76,7 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: Ba
     items = [] if row is None else store.context.items(row.id)
     if not request.apply and not request.recompact:
         items += _to_come(lcm, sources, row.next_seq if row else 1)
-    settings, templates = engine.without_deadlines(lcm.settings), lcm._templates()
+    settings, templates = engine.without_deadlines(lcm.settings), lcm._models.templates()
     expected = engine.estimate_cost(
         items, settings, templates=templates, tail=request.tail, single_root=request.single_root
     )
@@ -86,7 +86,7 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: Ba
         row.id if row else None,
         imported=0 if request.recompact else sum(each.messages for each in sources),
         known=sum(each.known for each in sources),
-        model=lcm._summarizer().name,
+        model=lcm._models.summarizer().name,
         expected=expected,
         tokens_before=sum(item.tokens for item in items),
         tokens_after=sum(item.tokens for item in items),
@@ -97,13 +97,13 @@ def _one(lcm: Lossless, key: str, sources: Sequence[ImportedSource], request: Ba
 
 
 def _compacted(lcm: Lossless, row: ConversationRow, planned: Backfill, request: BackfillRequest) -> Backfill:
-    store, settings, summarizer = lcm._store, engine.without_deadlines(lcm.settings), lcm._summarizer()
+    store, settings, summarizer = lcm._store, engine.without_deadlines(lcm.settings), lcm._models.summarizer()
     if request.title is not None:
         with store.transaction():
             store.conversations.set_title(row.id, lcm._redact.text(request.title) if lcm._redact else request.title)
     guards = Guards(store, settings, row.key, summarizer.name, lcm._clock)
     guards.reset()
-    work = engine.begin(store, row, settings, templates=lcm._templates(), now=lcm._clock, tail=request.tail)
+    work = engine.begin(store, row, settings, templates=lcm._models.templates(), now=lcm._clock, tail=request.tail)
 
     def progress(made: int) -> None:
         request.progress(row.key, made, max(made, planned.expected.calls))

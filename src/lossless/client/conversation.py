@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from msgspec import structs, to_builtins
-
-from lossless.client.arguments import checks_arguments
-from lossless.client.jobs import Compacting, Inquiry, Job, Ready, runs
-from lossless.config import Settings
+from lossless.client.arguments import checked, checks_arguments, hidden, stateless
+from lossless.client.jobs import Compacting, Inquiry, runs
 from lossless.engine import sessions
 from lossless.engine.shared.defaults import FLAW_KINDS, GRANT_SECONDS, GREP_SECONDS
-from lossless.errors import FileUnavailable, InvalidInput, LosslessError, NotFound, StoreError
+from lossless.errors import InvalidInput, NotFound
 from lossless.events import Event
-from lossless.model import INSTRUCTIONS, Compaction, Context, Hits, Message, Pin, StoredMessage
-from lossless.patterns import any_match
+from lossless.model import Context, Hits, Message, Pin, StoredMessage
 from lossless.store import jsontext
-from lossless.store.base import SPAN, PinRow
-from lossless.store.rows import message_of, micros, moment
-from lossless.times import Time, read_time
-from lossless.tokens import message_tokens, reported
+from lossless.store.rows import moment
+from lossless.times import Time
 
 if TYPE_CHECKING:
+    from lossless.client.assembler import Assembler
+    from lossless.client.compactor import Compactor
+    from lossless.client.delivery import Delivery
     from lossless.client.files import ConversationFiles
     from lossless.client.lossless import Lossless
     from lossless.client.surgery import Rewrite, RewriteOptions, Rewriting
-    from lossless.engine.compaction import plan
-    from lossless.engine.context import rejections
-    from lossless.engine.context.build import BuildOptions, Guidance
+    from lossless.engine.context.build import Guidance
     from lossless.engine.ingest.identity import Canonicalize
-    from lossless.engine.ingest.ingest import InTransaction
     from lossless.engine.ingest.intake import Skip
     from lossless.engine.recall import expand as expanding
     from lossless.engine.recall.reader import Reader
     from lossless.engine.recall.search_request import Mode, Scope, Sort
-    from lossless.engine.shared.call_limits import Guards
     from lossless.engine.surgery.select import Selection
-    from lossless.formats.fit import Caps
     from lossless.model import (
         Bootstrapped,
         ConversationStatus,
@@ -61,8 +47,7 @@ if TYPE_CHECKING:
         Renewed,
         Summary,
     )
-    from lossless.store.base import ConversationRow, DebtRow, MessageRow, SummaryRow
-    from lossless.summarizers import Summarizer
+    from lossless.store.base import ConversationRow, SummaryRow
 
 # Together they fit into one entry of a PostgreSQL index.
 _MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
@@ -97,8 +82,8 @@ class Conversation:
         self._lcm = lcm
         self._store = lcm._store
         self._files = lcm._files
-        self._hidden = _hidden(settings, key)
-        self._closed_to = self._hidden or _stateless(settings, key)
+        self._hidden = hidden(settings, key)
+        self._closed_to = self._hidden or stateless(settings, key)
         self._parent = _parent(key, lcm._stored_key(checked("key", parent)) if isinstance(parent, str) else parent)
         self._intake = Intake(
             key,
@@ -116,6 +101,24 @@ class Conversation:
 
     def __repr__(self) -> str:
         return f"Conversation({self.key!r})"
+
+    @property
+    def _delivery(self) -> Delivery:
+        from lossless.client.delivery import Delivery
+
+        return Delivery(self)
+
+    @property
+    def _compactor(self) -> Compactor:
+        from lossless.client.compactor import Compactor
+
+        return Compactor(self)
+
+    @property
+    def _assembler(self) -> Assembler:
+        from lossless.client.assembler import Assembler
+
+        return Assembler(self)
 
     def _row(self) -> ConversationRow | None:
         return sessions.current(self._store, self.key, self._intake.session)
@@ -144,8 +147,8 @@ class Conversation:
             return Renewed((), 0, 0)
         if dry_run:
             return self._leaving(depth)
-        self._catch_up()
-        self._remember()
+        self._delivery.catch_up()
+        self._assembler.remember()
         return sessions.renew(self._store, self.key, self._intake.session, depth, self._intake.now())
 
     def _leaving(self, retain_depth: int) -> Renewed:
@@ -171,8 +174,8 @@ class Conversation:
         """
         if self._is_closed():
             return False
-        self._catch_up()
-        self._remember()
+        self._delivery.catch_up()
+        self._assembler.remember()
         return sessions.reset(self._store, self.key, self._intake.session, self._intake.now())
 
     def end(self, reason: str = "") -> bool:
@@ -186,8 +189,8 @@ class Conversation:
         """
         if sessions.keeps_conversation(reason) or self._is_closed():
             return False
-        self._catch_up()
-        self._remember()
+        self._delivery.catch_up()
+        self._assembler.remember()
         return sessions.end(self._store, self.key, self._intake.session, reason, self._intake.now())
 
     def detached(self) -> tuple[Detached, ...]:
@@ -222,59 +225,7 @@ class Conversation:
         >>> chat.ingest([Message.user("Where is the deploy key?", event_id="m1")]).known
         1
         """
-        return self._take(messages, whole=whole)
-
-    def _take(
-        self,
-        messages: Iterable[Message],
-        *,
-        whole: bool = False,
-        is_turn: bool = False,
-    ) -> Ingested:
-        """Ingest messages; a heartbeat of a turn that led to nothing stays out of the context."""
-        from lossless.engine.context.summary_xml import may_stand
-        from lossless.engine.ingest.heartbeats import outside
-        from lossless.engine.ingest.ingest import ingest
-        from lossless.model import Ingested
-
-        if isinstance(messages, Message):
-            messages = [messages]
-        if not isinstance(messages, Iterable):
-            raise InvalidInput(f"messages is a {type(messages).__name__}.", hint="Give a list of Messages.")
-        if self._closed_to:
-            event = Event(
-                "ingest.disabled", f"{self._closed_to}: nothing was stored", "warning", {"conversation": self.key}
-            )
-            self._intake.on_event(event)
-            return Ingested(skipped=len(list(messages)))
-        said = list(messages)
-        written = self._without_ours(said) if may_stand(said) else said
-        # Whether a transcript is followed here is asked of the database once; a turn asks each time.
-        known = self._lcm._followed.get(self.key)
-        followed = self._catch_up() if known or known is None or is_turn else False
-        intake = structs.replace(self._intake, followed=followed, outside=outside if is_turn else None)
-        with self._noting() as in_transaction:
-            done = ingest(self._store, self._files, intake, written, whole=whole, in_transaction=in_transaction)
-        if self._lcm.settings.semantic:
-            self._lcm._background.wake()  # what is new has no vectors yet
-        return structs.replace(done, skipped=done.skipped + len(said) - len(written))
-
-    def _without_ours(self, messages: list[Message]) -> list[Message]:
-        """Return the messages without those that `assemble` wrote for the model and a host sent back."""
-        from lossless.engine.context.summary_xml import stands_for
-
-        return [each for each in messages if not self._is_ours(stands_for(each))]
-
-    def _is_ours(self, name: str | None) -> bool:
-        row = self._row() if name is not None else None
-        if row is None or name is None:
-            return False
-        if name.startswith("sum_"):
-            found = self._store.summaries.named(name)
-            return found is not None and found[0] == row.id
-        if name.startswith("pin_"):
-            return any(pin.id == name for pin in self._store.manifests.key_pins(row.key))
-        return not name or self._seq(row, name) is not None
+        return self._delivery.take(messages, whole=whole)
 
     def bootstrap(self, path: str | Path, format: str | None = None) -> Bootstrapped:
         """Read what is new in a host's transcript: OpenClaw or pi, Claude Code, Codex, or a file of plain messages.
@@ -285,30 +236,7 @@ class Conversation:
         >>> chat.bootstrap("session.jsonl").reason
         'transcript missing'
         """
-        from lossless import transcripts
-        from lossless.engine.ingest.heartbeats import prune
-        from lossless.model import Bootstrapped
-
-        if self._closed_to:
-            reason = self._closed_as()
-            return Bootstrapped("session excluded by pattern" if reason == "ignored session" else reason)
-        where = checked_path(path)
-        if format is not None:
-            transcripts.reader(format)
-        self._catch_up(besides=where)
-        done = self._read(where, format, expected=True)
-        self._lcm._followed[self.key] = True
-        if self._lcm.settings.prune_heartbeat_ok and done.conversation is not None:
-            prune(self._store, done.conversation, self._intake.now())
-        return done
-
-    def _read(self, path: Path, format: str | None = None, *, expected: bool = False) -> Bootstrapped:
-        from lossless.engine.sync.read import bootstrap
-
-        settings = self._lcm.settings
-        intake = structs.replace(self._intake, skip=self._skips, closed=self._lcm._is_closed)
-        budget = settings.bootstrap_budget
-        return bootstrap(self._store, self._files, intake, path, format=format, budget=budget, expected=expected)
+        return self._delivery.bootstrap(path, format)
 
     def _closed_as(self) -> Literal["", "disabled", "ignored session", "stateless session"]:
         """Return the name of the setting that keeps the conversation from being written; empty if none does."""
@@ -317,35 +245,6 @@ class Conversation:
         if not self._lcm.settings.enabled:
             return "disabled"
         return "ignored session" if self._hidden else "stateless session"
-
-    def _skips(self, message: Message) -> bool:
-        """Return whether a message is skipped: the host leaked it, or we wrote it for a model."""
-        from lossless.engine.context.summary_xml import may_stand, stands_for
-
-        skip = self._intake.skip
-        return (skip is not None and skip(message)) or (may_stand([message]) and self._is_ours(stands_for(message)))
-
-    def _catch_up(self, besides: Path | None = None) -> bool:
-        """Read the conversation's transcript up to now, so that what follows comes after it.
-
-        Returns True if a transcript continues to report this conversation.
-        """
-        from lossless.engine.sync.read import UNREACHABLE
-        from lossless.engine.sync.read_marks import newest_path
-
-        row = self._row()
-        path = newest_path(self._store, row) if row and row.transcribed else None
-        self._lcm._followed[self.key] = path is not None
-        if path is None:
-            return False
-        try:
-            if besides is None or path != Path(os.path.realpath(besides)):
-                return self._read(path).reason not in UNREACHABLE
-        except LosslessError as error:
-            # What comes next is at hand; what the transcript holds beyond it is still there the next time.
-            self._intake.on_event(Event("transcript.unavailable", str(error), "warning", {"conversation": self.key}))
-            return False
-        return True
 
     def messages(self, after: int = 0, limit: int | None = None) -> list[StoredMessage]:
         """Return the messages after the place `after`, oldest first, exactly as they were ingested.
@@ -358,7 +257,9 @@ class Conversation:
         row = self._row()
         if row is None:
             return []
-        return [self._exact(row.id, each) for each in self._store.messages.read(row.id, after=after, limit=limit)]
+        return [
+            self._assembler.exact(row.id, each) for each in self._store.messages.read(row.id, after=after, limit=limit)
+        ]
 
     def after_turn(
         self,
@@ -379,110 +280,7 @@ class Conversation:
 
         >>> done = chat.after_turn([Message.assistant("In the vault.")], window=200_000)
         """
-        window = self._lcm._window(window)
-        _refuse_sizes(window, observed=observed)
-        counted = 0 if usage is None else reported(usage)
-        if usage is not None and not counted:
-            text = "The usage of a turn has no count of prompt tokens; estimates are not corrected by it"
-            self._intake.on_event(Event("usage.unknown", text, "warning", {"conversation": self.key}))
-        done = self._take(messages, is_turn=True)
-        if self._closed_to:
-            return done
-        if counted:
-            self._learn(counted, model)
-        measured, observed = observed or counted, self._estimated(observed or counted, model)
-        if self._lcm.settings.proactive_threshold_compaction_mode == "deferred":
-            self._schedule(window, observed, model)
-            return done
-        try:
-            self.compact(window, observed=measured, model=model)
-        except LosslessError as error:
-            # The turn is stored, and that is what the caller has to know.
-            event = Event("compaction.failed", str(error), "error", {"conversation": self.key})
-            self._intake.on_event(event)
-            self._schedule(window, observed, model)
-        return done
-
-    def _learn(self, counted: int, model: str | None) -> None:
-        """Compare what a provider counted with our estimate of the prompt that was assembled last."""
-        from lossless.engine.shared import calibration
-
-        shown = self._lcm._measured.pop(self.key, None)
-        if shown is None or shown[0] != model or self._store.read_only:
-            return
-        try:
-            name = calibration.name(model, self.key)
-            kept = calibration.observe(self._store, name, shown[1], counted, self._intake.now())
-        except StoreError as error:
-            # The turn is stored, and the next one brings another count.
-            self._intake.on_event(Event("usage.lost", str(error), "warning", {"conversation": self.key}))
-            return
-        self._lcm._factors[name] = kept.factor, time.monotonic()
-
-    def _factor(self, model: str | None, *, fresh: bool = False) -> float:
-        """Return how many tokens a model counts for one of ours; `fresh`, as others had it a few seconds ago at most."""
-        from lossless.engine.shared import calibration
-
-        known, name = self._lcm._factors, calibration.name(model, self.key)
-        if name not in known or (fresh and time.monotonic() - known[name][1] > _FRESH):
-            known[name] = calibration.read(self._store, name).factor, time.monotonic()
-        return known[name][0]
-
-    def _estimated(self, counted: int, model: str | None) -> int:
-        """Return what a prompt of so many tokens of a model costs by our estimate."""
-        return round(counted / self._factor(model)) if counted else 0
-
-    def _limits(self, window: int, model: str | None) -> plan.Limits:
-        """Return the limits that compaction holds the conversation to."""
-        from lossless.engine.compaction import plan
-
-        return plan.limits(
-            self._lcm.settings,
-            window,
-            key=self.key,
-            model=model,
-            factor=self._factor(model),
-            most=self._most(model),
-        )
-
-    def _most(self, model: str | None) -> int:
-        """Return the tokens that fit into the bytes of a request: of ordinary text, or of what the last one had to leave out."""
-        ordinary = self._caps(model).bytes // _BYTES_PER_TOKEN
-        return min(ordinary, self._lcm._dense.get(self.key, ordinary))
-
-    def _schedule(self, window: int, observed: int, model: str | None, *, after: float = 0) -> None:
-        lcm, row = self._lcm, self._row()
-        if row is None or not row.active:
-            return
-        debt, overhead = self._store.debts.get(row.id), max(0, observed - row.context_tokens)
-        # What was settled for another window says nothing about this one: it is checked again, once.
-        is_moved = debt is not None and not debt.pending and debt.window_tokens not in (0, window)
-        if not is_moved and not self._is_due(row, window, observed, model):
-            return
-        if debt is None or not _covers(debt, window, overhead, model):
-            with self._store.transaction():
-                self._store.debts.record(row.id, window, overhead, model, int(lcm._clock() * 1_000_000))
-        if after:
-            lcm._background.start(after=after)
-        else:
-            lcm._background.wake()
-
-    def _may_be_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
-        """Return whether compaction may be due after a turn, as far as the row shows."""
-        settings = self._lcm.settings
-        return (
-            settings.compaction_trigger != "threshold"
-            or max(row.context_tokens, observed) > self._limits(window, model).threshold
-        )
-
-    def _is_due(self, row: ConversationRow, window: int, observed: int, model: str | None) -> bool:
-        from lossless.engine.compaction import plan
-
-        settings = self._lcm.settings
-        if settings.compaction_trigger == "threshold":
-            return self._may_be_due(row, window, observed, model)
-        limits = self._limits(window, model)
-        return plan.is_due(self._store.context.items(row.id), limits, settings, observed)
+        return self._compactor.after_turn(messages, window, observed=observed, model=model, usage=usage)
 
     @runs
     def compact(
@@ -505,99 +303,9 @@ class Conversation:
         >>> chat.compact(window=200_000).stop
         'below threshold'
         """
-        return self._compaction(window, force=force, target=target, observed=observed, model=model, whole=whole)
-
-    def _compaction(
-        self,
-        window: int | None = None,
-        *,
-        force: bool = False,
-        target: int | None = None,
-        observed: int = 0,
-        model: str | None = None,
-        whole: bool = False,
-        pause: Callable[[], bool] | None = None,
-    ) -> Compacting:
-        """Prepare a compaction; where there is nothing to do, its result."""
-        from lossless.engine.compaction.sweep import compact
-        from lossless.engine.shared.model_flow import never
-
-        window = self._lcm._window(window)
-        _refuse_sizes(window, target=target, observed=observed)
-        factor = self._factor(model, fresh=True)
-        # What a debt remembers is in tokens of ours already.
-        observed = self._estimated(observed, model) if pause is None else observed
-        row = self._row()
-        if row is None or not row.active or self._closed_to:
-            return Ready(Compaction((), 0, 0, self._closed_as() or "nothing to compact"))
-        lcm, tokens = self._lcm, row.context_tokens
-        if self.key in lcm._uncovered:
-            # What the host keeps for itself leaves less space than its window: what did not fit has to be covered.
-            observed = max(observed, tokens + lcm._uncovered[self.key])
-        if not force and target is None and not self._may_be_due(row, window, observed, model):
-            # Most turns end here: what the row says is enough, and nothing else is read for it.
-            return Ready(Compaction((), tokens, tokens, "below threshold"))
-        summarizer, guards = self._asks(in_background=pause is not None)
-        if force:
-            guards.reset()
-        elif target is None and guards.is_exhausted(row.next_seq, window):
-            return Ready(Compaction((), tokens, tokens, "exhausted"))
-        flow = compact(
-            self._store,
-            row,
-            lcm.settings,
-            window,
-            templates=lcm._templates(),
-            now=lcm._clock,
-            force=force,
-            target=target,
-            observed=observed,
-            model=model,
-            factor=factor,
-            most=self._most(model),
-            wanted_elsewhere=pause or never,
-            patient=pause is not None,
-            whole=whole,
-            on_event=self._intake.on_event,
+        return self._compactor.compaction(
+            window, force=force, target=target, observed=observed, model=model, whole=whole
         )
-        return Job(flow, summarizer, guards, row, window, self._intake.on_event, lcm._note_writer)
-
-    def _asks(self, *, in_background: bool = False) -> tuple[Summarizer, Guards]:
-        from lossless.engine.shared.call_limits import Guards
-        from lossless.summarizers.base import Unusable
-
-        lcm = self._lcm
-        try:
-            summarizer = lcm._summarizer()
-        except InvalidInput as error:
-            if not in_background:
-                raise
-            # No user is there to fix the settings, and old messages must not be hidden until one is.
-            summarizer = Unusable(str(error))
-        return summarizer, Guards(self._store, lcm.settings, self.key, summarizer.name, lcm._clock)
-
-    def _pay(self, debt: DebtRow, pause: Callable[[], bool]) -> Compaction:
-        """Compact, if that is pending for a window; otherwise rewrite provisional summaries."""
-        from lossless.engine.compaction.resummarize import resummarize
-
-        row = self._row()
-        if debt.window_tokens:
-            observed = row.context_tokens + debt.overhead if row and debt.overhead else 0
-            return self._compaction(debt.window_tokens, observed=observed, model=debt.model, pause=pause).run()
-        lcm = self._lcm
-        if row is None or self._closed_to or not lcm._tries():
-            return Compaction((), 0, 0, self._closed_as() or "nothing to compact")
-        summarizer, guards = self._asks()
-        flow = resummarize(
-            self._store,
-            row,
-            lcm.settings,
-            templates=lcm._templates(),
-            now=lcm._clock,
-            wanted_elsewhere=pause,
-            on_event=self._intake.on_event,
-        )
-        return Job(flow, summarizer, guards, row, 0, self._intake.on_event, lcm._note_writer).run()
 
     @runs
     def rewrite(
@@ -731,55 +439,9 @@ class Conversation:
         >>> context.over_budget
         False
         """
-        from lossless.engine.compaction import plan
-        from lossless.engine.context import rejections
-        from lossless.engine.context.build import build_context, without_rejected
-        from lossless.engine.context.live_messages import fit_live
-
-        window, lcm = self._lcm._window(window), self._lcm
-        _refuse_sizes(window)
-        _refuse_foreign(live or ())
-        limits = plan.limits(lcm.settings, window, key=self.key, model=model)
-        most = limits.budget
-        if most - reserve < 1:
-            raise InvalidInput(f"reserve={reserve} leaves nothing of {most}.", hint="Reserve less.")
-        space = most - reserve
-        try:
-            factor = self._factor(model)
-            if factor != 1:
-                space = max(1, int(space / factor))
-                limits = plan.limits(lcm.settings, window, key=self.key, model=model, factor=factor)
-            live = self._held_messages(live)
-            row = None if self._hidden else self._row()
-            if row is None:
-                why = self._closed_to or "nothing is stored"
-                taken = self._rejections() if live and not self._hidden else rejections.Rejections()
-                held = without_rejected(live or (), taken, self._intake.canonicalize)
-                self._shown = fit_live(held, space, why, prompt_follows=prompt_follows, caps=self._caps(model))
-                return self._shown
-            context, note = build_context(
-                self._store,
-                row,
-                self._showing(row, limits, most, space, guidance, live, prompt_follows, model),
-                self._intake.now,
-            )
-        except Exception as error:  # whatever failed on our side, a host that holds its messages gets a request
-            if live is None:
-                raise
-            why = f"{type(error).__name__}: {error}"
-            why = "the database does not answer" if isinstance(error, StoreError) else why
-            facts = {"conversation": self.key, "error": type(error).__name__}
-            self._intake.on_event(Event("assemble.live", str(error) or type(error).__name__, "error", facts))
-            return fit_live(live, space, why, prompt_follows=prompt_follows, caps=self._caps(model))
-        lcm._measured[self.key] = (model, context.tokens)
-        self._watch_coverage(row, context, window, reserve, model)
-        if not (self._store.read_only or self._closed_to):
-            self._notes.append((row.id, note))
-        if len(self._notes) >= _MOST_NOTES:
-            with suppress(StoreError):  # they are written along with the next ingest
-                self._remember()
-        self._shown = context if model is None else structs.replace(context, model=model)
-        return self._shown
+        return self._assembler.assemble(
+            window, reserve=reserve, live=live, prompt_follows=prompt_follows, guidance=guidance, model=model
+        )
 
     def report_rejection(self, error: object, *, request: Mapping[str, Any] | None = None) -> Rejection:
         """Leave what a provider refused (an error 400) out of the next requests; it stays stored.
@@ -790,180 +452,7 @@ class Conversation:
 
         >>> done = chat.report_rejection("400 invalid_request_error: messages.0: image is too large")
         """
-        from lossless.engine.context import rejections
-
-        self._refuse_if_closed()
-        complaint = rejections.parse_error(error, request)
-        context = self._shown or self.assemble(self._last_window())
-        found = rejections.locate(complaint, self._sent(context), context.messages)
-        with self._store.transaction():
-            known = self._rejections(hold=True)
-            new = rejections.add_rejected(known, found)
-            if new == known and found.located:
-                # It is left out already and refused all the same: then the whole message is.
-                found = structs.replace(
-                    found, parts=tuple((name, "message") for name, _ in found.parts), kind="message"
-                )
-                new = rejections.add_rejected(known, found)
-            changed = new != known
-            if changed:
-                self._store.state.set_guard(self._rejected, to_builtins(new), self._intake.now())
-        done = rejections.report_rejection(found, changed=changed)
-        self._intake.on_event(
-            Event("context.rejected", done.text, "warning", {"conversation": self.key, "kind": done.kind})
-        )
-        return done
-
-    @property
-    def _rejected(self) -> str:
-        return f"rejected:{self.key}"
-
-    def _rejections(self, *, hold: bool = False) -> rejections.Rejections:
-        from lossless.engine.context import rejections
-
-        return rejections.decode_rejections(self._store.state.guard(self._rejected, hold=hold))
-
-    def _last_model(self, row: ConversationRow) -> str | None:
-        return self._store.figures.windows([row.id]).get(row.id, (0, None))[1]
-
-    def _last_window(self) -> int | None:
-        row = self._row()
-        found = [] if row is None else self._store.manifests.read(row.id, until=None, turn=None, limit=1)
-        return found[0].window_tokens if found else None
-
-    def _sent(self, context: Context) -> list[rejections.SentMessage]:
-        """Return the messages of a context: those not stored yet, then the stored ones."""
-        from lossless.engine.context import rejections
-        from lossless.engine.context.summary_xml import stands_for
-        from lossless.engine.ingest.identity import digest
-
-        items = [item for item in context.items if isinstance(item, StoredMessage)]
-        known = {id(item.message) for item in items}
-        live = [
-            rejections.SentMessage("live message", digest(message, self._intake.canonicalize).hex(), (message,))
-            for message in context.messages
-            if id(message) not in known and message.role not in INSTRUCTIONS and stands_for(message) is None
-        ]
-        stored = [
-            rejections.SentMessage(
-                f"msg#{item.id}", item.digest.hex(), (item.message, self._whole(item.id // SPAN, item.message))
-            )
-            for item in items
-        ]
-        return list({each.digest: each for each in (*live, *stored)}.values())
-
-    def _held_messages(self, live: Sequence[Message] | None) -> Sequence[Message] | None:
-        """Return the messages a host holds, each once, less those it skips, as they will be stored."""
-        from lossless.engine.context.live_messages import drop_repeated
-        from lossless.engine.ingest.identity import same_event
-
-        if live is None:
-            return None
-        messages = [message for message in live if not (self._intake.skip and self._intake.skip(message))]
-        if self._intake.redact:
-            # They are known by their stored form, and no prompt changes once they are stored.
-            messages = [self._intake.cleaned(message) for message in messages]
-        return drop_repeated(messages, same_event)
-
-    def _watch_coverage(
-        self, row: ConversationRow, context: Context, window: int, reserve: int, model: str | None
-    ) -> None:
-        """Report, once, that a request leaves out what no summary covers, and have it compacted in the background."""
-        from lossless.engine.worker import IDLE
-
-        waiting = self._lcm._uncovered
-        if not context.uncovered:
-            waiting.pop(self.key, None)
-            self._lcm._dense.pop(self.key, None)
-            return
-        if self.key not in waiting:
-            text = (
-                f"{context.uncovered:,} tokens are neither shown to the model nor covered by a summary: "
-                f"the context holds {row.context_tokens:,}, and {window - reserve:,} fit. Compaction is behind."
-            )
-            facts = {"conversation": self.key, "tokens": context.uncovered, "window": window}
-            self._intake.on_event(Event("context.uncovered", text, "warning", facts))
-        # Pins, guidance, live messages and the frames of summaries take space besides what the context holds.
-        overhead = max(0, context.tokens + context.uncovered + reserve - row.context_tokens)
-        if context.tokens + context.uncovered + reserve <= window / self._factor(model):
-            # Not the tokens of these messages are too many for a request, but their bytes.
-            self._lcm._dense[self.key] = context.tokens
-        waiting[self.key] = overhead
-        with suppress(StoreError):  # a request is not refused for it: the next one asks again
-            if self._store.read_only or self._closed_to:
-                return
-            # A host that compacts within its turns does so after this one; any other may only ever assemble.
-            deferred = self._lcm.settings.proactive_threshold_compaction_mode == "deferred"
-            if deferred or self._store.debts.get(row.id) is not None:
-                # In a moment: the host may be about to compact by itself.
-                self._schedule(window, row.context_tokens + overhead, model, after=IDLE)
-
-    def _showing(
-        self,
-        row: ConversationRow,
-        limits: plan.Limits,
-        window: int,
-        space: int,
-        guidance: Guidance = "none",
-        live: Sequence[Message] | None = None,
-        prompt_follows: bool = False,
-        model: str | None = None,
-    ) -> BuildOptions:
-        from lossless.engine.context.build import BuildOptions
-
-        return BuildOptions(
-            limits,
-            window,
-            space,
-            self._lcm.settings.zone,
-            self._intake.canonicalize,
-            partial(self._whole, row.id),
-            partial(self._size, row.id),
-            self._caps(model),
-            guidance,
-            live,
-            prompt_follows,
-            self._intake.session,
-            self._rejections(),
-        )
-
-    def _caps(self, model: str | None) -> Caps:
-        from lossless.formats.fit import caps
-
-        settings = self._lcm.settings
-        return caps(model, settings.max_request_bytes, settings.max_request_images)
-
-    def _size(self, conversation_id: int, file_ids: Sequence[str]) -> int:
-        found = (self._store.files.get(conversation_id, each) for each in file_ids)
-        return sum(row.bytes for row in found if row is not None)
-
-    def _remember(self) -> None:
-        """Write the pending manifests. Usually the next ingest does it, so that a turn has one transaction."""
-        row = self._row() if self._notes else None
-        if row is not None:
-            with self._noting() as in_transaction, self._store.transaction():
-                in_transaction(self._store.conversations.hold(row.id))
-
-    @contextmanager
-    def _noting(self) -> Iterator[InTransaction]:
-        """Yield a function that writes the pending manifests; after a failure they are kept for the next time."""
-        from lossless.engine.context import load
-
-        notes = self._notes[:]
-        del self._notes[: len(notes)]
-
-        def write(row: ConversationRow) -> None:
-            # A manifest of a conversation that was archived meanwhile does not belong to the next one.
-            if own := [note for conversation_id, note in notes if conversation_id == row.id]:
-                self._store.manifests.add(row.id, own, load.KEPT)
-            if self._parent:
-                sessions.attach_to_parent(self._store, row, *self._parent)
-
-        try:
-            yield write
-        except BaseException:
-            self._notes[:0] = notes
-            raise
+        return self._assembler.report_rejection(error, request=request)
 
     def context(self, at: datetime | str | int | None = None) -> Context:
         """Return the entire context, whatever its size; or the one shown at a past time, or at a turn's number.
@@ -972,30 +461,7 @@ class Conversation:
 
         >>> items = chat.context().items
         """
-        from lossless.engine.context import load
-
-        row = self._row()
-        if row is None:
-            return Context((), 0)
-        zone = self._lcm.settings.zone
-        if at is None:
-            shown = load.entries(self._store, row.id, self._store.context.items(row.id), zone)
-            tokens, reason = row.context_tokens, "stored"
-        else:
-            self._remember()
-            turn = at if isinstance(at, int) else None
-            then = None if isinstance(at, int) else read_time("at", at, zone, self._lcm._clock())
-            until = None if then is None else micros(then)
-            found = self._store.manifests.read(row.id, until=until, turn=turn, limit=1)
-            if not found:
-                raise NotFound("assembly", str(at), hint="Nothing was assembled then, or more than 1,000 turns ago.")
-            shown, removed = load.manifest_entries(self._store, row.id, found[0], zone)
-            tokens = found[0].tokens
-            reason = f"turn {found[0].turn}, {moment(found[0].at).isoformat(timespec='seconds')}"
-            if removed:
-                reason += f"; {removed:,} summaries shown then were removed since"
-        items = tuple(entry.item for entry in shown if entry.item is not None)
-        return Context(items, tokens, tuple(entry.message for entry in shown), reason=reason)
+        return self._assembler.context(at)
 
     def explain(self, what: str | int, *, window: int | None = None, model: str | None = None) -> Explanation:
         """Explain why a message is, or is not, in the context: the message of that id, or the newest with that text.
@@ -1006,37 +472,7 @@ class Conversation:
         >>> chat.explain(message).state
         'summarised'
         """
-        from lossless.engine.context.build import build_context
-        from lossless.engine.context.explain import explain, note_duplicates
-
-        row = self._row()
-        meant, more = ([], False) if row is None else self._meant(row, what, limit=_MOST_ALIKE)
-        if row is None or not meant:
-            raise NotFound("message", str(what), hint="Give its id (msg#...), or words that stand in it.")
-        window, model = self._lcm._window(window), model or self._last_model(row)
-        limits = self._limits(window, model)
-        how = self._showing(row, limits, window, limits.budget, model=model)
-        found = explain(self._store, row, meant[0], build_context(self._store, row, how, self._intake.now)[0])
-        if found is None:
-            raise NotFound("message", str(what), hint="Give its id (msg#...), or words that stand in it.")
-        return note_duplicates(found, len(meant), more)
-
-    def _seq(self, row: ConversationRow, what: str | int) -> int | None:
-        """Return the seq of the message that an id or a text refers to."""
-        return next(iter(self._meant(row, what)[0]), None)
-
-    def _meant(self, row: ConversationRow, what: str | int, limit: int = 1) -> tuple[list[int], bool]:
-        """Return the seqs of the messages that an id or a text refers to, newest first, and whether there are more."""
-        named = re.fullmatch(r"(?:msg#)?([0-9]{1,19})", str(what).strip())
-        if named:
-            conversation, seq = divmod(int(named[1]), SPAN)
-            return [seq] if conversation == row.id and 0 < seq < row.next_seq else [], False
-        words = str(what).strip()[:_MOST_WORDS]
-        hits = Hits()
-        if words:
-            hits = self.grep(re.escape(words), scope="messages", limit=limit, ignore_case=False, include_recall=True)
-        own = [hit.seq for hit in hits if hit.conversation == row.id and hit.seq is not None]
-        return own, len(own) == limit and hits.next_cursor is not None
+        return self._assembler.explain(what, window=window, model=model)
 
     def pin(self, what: str | int) -> Pin:
         """Show a model something in every request, before everything else: a message by its id, or a text of your own.
@@ -1045,25 +481,7 @@ class Conversation:
 
         >>> pin = chat.pin("Never push to main.")
         """
-        from lossless.engine.context.summary_xml import as_pin
-
-        self._refuse_if_closed()
-        row = self._row() or next(iter(self._store.conversations.under_key(self.key)), None)
-        if row is None or not str(what).strip():
-            raise InvalidInput("There is nothing to pin.", hint="Give a text, or the id of a message (msg#...).")
-        text, message_id = str(what), None
-        if isinstance(what, int) or re.fullmatch(r"msg#[0-9]{1,19}", what.strip()):
-            seq = self._seq(row, what)
-            rows = self._store.messages.at(row.id, [seq]) if seq is not None else []
-            if not rows:
-                raise NotFound("message", str(what), hint="`grep` finds messages and their ids.")
-            text, message_id = rows[0].text, row.id * SPAN + rows[0].seq
-        text = jsontext.cleaned(text if self._lcm._redact is None else self._lcm._redact.text(text))
-        name = f"pin_{sha256(text.encode()).hexdigest()[:8]}"
-        pinned = PinRow(name, message_id, text, message_tokens(as_pin(name, text)), self._intake.now())
-        with self._store.transaction():
-            self._store.manifests.add_pin(row.id, pinned)
-        return Pin(name, text, pinned.tokens, message_id)
+        return self._assembler.pin(what)
 
     def unpin(self, pin_id: str) -> None:
         """Remove a pin, from every session of this key.
@@ -1302,66 +720,6 @@ class Conversation:
             raise NotFound("conversation", self.key, hint="A conversation is created by its first message.")
         return row
 
-    def _exact(self, conversation_id: int, row: MessageRow) -> StoredMessage:
-        """Return a message as it was delivered, with its large content restored."""
-        stored = _stored(conversation_id, row)
-        message = self._whole(conversation_id, stored.message)
-        return stored if message is stored.message else _stored(conversation_id, row, message)
-
-    def _whole(self, conversation_id: int, message: Message, chosen: Sequence[int] | None = None) -> Message:
-        """Return a message with its large content restored: all of it, or the chosen pieces."""
-        from lossless.engine.ingest import large_content
-
-        def read(file_id: str) -> bytes:
-            found = self._store.files.get(conversation_id, file_id)
-            if found is None:
-                raise FileUnavailable(f"{file_id} has no row.")
-            return self._files.read_all(found.sha256)
-
-        try:
-            return (
-                large_content.restore(message, read)
-                if chosen is None
-                else large_content.restore_pieces(message, read, chosen)
-            )
-        except FileUnavailable as error:
-            # One lost payload must not make the history unreadable: the reference stays, and an event reports it.
-            self._intake.on_event(Event("file.unavailable", str(error), "error", {"conversation": self.key}))
-            return message
-
-
-def _covers(debt: DebtRow, window: int, overhead: int, model: str | None) -> bool:
-    """Return whether pending work covers this turn. Work that has begun may not have seen it."""
-    same = (debt.window_tokens, debt.model) == (window, model) and debt.overhead >= overhead
-    return debt.pending and debt.worker is None and same
-
-
-def _refuse_sizes(window: int, *, target: int | None = None, observed: int = 0) -> None:
-    if window < 1 or (target is not None and target < 1):
-        raise InvalidInput(f"window={window}, target={target}: both are numbers of tokens.", hint="Give 1 or more.")
-    if observed < 0:
-        raise InvalidInput(f"observed={observed} is not a number of tokens.", hint="Give 0 if it is not known.")
-
-
-def _refuse_foreign(messages: Iterable[object]) -> None:
-    """Refuse a list that contains something else than Messages."""
-    for each in messages:
-        if not isinstance(each, Message):
-            hint = "Give Messages: lossless.formats makes them of what a host holds."
-            raise InvalidInput(f"live contains {repr(each)[:80]}.", hint=hint)
-
-
-def _stored(conversation_id: int, row: MessageRow, message: Message | None = None) -> StoredMessage:
-    return StoredMessage(
-        conversation_id * SPAN + row.seq,
-        row.seq,
-        row.tokens,
-        row.digest,
-        moment(row.created_at),
-        message or message_of(row),
-        row.outside,
-    )
-
 
 def conversation_status(row: ConversationRow) -> ConversationStatus:
     from lossless.model import ConversationStatus
@@ -1369,22 +727,6 @@ def conversation_status(row: ConversationRow) -> ConversationStatus:
     return ConversationStatus(
         row.id, row.key, row.active, row.messages, row.context_tokens, moment(row.created_at), moment(row.updated_at)
     )
-
-
-def _hidden(settings: Settings, key: str) -> str:
-    """Return the reason for which a conversation is neither written nor shown, or an empty text."""
-    if not settings.enabled:
-        return "LCM_ENABLED is false"
-    if any_match(settings.ignore_session_patterns, key):
-        return f"{key} matches ignore_session_patterns"
-    return ""
-
-
-def _stateless(settings: Settings, key: str) -> str:
-    """Return the reason for which a conversation is not written, or an empty text."""
-    if settings.skip_stateless_sessions and any_match(settings.stateless_session_patterns, key):
-        return f"{key} matches stateless_session_patterns"
-    return ""
 
 
 def _parent(key: str, parent: Conversation | str | None) -> tuple[str, str | None] | None:
@@ -1395,27 +737,3 @@ def _parent(key: str, parent: Conversation | str | None) -> tuple[str, str | Non
     if found[0] == key:
         raise InvalidInput(f"{key} cannot be its own sub-agent.", hint="Give the sub-agent a key of its own.")
     return found
-
-
-def checked_path(path: object) -> Path:
-    """Return a path, its home directory filled in; `InvalidInput` for what cannot be one."""
-    try:
-        found = Path(path).expanduser()  # type: ignore[arg-type]  # what is no path is refused below
-        if b"\0" in os.fsencode(found):
-            raise ValueError("it contains a NUL")
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidInput(
-            f"{repr(path)[:200]} is not a path: {error}.", hint="Give the path of a file or a directory."
-        ) from error
-    return found
-
-
-def checked(what: str, value: object) -> str:
-    most = _MOST_BYTES[what]
-    if not isinstance(value, str) or not value.strip() or not jsontext.is_clean(value) or len(value.encode()) > most:
-        shown = repr(value)[:80]
-        raise InvalidInput(
-            f"{shown} cannot be the {what}.",
-            hint=f"Give a text of 1 to {most} bytes without NUL or lone surrogates.",
-        )
-    return value

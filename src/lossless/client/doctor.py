@@ -110,5 +110,5 @@ class Doctor:
             whole_database=conversation is None,
             thorough=thorough,
             loaded=self._lcm._loaded,
-            has_model=self._lcm._has_model(),
+            has_model=self._lcm._models.has_model(),
         )

@@ -49,7 +49,7 @@ def explorer(lcm: Lossless, key: str) -> Callable[[], Explore] | None:
 
 def reach(lcm: Lossless) -> Settings:
     """Return the settings for another model than that of the summaries."""
-    writer = lcm.settings.summary_model or (lcm._named if isinstance(lcm._named, str) else None)
+    writer = lcm.settings.summary_model or (lcm._models.name)
     # The address is that of the summary model; without one it is nobody's.
     return structs.replace(lcm.settings, **({"summary_model": writer} if writer else {"summary_base_url": None}))
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
@@ -18,7 +19,7 @@ from msgspec import structs
 from lossless import config
 from lossless.config import Loaded, Settings
 from lossless.engine.shared.defaults import FLAW_KINDS, GREP_SECONDS
-from lossless.errors import ConfigError, InvalidInput, LosslessError, NotFound, StoreError, StoreUnavailable
+from lossless.errors import ConfigError, InvalidInput, NotFound, StoreError, StoreUnavailable
 from lossless.events import Event, Hook, guarded, log
 from lossless.ids import parse
 from lossless.store.base import SPAN
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from lossless.client.doctor import Doctor
     from lossless.client.files import StoredFiles
     from lossless.client.messages import Messages
+    from lossless.client.models import Models
     from lossless.client.resolve import Resolved
     from lossless.client.summaries import Summaries
     from lossless.client.surgery import Rewrite, RewriteOptions, Rewriting
     from lossless.engine.backup import copy_database
-    from lossless.engine.compaction.prompts import Templates
     from lossless.engine.erase import forget as forgetting
     from lossless.engine.erase import prune as pruning
     from lossless.engine.import_history import run
@@ -78,8 +79,8 @@ if TYPE_CHECKING:
     from lossless.summarizers import Function, Summarizer
 
 
-from lossless.client.arguments import checks_arguments
-from lossless.client.conversation import Conversation, checked, checked_path
+from lossless.client.arguments import checked, checked_path, checks_arguments
+from lossless.client.conversation import Conversation
 from lossless.client.jobs import Inquiry, Ready, Repairs, runs
 
 Clock = Callable[[], float]
@@ -113,10 +114,7 @@ class Lossless:
         self._files = self._payloads()
         self._on_event = guarded(on_event)
         self._named = summarizer
-        self._asked: Summarizer | None = None
-        self._prompts: Templates | None = None
         self._clock = clock
-        self._answering: Summarizer | None = None
         self._slots = grants.Slots()
         self._background = Background(self.worker)
         self._notes: dict[str, list[tuple[int, NewManifest]]] = {}
@@ -129,7 +127,6 @@ class Lossless:
         self._dense: dict[str, int] = {}
         """By key, where it left that out for its bytes: the tokens that fit."""
         self._assumed = False
-        self._without_model = ""
         self._redact = self._redactor()
         self._loaded: Loaded | None = None
         self._followed: dict[str, bool] = {}
@@ -182,12 +179,12 @@ class Lossless:
         for note in adapted:
             guarded(on_event)(Event("config.adapted", note, "warning"))
         name = checked("owner", "default" if owner is None else owner)
-        store = _open_store(settings.database, name, read_only, guarded(on_event))
+        store = _connect(settings.database, name, read_only, guarded(on_event))
         _refuse_unfinished(store)
         opened = cls(store, settings, summarizer=summarizer, on_event=on_event, clock=clock)
         opened._loaded = loaded
         if settings.enabled and not read_only:
-            opened._report_keys()
+            opened._models.report_keys()
         return opened
 
     def conversation(
@@ -243,6 +240,13 @@ class Lossless:
                     hint="`lcm conversations show`, `messages`, `summaries` and `transplant` reach it.",
                 )
         return self.conversation(row.key)
+
+    @cached_property
+    def _models(self) -> Models:
+        """The models of this database."""
+        from lossless.client.models import Models
+
+        return Models(self, self._named)
 
     def _resolved(self, name: str | int, *, active: bool = False) -> Resolved:
         from lossless.client.resolve import resolve
@@ -328,8 +332,8 @@ class Lossless:
             request = StatusRequest(
                 now=self._clock(),
                 is_closed=self._is_closed,
-                has_model=self._has_model(),
-                missing=self._missing_keys(),
+                has_model=self._models.has_model(),
+                missing=self._models.missing_keys(),
                 conversation=self._row_of(conversation),
             )
             return status(self._runtime, request)
@@ -448,7 +452,7 @@ class Lossless:
             scope is None,
             timeout_ms,
         )
-        model = self._expander()
+        model = self._models.expander()
         reader = self._reader(reading.everything(self._store) if scope is None else scope)
         with_model = model.name != "extractive" and not evidence_only
         flow = answering.ask(reader, asking, with_model=with_model, slots=self._slots, now=self._clock)
@@ -526,7 +530,7 @@ class Lossless:
         """
         from lossless.engine.worker import Worker
 
-        return Worker(self._runtime, self._pay, tries=self._tries, vectors=self._vectors())
+        return Worker(self._runtime, self._pay, tries=self._models.tries, vectors=self._vectors())
 
     def _vectors(self) -> Vectors | None:
         from lossless.engine.recall.semantic import Vectors
@@ -544,7 +548,7 @@ class Lossless:
         def pause() -> bool:
             return self._background.is_closing or wanted_elsewhere()
 
-        return self.conversation(debt.key)._pay(debt, pause)
+        return self.conversation(debt.key)._compactor.pay(debt, pause)
 
     def _window(self, window: int | None) -> int:
         if window is None and not self._assumed:
@@ -552,103 +556,6 @@ class Lossless:
             text = f"No window was named; {WINDOW:,} tokens are assumed."
             self._on_event(Event("window.assumed", text, "warning"))
         return WINDOW if window is None else window
-
-    def _report_keys(self) -> None:
-        """Report the models that cannot be asked as things are: no key, no address, no package."""
-        from lossless import summarizers
-        from lossless.engine.shared.call_limits import Guards
-
-        try:
-            summarizer = self._summarizer()
-        except InvalidInput as error:
-            report = f"{error} Summaries are written without a model until then."
-            self._on_event(Event("summarizer.unusable", report, "warning"))
-            return
-        found = summarizers.accesses(summarizer)
-        missing = [(name, access) for name, access in found if access.missing]
-        rest = "It is passed over" if len(missing) < len(found) else "Summaries are written without a model"
-        for name, access in missing:
-            report = f"{name}: {access.missing} {access.hint} {rest} until then."
-            self._on_event(Event("summarizer.no_key", report, "warning", {"model": name}))
-        if found and not missing:
-            Guards(self._store, self.settings, "", summarizer.name, self._clock).found_key()
-
-    def _missing_keys(self) -> tuple[str, ...]:
-        from lossless import summarizers
-
-        if self._store.read_only:  # a reader need not have the keys of writers
-            return ()
-        try:
-            found = summarizers.accesses(self._summarizer())
-        except InvalidInput as error:
-            return (str(error),)
-        return tuple(access.missing for _, access in found if access.missing)
-
-    def _note_writer(self, key: str, done: Compaction) -> None:
-        """Report that summaries are written without the model, and that it is back: once each."""
-        if not done.summaries or done.without_model == self._without_model:
-            return
-        self._without_model, facts = done.without_model, {"conversation": key, "reason": done.without_model}
-        model = "The model" if self._asked is None else self._asked.name
-        if done.without_model:
-            report = f"{key}: {model} did not write the summaries ({done.without_model}); the embedded summariser did. "
-            report += "They are re-made once the model answers."
-            self._on_event(Event("summarizer.replaced", report, "warning", facts))
-        else:
-            self._on_event(Event("summarizer.back", f"{model} writes summaries again.", "info", facts))
-
-    def _tries(self) -> int:
-        from lossless.engine.compaction.resummarize import MOST_TRIES
-
-        try:
-            return 0 if self._summarizer().name == "extractive" else MOST_TRIES
-        except InvalidInput:  # reported when the database was opened
-            return 0
-
-    def _has_model(self) -> bool:
-        """Return whether a model is configured, as far as the settings can be read."""
-        try:
-            return self._summarizer().name != "extractive"
-        except LosslessError:
-            return True
-
-    def _summarizer(self) -> Summarizer:
-        from lossless import summarizers
-        from lossless.summarizers import AsyncSummarizer, Chain
-
-        if self._asked is None:
-            if self._named is None:
-                self._asked = summarizers.build_chain(self.settings, on_event=self._on_event, clock=self._clock)
-            else:
-                named = summarizers.resolve(self._named, self.settings, on_event=self._on_event)
-                # A chain of one lets a provider rest that asked for it.
-                self._asked = named if isinstance(named, AsyncSummarizer) else Chain([named], clock=self._clock)
-        return self._asked
-
-    def _expander(self) -> Summarizer:
-        """Return the model that answers questions: the expansion model, with the summary model as its fallback."""
-        from lossless import summarizers
-        from lossless.client.explorer import full_name, reach
-        from lossless.summarizers import Chain
-
-        if self._answering is None:
-            own, settings = self._summarizer(), self.settings
-            if not settings.expansion_model:
-                return own
-            patience = min(settings.summary_timeout_ms, settings.delegation_timeout_ms)
-            within = structs.replace(reach(self), summary_timeout_ms=patience)
-            named = summarizers.resolve(full_name(settings), within, on_event=self._on_event)
-            self._answering = Chain([named] if own.name == "extractive" else [named, own], clock=self._clock)
-        return self._answering
-
-    def _templates(self) -> Templates:
-        from lossless.engine.compaction.prompts import Templates
-
-        if self._prompts is None:
-            self._prompts = Templates.load(self.settings.prompt_dir)
-            for problem in self._prompts.problems:
-                self._on_event(Event("prompts.refused", problem, "warning"))
-        return self._prompts
 
     def migrate(self, target: str | Path, *, progress: copy_database.Progress | None = None) -> Migration:
         """Copy everything, of all owners, into a new database of either kind, and prove that it arrived.
@@ -668,7 +575,7 @@ class Lossless:
                 "A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL."
             )
         settings = structs.replace(self.settings, database_path=str(target))
-        store = _open_store(settings.database, self._store.owner, False, self._on_event)
+        store = _connect(settings.database, self._store.owner, False, self._on_event)
         try:
             return copy_database.move(
                 self._store,
@@ -693,7 +600,7 @@ class Lossless:
         from lossless.client.backups import backup
 
         def open_store(database: str, read_only: bool) -> Store:
-            return _open_store(database, self._store.owner, read_only, self._on_event)
+            return _connect(database, self._store.owner, read_only, self._on_event)
 
         return backup(self, path, rolling, prove, moment(self._now()), open_store)
 
@@ -726,7 +633,7 @@ class Lossless:
         settings = config.resolve(given).settings if settings is None else structs.replace(settings, **given)
 
         def open_store(name: str, read_only: bool) -> Store:
-            return _open_store(name, "default", read_only, guarded(on_event))
+            return _connect(name, "default", read_only, guarded(on_event))
 
         done = restore(backup, settings, replace, apply, moment(int(clock() * 1_000_000)), open_store)
         return done if reimport or not done.applied else leave_out(cls, done, settings, clock(), open_store)
@@ -822,7 +729,7 @@ class Lossless:
 
         def intake(key: str, session: str | None) -> Intake:
             chat = self.conversation(key, session)
-            return structs.replace(chat._intake, skip=chat._skips)
+            return structs.replace(chat._intake, skip=chat._delivery.skips)
 
         return ImportContext(
             runtime=self._runtime,
@@ -1087,7 +994,7 @@ class Lossless:
         from lossless.engine.erase import forget as forgetting
 
         request = forgetting.ForgetRequest(
-            targets=targets, templates=self._templates, apply=apply, backups=backups, unshared=unshared
+            targets=targets, templates=self._models.templates, apply=apply, backups=backups, unshared=unshared
         )
         return forgetting.forget(self._runtime, request)
 
@@ -1103,7 +1010,7 @@ class Lossless:
         for key, notes in self._notes.items():
             if notes:
                 with suppress(StoreError):  # the last manifests are optional: nothing depends on them
-                    self.conversation(key)._remember()
+                    self.conversation(key)._assembler.remember()
         self._store.close()
         if self._scratch:
             self._scratch()
@@ -1161,13 +1068,8 @@ class Lossless:
         self.close()
 
 
-def _remove_scratch(directory: str, process: int) -> None:
-    """Remove a directory that was made for a database in memory; not in a child, where it is its parent's."""
-    if os.getpid() == process:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _open_store(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:
+def _connect(database: str, owner: str, read_only: bool, on_event: Hook) -> Store:
+    """Open the store of a database by its path or URL."""
     if config.is_server(database):
         with suppress(ModuleNotFoundError):
             from lossless.store.postgres.store import PostgresStore
@@ -1191,3 +1093,9 @@ def _refuse_unfinished(store: Store) -> None:
             f"{store.location} is unfinished: a migration into it was interrupted, or is running.",
             hint="Run the same `lcm migrate` to continue it; or remove it.",
         )
+
+
+def _remove_scratch(directory: str, process: int) -> None:
+    """Remove a directory that was made for a database in memory; not in a child, where it is its parent's."""
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)

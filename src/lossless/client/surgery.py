@@ -175,7 +175,7 @@ def _settings(lcm: Lossless, how: RewriteOptions) -> Settings:
 
 def _templates(lcm: Lossless, how: RewriteOptions) -> Templates:
     if how.prompt_dir is None:
-        return lcm._templates()
+        return lcm._models.templates()
     templates = Templates.load(how.prompt_dir)
     if templates.problems:
         raise InvalidInput(templates.problems[0], hint="`lcm prompts check` tells more. Nothing was asked.")
@@ -184,6 +184,6 @@ def _templates(lcm: Lossless, how: RewriteOptions) -> Templates:
 
 def _summarizer(lcm: Lossless, settings: Settings, how: RewriteOptions) -> Summarizer:
     if how.model is None:
-        return lcm._summarizer()
+        return lcm._models.summarizer()
     named = summarizers.resolve(how.model, settings, on_event=lcm._on_event)
     return named if isinstance(named, AsyncSummarizer) else Chain([named], clock=lcm._clock)
