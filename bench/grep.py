@@ -22,7 +22,7 @@ from pathlib import Path
 from ingest import made
 from lossless import Conversation, Lossless, Message
 from lossless.search import regex
-from lossless.store.base import SPAN
+from lossless.store.rows.types import SPAN
 from lossless.store.store import Store
 
 EVERY = 1_000

@@ -2,7 +2,7 @@
 
     python scripts/old_databases.py            # the versions that are not there yet
 
-A database is filled by this version (`tests/house.py`). Its rows are then copied into a new file that only the migrations
+A database is filled by this version (`tests/histories.py`). Its rows are then copied into a new file that only the migrations
 up to the earlier version have made, as far as that version has the tables and the columns. Files are never written
 again once they are there: a database of an earlier version does not change.
 """
@@ -23,7 +23,7 @@ from lossless.store import migrate
 from lossless.store.header import APPLICATION_ID
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.house import lived_in
+from tests.histories import lived_in
 
 TARGET: Final = Path(__file__).parents[1] / "tests" / "databases"
 TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"

@@ -9,7 +9,7 @@ from lossless.engine.compaction.faithful import Faithfulness, check_own, own_wor
 from lossless.engine.compaction.prompts import Templates, known
 from lossless.engine.compaction.summary_source import SourceEntry, write_entries
 from lossless.model import StoredMessage, Text
-from lossless.store.rows import micros
+from lossless.store.rows.codec import micros
 
 
 def leaf_source(messages: Sequence[StoredMessage], zone: tzinfo, tags: Sequence[str]) -> str:

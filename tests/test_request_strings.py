@@ -19,7 +19,7 @@ from lossless.engine.compaction import summary_source as source
 from lossless.engine.ingest import large_content
 from lossless.engine.recall import reader
 from lossless.formats import anthropic, openai_chat
-from lossless.store import rows
+from lossless.store.rows import codec
 from lossless.store.store import Store
 from lossless.tokens import IMAGE_TOKENS, estimate, message_tokens
 from tests.formats.samples import FORMATS
@@ -134,7 +134,7 @@ def test_whatever_is_sent_is_found_summarised_and_described(lcm: Lossless, chat:
     assert [hit.seq for hit in chat.grep("Brandenburg bricks", mode="full_text")] == [1]
     assert BRICKS.strip() in summarised(message)
     (row,) = lcm._store.messages.at(1, [1])
-    entry = source.SourceEntry(0, *rows.spoken_by(row), rows.said_in(row))
+    entry = source.SourceEntry(0, *codec.spoken_by(row), codec.said_in(row))
     assert BRICKS.strip() in source.write_entries([entry], UTC, ())
     assert BRICKS.strip() in reader.words(message)
 
@@ -171,7 +171,7 @@ def test_thinking_and_sealed_text_are_counted_and_go_nowhere_else() -> None:
     ]
     message = openai_chat.load({"role": "assistant", "content": "Yes.", "reasoning_details": details})
     assert message_tokens(message) >= estimate(LONG) + len(SEALED) * 10 * 3 // 16 - 200
-    assert rows.encode(message, None).text == "Yes."
+    assert codec.encode(message, None).text == "Yes."
     assert summarised(message).endswith("]\nYes.")
     assert reader.words(message) == "Yes."
     assert large_content.extract(message, 1_000, {}) == (message, [])
@@ -192,7 +192,7 @@ def test_an_answer_that_was_spoken_has_its_words() -> None:
     reply = {"id": "r", "choices": [{"message": {"role": "assistant", "content": None, "audio": said}}]}
     message = openai_chat.load(reply)
     assert openai_chat.dump([message])["messages"][0]["audio"] == {"id": "audio_1"}
-    assert BRICKS in rows.encode(message, None).text
+    assert BRICKS in codec.encode(message, None).text
     assert BRICKS.strip() in summarised(message)
     assert message_tokens(message) >= estimate(BRICKS)
 
@@ -288,7 +288,7 @@ def test_any_message_is_counted_searched_and_lightened_as_it_is_sent(wire: tuple
     cost = sum(map(estimate, strings))
     assert cost <= message_tokens(message) + 40
     assert message_tokens(message) <= 1.5 * cost + 120
-    text = rows.encode(message, None).text
+    text = codec.encode(message, None).text
     said = summarised(message)
     for word in {word for each in strings for word in re.findall(r"[^\W\d_]{4,}", each)}:
         assert word in text

@@ -16,8 +16,8 @@ from lossless.engine.worker import retry_later, settlement
 from lossless.errors import InvalidInput, StoreUnavailable, SummarizerUnavailable
 from lossless.events import Event
 from lossless.model import Compaction, CompactionStop
-from lossless.store.base import DebtRow
-from tests.test_compaction import SMALL, WINDOW, assert_promise, expanded, short, turns
+from lossless.store.rows.types import DebtRow
+from tests.engine.compaction.test_compaction import SMALL, WINDOW, assert_promise, expanded, short, turns
 
 NOW = 1_800_000_000.0
 
@@ -544,7 +544,7 @@ def test_sizes_that_are_none_are_refused_before_anything_is_stored(
 KILLED = """
 import os, signal, sys
 from lossless import Lossless
-from tests.test_compaction import SMALL, WINDOW, short
+from tests.engine.compaction.test_compaction import SMALL, WINDOW, short
 
 calls = 0
 

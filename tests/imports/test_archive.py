@@ -26,11 +26,11 @@ from lossless.errors import InvalidInput, LosslessError, NotFound, SchemaTooNew
 from lossless.imports import archive as archives
 from lossless.imports.archive import Archive
 from lossless.imports.base import PastMessage
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
 from lossless.store.store import Store
 from tests import strategies
-from tests.house import lived_in, opened
-from tests.test_compaction import WINDOW, open_small, short, turns
+from tests.engine.compaction.test_compaction import WINDOW, open_small, short, turns
+from tests.histories import lived_in, opened
 
 NOW = 1_800_000_000_000_000
 KEPT = (

@@ -9,7 +9,7 @@ import pytest
 
 from lossless.errors import SchemaTooNew, StoreError, StoreReadOnly, StoreUnavailable
 from lossless.store import migrate
-from lossless.store.base import SPAN, ConversationRow, FileRow, NewMessage
+from lossless.store.rows.types import SPAN, ConversationRow, FileRow, NewMessage
 from lossless.store.store import Store
 from tests.conftest import OpenStore
 

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from lossless import Lossless, Message
 from lossless.store import migrate
-from tests.house import SMALL, opened
+from tests.histories import SMALL, opened
 
 DATABASES = Path(__file__).parents[1] / "databases"
 PACKED = sorted(DATABASES.glob("*.tar.xz"))

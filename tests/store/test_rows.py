@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 
 from lossless.model import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
-from lossless.store import jsontext, rows
+from lossless.store import jsontext
+from lossless.store.rows import codec
 from tests import strategies
 
 
 def round_trip(message: Message) -> Message:
-    key = rows.event_key(message.event_id)
-    text, parts, meta = rows.encode(message, key)
+    key = codec.event_key(message.event_id)
+    text, parts, meta = codec.encode(message, key)
     for column in (text, parts or "", meta or "", key or ""):
         assert jsontext.is_clean(column)
-    at = None if message.at is None else rows.micros(message.at)
-    return rows.decode(jsontext.cleaned(message.role), text, parts, meta, at, key)
+    at = None if message.at is None else codec.micros(message.at)
+    return codec.decode(jsontext.cleaned(message.role), text, parts, meta, at, key)
 
 
 @given(strategies.messages)
@@ -30,11 +31,11 @@ def test_any_event_id_comes_back(event_id: str) -> None:
 
 
 def test_a_plain_text_is_stored_once() -> None:
-    assert rows.encode(Message.user("hello", event_id="e"), "e") == ("hello", None, None)
+    assert codec.encode(Message.user("hello", event_id="e"), "e") == ("hello", None, None)
 
 
 def test_the_words_of_a_tool_result_are_stored_once() -> None:
-    text, parts, meta = rows.encode(Message.tool("the output", call_id="c1", name="read"), None)
+    text, parts, meta = codec.encode(Message.tool("the output", call_id="c1", name="read"), None)
     assert text == "the output"
     assert parts == '[{"type":"tool_result","call_id":"c1","name":"read","span":[0,10]}]'
     assert meta is None
@@ -50,7 +51,7 @@ def test_what_a_search_reads_has_the_calls_and_results_but_not_the_thinking() ->
             ToolResult("c", (Text("found"),)),
         ),
     )
-    assert rows.encode(message, None).text == 'I look\n{"q":"needle"}\nfound\ngrep'
+    assert codec.encode(message, None).text == 'I look\n{"q":"needle"}\nfound\ngrep'
 
 
 def test_nan_survives() -> None:
@@ -82,13 +83,13 @@ def test_ten_thousand_parts_survive() -> None:
     ],
 )
 def test_every_word_of_an_unknown_shape_is_found(data: object, text: str) -> None:
-    assert rows.encode(Message("user", (Opaque("new", data),)), None).text == text
+    assert codec.encode(Message("user", (Opaque("new", data),)), None).text == text
 
 
 def test_who_speaks_and_what_a_file_is_called_are_found() -> None:
     file = File("image/png", "kiln.png", None, "https://example.com/kiln.png")
     message = Message("user", (Text("look"), file), name="ana")
-    assert rows.encode(message, None).text == "look\nkiln.png\nhttps://example.com/kiln.png\nana"
+    assert codec.encode(message, None).text == "look\nkiln.png\nhttps://example.com/kiln.png\nana"
     assert round_trip(message) == message
     assert round_trip(Message.user("look", name="ana")) == Message.user("look", name="ana")
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lossless.store import migrate
-from lossless.store.base import MESSAGE, SPAN, ItemRow, NewMessage, NewSummary
+from lossless.store.rows.types import MESSAGE, SPAN, ItemRow, NewMessage, NewSummary
 from lossless.store.store import Store
 from tests.conftest import OpenStore
 

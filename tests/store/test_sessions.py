@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lossless.errors import ContextMoved, NotFound
-from lossless.store.base import SPAN, ConversationRow, ItemRow, NewSummary, PinRow
+from lossless.store.rows.types import SPAN, ConversationRow, ItemRow, NewSummary, PinRow
 from lossless.store.store import Store
 from tests.conftest import OpenStore
 from tests.store.test_contract import NOW, fill, found, row

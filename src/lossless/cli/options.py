@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lossless import Conversation, Lossless
 
 _LISTED = 5
+_HELP_NAMES = ("-h", "--help")
 _NEWEST = "the only one, or the newest active one"
 
 
@@ -62,6 +63,9 @@ class Plain(click.Command):
         self.examples = examples
         self.params += common_options(db=self.has_database)
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return list(_HELP_NAMES)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)
         super().format_epilog(ctx, formatter)
@@ -98,6 +102,9 @@ class Group(click.Group):
             return False
         takes_arguments = any(isinstance(each, click.Argument) for each in self.commands[self.default].params)
         return not word or word.startswith("-") or (takes_arguments and not similar(word, list(self.commands), 0.8))
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return list(_HELP_NAMES)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)

@@ -17,8 +17,8 @@ from lossless.errors import FileUnavailable, InvalidInput, NotFound, StoreError
 from lossless.events import Event
 from lossless.model import INSTRUCTIONS, Context, Hits, Message, Pin, StoredMessage
 from lossless.store import jsontext
-from lossless.store.base import SPAN, PinRow
-from lossless.store.rows import message_of, micros, moment
+from lossless.store.rows.codec import message_of, micros, moment
+from lossless.store.rows.types import SPAN, PinRow
 from lossless.times import read_time
 from lossless.tokens import message_tokens
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Explanation,
         Rejection,
     )
-    from lossless.store.base import ConversationRow, MessageRow
+    from lossless.store.rows.types import ConversationRow, MessageRow
 
 
 from lossless.client.compactor import refuse_sizes

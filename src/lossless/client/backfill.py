@@ -14,7 +14,7 @@ from lossless.engine.compaction import backfill as engine
 from lossless.engine.shared.call_limits import Guards
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Backfill, ImportedSource, Message
-from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow
+from lossless.store.rows.types import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow
 from lossless.tokens import message_tokens
 from lossless.transcripts import Tally, reader, recognise
 

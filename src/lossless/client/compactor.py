@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lossless.model import (
         Ingested,
     )
-    from lossless.store.base import ConversationRow, DebtRow
+    from lossless.store.rows.types import ConversationRow, DebtRow
     from lossless.summarizers import Summarizer
 
 

@@ -15,7 +15,7 @@ from lossless.errors import InvalidInput, NotFound
 from lossless.events import Event
 from lossless.model import Context, Hits, Message, Pin, StoredMessage
 from lossless.store import jsontext
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
 from lossless.times import Time
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         Renewed,
         Summary,
     )
-    from lossless.store.base import ConversationRow, SummaryRow
+    from lossless.store.rows.types import ConversationRow, SummaryRow
 
 # Together they fit into one entry of a PostgreSQL index.
 _MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}

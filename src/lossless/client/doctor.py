@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lossless.client.arguments import checks_arguments
 from lossless.model import Cleaning, Fix, Health, Proof
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
 
 if TYPE_CHECKING:
     from lossless.client.lossless import Lossless

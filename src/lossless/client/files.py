@@ -10,7 +10,7 @@ from lossless.engine.inspect.lists import stored_file
 from lossless.errors import NotFound
 from lossless.model import Listing, ShownFile, StoredFile
 from lossless.store import jsontext
-from lossless.store.base import FileRow
+from lossless.store.rows.types import FileRow
 from lossless.times import Time
 
 if TYPE_CHECKING:

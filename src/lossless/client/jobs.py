@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lossless.engine.recall import answer as answering
     from lossless.engine.shared.call_limits import Guards
     from lossless.model import Answer, Compaction, Outcome
-    from lossless.store.base import ConversationRow
+    from lossless.store.rows.types import ConversationRow
     from lossless.summarizers import Summarizer
 
 P = ParamSpec("P")

@@ -22,8 +22,8 @@ from lossless.engine.shared.defaults import FLAW_KINDS, GREP_SECONDS
 from lossless.errors import ConfigError, InvalidInput, NotFound, StoreError, StoreUnavailable
 from lossless.events import Event, Hook, guarded, log
 from lossless.ids import parse
-from lossless.store.base import SPAN
-from lossless.store.rows import micros, moment
+from lossless.store.rows.codec import micros, moment
+from lossless.store.rows.types import SPAN
 from lossless.times import Time, read_time
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         Status,
         Transplant,
     )
-    from lossless.store.base import ConversationRow, DebtRow, NewManifest
+    from lossless.store.rows.types import ConversationRow, DebtRow, NewManifest
     from lossless.store.store import Store
     from lossless.summarizers import Function, Summarizer
 

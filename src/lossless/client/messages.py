@@ -11,7 +11,7 @@ from lossless.engine.compaction.plan import Limits
 from lossless.engine.inspect import details, lists
 from lossless.engine.recall.reader import Reader
 from lossless.model import ListedMessage, Listing, MessageTail, Neighbours, ShownMessage
-from lossless.store.base import ConversationRow
+from lossless.store.rows.types import ConversationRow
 from lossless.times import Time
 
 if TYPE_CHECKING:

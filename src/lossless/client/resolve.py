@@ -16,7 +16,7 @@ from lossless.store import jsontext
 
 if TYPE_CHECKING:
     from lossless.engine.ingest.secrets import Redactor
-    from lossless.store.base import ConversationRow
+    from lossless.store.rows.types import ConversationRow
     from lossless.store.store import Store
 
 _NUMBER = re.compile(r"#?([0-9]{1,18})", re.ASCII)

@@ -24,7 +24,7 @@ from lossless.engine.surgery.select import Selection
 from lossless.errors import InvalidInput, LosslessError, NotFound, SummarizerError
 from lossless.model import Outcome, Plan, Step, SummaryRequest
 from lossless.store import jsontext
-from lossless.store.base import ConversationRow
+from lossless.store.rows.types import ConversationRow
 from lossless.summarizers import AsyncSummarizer, Chain, Function, Reply, Summarizer
 from lossless.summarizers.base import counting
 from lossless.summarizers.prices import cost

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.ids import message_id
 from lossless.patterns import is_scheduled
-from lossless.store.base import SPAN, ConversationRow, ItemRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import SPAN, ConversationRow, ItemRow
 from lossless.store.store import Store
 
 if TYPE_CHECKING:

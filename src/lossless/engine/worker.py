@@ -19,7 +19,7 @@ from msgspec import Struct
 from lossless.errors import LONGEST_PAUSE, StoreError
 from lossless.events import Event
 from lossless.model import Compaction
-from lossless.store.base import DebtRow
+from lossless.store.rows.types import DebtRow
 
 if TYPE_CHECKING:
     from lossless.engine.recall.semantic import Vectors

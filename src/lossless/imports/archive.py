@@ -26,8 +26,9 @@ from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from lossless.errors import InvalidInput, SchemaTooNew
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary
-from lossless.store import jsontext, rows
-from lossless.store.base import SPAN
+from lossless.store import jsontext
+from lossless.store.rows import codec
+from lossless.store.rows.types import SPAN
 from lossless.tokens import estimate, message_tokens
 
 FORMAT, VERSION = "lossless-archive", 1
@@ -277,7 +278,7 @@ class Archive:
             fits = _is_unique(digests) and all(len(digest) == _DIGEST for digest in digests)
             self._refuse_unless(fits, history, f"another text of {what}")
             # Event ids as hashes: a long history has many.
-            key = message.event_key or rows.event_key(message.message.event_id)
+            key = message.event_key or codec.event_key(message.message.event_id)
             known = [*([b"\0" + key.encode()] if key else []), *(b"\1" + name.encode() for name in message.aliases)]
             hashes = {hashlib.sha256(name).digest()[:12] for name in known}
             fits = len(hashes) == len(known) and names.isdisjoint(hashes)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lossless.errors import StoreUnavailable
-from lossless.store.base import Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
+from lossless.store.rows.types import Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.sql.columns import Row
 
 if TYPE_CHECKING:

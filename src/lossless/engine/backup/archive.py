@@ -35,9 +35,10 @@ from lossless.imports.base import (
     PastTransplant,
 )
 from lossless.model import Exported
-from lossless.store import jsontext, rows
-from lossless.store.base import SPAN, ConversationRow, Rows
-from lossless.store.rows import moment
+from lossless.store import jsontext
+from lossless.store.rows import codec
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import SPAN, ConversationRow, Rows
 from lossless.store.store import Store
 from lossless.version import __version__
 
@@ -193,18 +194,18 @@ class _Packing:
             _Joined(part("alias", row.id, ("seq", "name"), ("seq", "name"))) as aliases,
         ):
             for id_, role, text, parts, meta, at, key, tokens, digest, created_at, outside in messages:
-                message = rows.decode(role, text, parts, meta, at, key)
+                message = codec.decode(role, text, parts, meta, at, key)
                 yield PastMessage(
                     ref=str(id_ % SPAN),
                     message=message,
                     created_at=moment(created_at),
                     outside=outside,
                     aliases=tuple(name for _, name in aliases.of(id_ % SPAN)),
-                    event_key=None if key == rows.event_key(message.event_id) else key,
+                    event_key=None if key == codec.event_key(message.event_id) else key,
                     tokens=tokens,
                     digest=bytes(digest),
                     copies=tuple(
-                        PastCopy(rows.decode(role, words, pieces, more, when, key), bytes(witness), moment(made))
+                        PastCopy(codec.decode(role, words, pieces, more, when, key), bytes(witness), moment(made))
                         for _, witness, words, pieces, more, when, made in copies.of(id_)
                     ),
                 )

@@ -31,7 +31,7 @@ from lossless.engine.shared.output_paths import refuse_ours
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import InvalidInput, StoreCorrupt
 from lossless.model import Backup
-from lossless.store.base import Dump
+from lossless.store.rows.types import Dump
 from lossless.store.store import Store
 from lossless.version import __version__
 

@@ -20,7 +20,7 @@ from msgspec import msgpack
 from lossless.engine.shared.file_store import Files
 from lossless.errors import FileUnavailable, InvalidInput, StoreError
 from lossless.model import Migration, MovedTable
-from lossless.store.base import Shape
+from lossless.store.rows.types import Shape
 from lossless.store.store import Store
 
 Progress: TypeAlias = Callable[[str, int, int], None]

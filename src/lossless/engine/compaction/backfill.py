@@ -20,7 +20,7 @@ from lossless.engine.compaction.sweep import CompactionState, close_run, one_pas
 from lossless.engine.shared.model_flow import ModelFlow, drive, without_fallback
 from lossless.errors import SummarizerError
 from lossless.model import Estimate, SummaryRequest
-from lossless.store.base import ConversationRow, ItemRow
+from lossless.store.rows.types import ConversationRow, ItemRow
 from lossless.store.store import Store
 from lossless.summarizers.base import Reply
 from lossless.tokens import estimate

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from lossless import patterns
 from lossless.config import Settings, ThresholdRule
 from lossless.engine.compaction.summary_lengths import LEAST_CONDENSED, LEAST_LEAF
-from lossless.store.base import ItemRow, Links
+from lossless.store.rows.types import ItemRow, Links
 
 
 class Run(Struct, frozen=True, dict=True):

@@ -22,7 +22,7 @@ from lossless.engine.compaction.summarize import (
 from lossless.engine.compaction.sweep import CompactionState, Flow, block_reason, fit_to_window, report_length, retry_at
 from lossless.errors import SummarizerError
 from lossless.events import Hook, ignore
-from lossless.store.base import ConversationRow, NewSummary, SummaryRow, TextAt
+from lossless.store.rows.types import ConversationRow, NewSummary, SummaryRow, TextAt
 from lossless.store.store import Store
 
 MOST_TRIES = 3

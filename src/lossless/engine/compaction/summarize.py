@@ -22,8 +22,8 @@ from lossless.engine.compaction.summary_source import SourceEntry
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.model import Summary, SummaryRequest
 from lossless.store import jsontext, seals
-from lossless.store.base import MessageRow, NewSummary, SummaryRow, TextAt
-from lossless.store.rows import moment, said_in, spoken_by
+from lossless.store.rows.codec import moment, said_in, spoken_by
+from lossless.store.rows.types import MessageRow, NewSummary, SummaryRow, TextAt
 from lossless.summarizers.base import Reply
 from lossless.tokens import estimate, truncate
 

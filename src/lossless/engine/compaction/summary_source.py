@@ -18,7 +18,7 @@ from lossless import request_strings
 from lossless.engine.ingest.identity import Canonicalize, without_tags
 from lossless.model import Extra, File, Opaque, Part, Reasoning, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
 from lossless.times import clock, offset_at, time_range
 
 MEDIA = "[media attachment]"

@@ -33,8 +33,8 @@ from lossless.engine.shared.model_flow import ModelFlow, never
 from lossless.errors import ContextMoved, SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.events import Event, Hook, ignore
 from lossless.model import Compaction, CompactionStop, ModelBlock, SummaryRequest
-from lossless.store.base import ConversationRow, ItemRow, Links, NewSummary, SummaryRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import ConversationRow, ItemRow, Links, NewSummary, SummaryRow
 from lossless.store.store import Store
 from lossless.summarizers.base import Reply
 

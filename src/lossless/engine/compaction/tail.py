@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lossless.engine.compaction import plan
 from lossless.engine.compaction.plan import Limits
-from lossless.store.base import ItemRow
+from lossless.store.rows.types import ItemRow
 from lossless.store.store import Store
 
 _FAR = 100_000

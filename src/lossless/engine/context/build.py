@@ -25,8 +25,8 @@ from lossless.engine.ingest.resent_list import list_start
 from lossless.engine.shared.transplanted_ranges import own_after
 from lossless.formats.fit import Caps
 from lossless.model import INSTRUCTIONS, Context, LeftOut, Message, StoredMessage, Summary
-from lossless.store.base import ConversationRow, NewManifest
-from lossless.store.rows import event_key
+from lossless.store.rows.codec import event_key
+from lossless.store.rows.types import ConversationRow, NewManifest
 from lossless.store.store import Store
 from lossless.tokens import IMAGE_TOKENS, message_tokens
 

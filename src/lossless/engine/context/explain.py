@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from lossless.engine.compaction.summarize import as_summary
 from lossless.model import Context, Explanation, StoredMessage, Summary
-from lossless.store.base import SPAN, ConversationRow
+from lossless.store.rows.types import SPAN, ConversationRow
 from lossless.store.store import Store
 
 _WHY = {

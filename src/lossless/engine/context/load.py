@@ -21,8 +21,8 @@ from lossless.engine.context.assemble import ViewEntry
 from lossless.engine.context.summary_xml import as_message, as_pin
 from lossless.errors import StoreCorrupt
 from lossless.model import StoredMessage
-from lossless.store.base import SPAN, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, SummaryRow
-from lossless.store.rows import message_of, moment
+from lossless.store.rows.codec import message_of, moment
+from lossless.store.rows.types import SPAN, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, SummaryRow
 from lossless.store.store import Store
 from lossless.tokens import message_tokens
 

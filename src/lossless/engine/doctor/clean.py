@@ -12,7 +12,7 @@ from lossless.engine.erase.prune import RemovalOptions, export_and_remove
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import InvalidInput
 from lossless.model import Cleaning, Junk
-from lossless.store.base import ConversationRow
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 
 _EXAMPLES = 3

@@ -9,7 +9,7 @@ from lossless.config import Loaded, Settings
 from lossless.engine.doctor.graph import Graph, build_graph
 from lossless.engine.doctor.text_scan import MessageScan, SummaryScan, scan_messages, scan_summaries
 from lossless.engine.shared.file_store import Files
-from lossless.store.base import ConversationRow, FaultRow, FileRow, Flaw
+from lossless.store.rows.types import ConversationRow, FaultRow, FileRow, Flaw
 from lossless.store.store import Store
 
 

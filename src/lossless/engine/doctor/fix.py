@@ -11,7 +11,7 @@ from lossless.engine.doctor.examine import run_checks
 from lossless.engine.doctor.registry import Fault, count_text
 from lossless.errors import InvalidInput, LosslessError
 from lossless.model import Fix, FixStep
-from lossless.store.base import Step
+from lossless.store.rows.types import Step
 
 OpenExamination = Callable[[], Examination]
 """Returns a new examination of the same conversations."""

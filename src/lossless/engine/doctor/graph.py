@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from lossless.store.base import LeafRow, NodeRow
+from lossless.store.rows.types import LeafRow, NodeRow
 
 
 class Computed(Struct, frozen=True):

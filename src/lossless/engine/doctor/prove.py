@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from lossless.engine.doctor.checks.summaries import find_changed_sources
 from lossless.engine.doctor.examination import Examination
 from lossless.model import Proof
-from lossless.store.base import ConversationRow, LedgerRow
+from lossless.store.rows.types import ConversationRow, LedgerRow
 
 
 def prove(examination: Examination) -> tuple[Proof, ...]:

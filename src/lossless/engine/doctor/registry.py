@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from lossless.engine.doctor.examination import Examination
 from lossless.model import Severity
-from lossless.store.base import FaultRow, Step
+from lossless.store.rows.types import FaultRow, Step
 
 FAMILIES: Final = {
     "D": "database",

@@ -11,8 +11,9 @@ from msgspec import Struct, field
 
 from lossless.engine.compaction.failure_markers import marker
 from lossless.errors import StoreCorrupt
-from lossless.store import jsontext, rows
-from lossless.store.base import SPAN
+from lossless.store import jsontext
+from lossless.store.rows import codec
+from lossless.store.rows.types import SPAN
 from lossless.store.seals import Sealing
 from lossless.store.store import Store
 from lossless.summarizers.injections import find_injections
@@ -120,7 +121,7 @@ def _scan_parts(
 
 
 def _cost(role: str, text: str, parts: str | None, meta: str | None) -> int:
-    return message_tokens(rows.decode(role, text, parts, meta, None, None))
+    return message_tokens(codec.decode(role, text, parts, meta, None, None))
 
 
 def _lies_within(piece: dict[str, Any], size: int) -> bool:

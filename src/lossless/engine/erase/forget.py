@@ -26,7 +26,7 @@ from lossless.engine.shared.transplanted_ranges import is_copied
 from lossless.engine.sync.read_marks import PREFIX
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Forgotten
-from lossless.store.base import SPAN
+from lossless.store.rows.types import SPAN
 from lossless.store.store import Store
 
 _MOST_NAMED = 20

@@ -14,7 +14,7 @@ from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import FileUnavailable
 from lossless.search.byte_search import choose_needles
 from lossless.search.query.stopwords import STOP_WORDS
-from lossless.store.base import BURIED, SPAN, ConversationRow, MessageRow, PinRow, SummaryRow
+from lossless.store.rows.types import BURIED, SPAN, ConversationRow, MessageRow, PinRow, SummaryRow
 from lossless.store.store import Store
 
 Target: TypeAlias = tuple[ConversationRow, Sequence[int] | None]

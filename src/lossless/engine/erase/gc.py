@@ -23,7 +23,7 @@ from lossless.engine.shared.files_dir import is_exclusive
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import StoreFull
 from lossless.model import Garbage
-from lossless.store.base import KeptCopy, OverRows
+from lossless.store.rows.types import KeptCopy, OverRows
 from lossless.store.store import Store
 
 _HOUR, _DAY = 3_600, 86_400

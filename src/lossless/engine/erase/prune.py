@@ -25,8 +25,8 @@ from lossless.engine.shared.files_dir import is_exclusive, sibling_base
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import FileUnavailable, InvalidTimeFilter
 from lossless.model import OldConversation, Pruning
-from lossless.store.base import ConversationRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 from lossless.times import read_time
 

@@ -24,8 +24,9 @@ from lossless.engine.sync.read_marks import PREFIX, ReadMark
 from lossless.errors import InvalidInput
 from lossless.imports.base import History, PastFile, PastItem, PastMessage, PastSummary, Source
 from lossless.model import instant
-from lossless.store import jsontext, rows
-from lossless.store.base import SPAN, FileRow, PinRow
+from lossless.store import jsontext
+from lossless.store.rows import codec
+from lossless.store.rows.types import SPAN, FileRow, PinRow
 from lossless.store.store import Store
 from lossless.tokens import message_tokens
 
@@ -221,12 +222,12 @@ class _Unpacker:
         aliases: list[_Row] = []
         for past in messages:
             seq, message = int(past.ref), past.message
-            key = past.event_key or rows.event_key(message.event_id)
+            key = past.event_key or codec.event_key(message.event_id)
             taken.append(
                 (
                     self._base + seq,
                     jsontext.cleaned(message.role),
-                    *rows.encode(message, key),
+                    *codec.encode(message, key),
                     past.tokens,
                     past.digest,
                     _maybe(message.at),
@@ -239,7 +240,7 @@ class _Unpacker:
                 (
                     self._base + seq,
                     copy.digest,
-                    *rows.encode(copy.message, key),
+                    *codec.encode(copy.message, key),
                     _maybe(copy.message.at),
                     _micros(copy.created_at),
                 )
@@ -369,7 +370,7 @@ def _batches(values: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _micros(time: datetime) -> int:
-    return rows.micros(time if time.tzinfo else instant(time) or time)
+    return codec.micros(time if time.tzinfo else instant(time) or time)
 
 
 def _maybe(time: datetime | None) -> int | None:

@@ -28,7 +28,8 @@ from lossless.errors import InvalidInput, StoreBusy
 from lossless.imports.base import History, PastFile, PastMessage, PastSummary, Source
 from lossless.model import Imported, ImportedHistory, ImportPlan, PlannedHistory
 from lossless.store import jsontext
-from lossless.store.base import (
+from lossless.store.rows.codec import event_key, micros
+from lossless.store.rows.types import (
     MESSAGE,
     SPAN,
     USER_MESSAGE,
@@ -39,7 +40,6 @@ from lossless.store.base import (
     NewSummary,
     PinRow,
 )
-from lossless.store.rows import event_key, micros
 from lossless.store.store import Store
 from lossless.tokens import estimate, message_tokens
 

@@ -13,7 +13,7 @@ from lossless.engine.ingest.resent_list import find_resent
 from lossless.engine.ingest.two_sources import SourceMessage, provider_key
 from lossless.model import Message
 from lossless.store import jsontext
-from lossless.store.base import BURIED, ConversationRow, KnownEvent, MessageRow
+from lossless.store.rows.types import BURIED, ConversationRow, KnownEvent, MessageRow
 from lossless.store.store import Store
 
 

@@ -8,8 +8,8 @@ from msgspec import Struct, field
 
 from lossless.engine.ingest.two_sources import PROGRESS, Progress, SourceMessage, Stream, match_messages, provider_key
 from lossless.engine.shared.transplanted_ranges import is_copied, own_after
-from lossless.store import rows
-from lossless.store.base import ConversationRow, MessageRow
+from lossless.store.rows import codec
+from lossless.store.rows.types import ConversationRow, MessageRow
 from lossless.store.store import Store
 
 _BEHIND = 1_000
@@ -70,7 +70,7 @@ def _find_other_side(
     others = [row for row in behind if not ((complete and progress.is_own(row.seq)) or is_copied(copied, row.seq))]
     unsure = progress.timeless and not complete
     stored = [
-        SourceMessage(row.digest, None if unsure else row.at, provider_key(rows.message_of(row))) for row in others
+        SourceMessage(row.digest, None if unsure else row.at, provider_key(codec.message_of(row))) for row in others
     ]
     follows = after == before == frontier > 0
     pairs = match_messages(incoming, stored, complete=complete, follows=follows, followed=followed)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from lossless.model import Message, ToolCall
-from lossless.store.rows import message_of
+from lossless.store.rows.codec import message_of
 from lossless.store.store import Store
 from lossless.transcripts.base import TranscriptEntry
 

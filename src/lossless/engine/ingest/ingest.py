@@ -26,8 +26,9 @@ from lossless.errors import InvalidInput, StoreError
 from lossless.events import Event
 from lossless.model import INSTRUCTIONS, Ingested, Message, Text, ToolCall
 from lossless.patterns import is_scheduled
-from lossless.store import jsontext, rows
-from lossless.store.base import ConversationRow, FileRow, NewMessage
+from lossless.store import jsontext
+from lossless.store.rows import codec
+from lossless.store.rows.types import ConversationRow, FileRow, NewMessage
 from lossless.store.store import Store
 from lossless.tokens import estimate_bytes, message_tokens
 
@@ -122,7 +123,7 @@ def _identify(message: Message, intake: Intake, now: int) -> Arrival:
     found = 0
     if intake.redact:
         message, found = intake.redact(message)
-    fingerprint, key = digest(message, intake.canonicalize), rows.event_key(message.event_id)
+    fingerprint, key = digest(message, intake.canonicalize), codec.event_key(message.event_id)
     if large_content.has_large_content(message, intake.threshold):
         invalid_messages.check(message)  # its row is made later, when it is too late to repair it
         return Arrival(message=message, digest=fingerprint, event_key=key, redacted=found)
@@ -151,7 +152,7 @@ def _explain(message: Message, error: Exception) -> str:
 
 
 def _row(view: Message, fingerprint: bytes, key: str | None, now: int, outside: str | None) -> NewMessage:
-    text, parts, meta = rows.encode(view, key)
+    text, parts, meta = codec.encode(view, key)
     plain = parts is None and meta is None
     tokens = estimate_bytes(text.encode()) + _PLAIN_OVERHEAD if plain else message_tokens(view)
     role = view.role
@@ -299,7 +300,7 @@ def _tool_names(store: Store, conversation: ConversationRow | None, arrivals: li
     recent = (
         store.messages.read(conversation.id, after=max(0, conversation.next_seq - 1 - _RECENT)) if conversation else []
     )
-    messages = [rows.message_of(row) for row in recent if row.parts]
+    messages = [codec.message_of(row) for row in recent if row.parts]
     messages += [arrival.message for arrival in arrivals]
     return {part.call_id: part.name for m in messages for part in m.parts if isinstance(part, ToolCall)}
 

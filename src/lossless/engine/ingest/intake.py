@@ -12,8 +12,8 @@ from lossless.engine.ingest.large_content import Payload
 from lossless.engine.ingest.two_sources import Stream
 from lossless.events import Hook
 from lossless.model import Message, instant
-from lossless.store import rows
-from lossless.store.base import NewMessage
+from lossless.store.rows import codec
+from lossless.store.rows.types import NewMessage
 
 if TYPE_CHECKING:
     from lossless.engine.ingest.explore import Explore
@@ -86,4 +86,4 @@ class Arrival(Struct, gc=False):
 def time_of(message: Message) -> int | None:
     """Return the time of a message in microseconds; one without a zone is in UTC."""
     at = message.at
-    return None if at is None else rows.micros(at if at.tzinfo else instant(at) or at)
+    return None if at is None else codec.micros(at if at.tzinfo else instant(at) or at)

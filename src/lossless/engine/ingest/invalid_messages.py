@@ -12,7 +12,8 @@ from msgspec import Struct, structs
 
 from lossless.engine.ingest.identity import digest
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, instant
-from lossless.store import jsontext, rows
+from lossless.store import jsontext
+from lossless.store.rows import codec
 from lossless.tokens import message_tokens
 
 _PARTS = (Text, Reasoning, ToolCall, ToolResult, File, Opaque)
@@ -28,7 +29,7 @@ def check(message: Message) -> None:
     extras += [inner.extra for part in message.parts if isinstance(part, ToolResult) for inner in part.parts]
     jsontext.dumps([message.name, message.stop, message.extra, extras])
     if message.at is not None:
-        rows.micros(message.at if message.at.tzinfo else instant(message.at) or message.at)
+        codec.micros(message.at if message.at.tzinfo else instant(message.at) or message.at)
 
 
 def repair(message: Message) -> Message:
@@ -79,7 +80,7 @@ def _part(part: Any) -> Part:
 def _encode(part: Part) -> None:
     message = Message("user", (part,))
     digest(message, lambda role, text: text)
-    rows.encode(message)
+    codec.encode(message)
     message_tokens(message)
 
 

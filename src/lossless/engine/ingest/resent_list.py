@@ -7,7 +7,7 @@ from typing import Any
 
 from lossless.engine.ingest.identity import continues, new_part
 from lossless.engine.sessions import begun_after
-from lossless.store.base import ConversationRow
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 
 DIGEST_BYTES = 8

@@ -28,8 +28,8 @@ from lossless.model import (
     StoredMessage,
     TranscriptPosition,
 )
-from lossless.store.base import SPAN, ConversationRow, CopyRow, FileRow, ItemRow, MessageRow
-from lossless.store.rows import decode, message_of, moment
+from lossless.store.rows.codec import decode, message_of, moment
+from lossless.store.rows.types import SPAN, ConversationRow, CopyRow, FileRow, ItemRow, MessageRow
 from lossless.store.store import Store
 
 MOST = 500

@@ -18,7 +18,8 @@ from lossless.engine.sync.read_marks import PREFIX, load_mark
 from lossless.errors import InvalidInput, InvalidTimeFilter
 from lossless.ids import message_id
 from lossless.model import ListedConversation, ListedMessage, Listing, StoredFile, Whereabouts
-from lossless.store.base import (
+from lossless.store.rows.codec import message_of, micros, moment
+from lossless.store.rows.types import (
     BURIED,
     SPAN,
     ConversationRow,
@@ -28,7 +29,6 @@ from lossless.store.base import (
     OpeningRow,
     PlaceRow,
 )
-from lossless.store.rows import message_of, micros, moment
 from lossless.store.store import Store
 from lossless.times import Time, find_age, read_time
 

@@ -24,8 +24,8 @@ from lossless.model import (
     Step,
     Turns,
 )
-from lossless.store.base import SPAN, ConversationRow, Glance, WrittenRow
-from lossless.store.rows import micros, moment
+from lossless.store.rows.codec import micros, moment
+from lossless.store.rows.types import SPAN, ConversationRow, Glance, WrittenRow
 from lossless.store.store import Store
 from lossless.summarizers.prices import cost
 

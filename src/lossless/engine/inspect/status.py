@@ -32,8 +32,8 @@ from lossless.model import (
     Uncovered,
     Volume,
 )
-from lossless.store.base import SPAN, ConversationRow, DebtRow, DepthRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import SPAN, ConversationRow, DebtRow, DepthRow
 from lossless.store.store import Store
 from lossless.version import __version__
 

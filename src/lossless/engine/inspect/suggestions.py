@@ -10,7 +10,7 @@ from typing import cast
 from lossless.ids import message_id
 from lossless.model import Nearest
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, Named
+from lossless.store.rows.types import SPAN, ConversationRow, Named
 from lossless.store.store import Store
 
 _PREFIXES = {"summary": "sum_", "file": "file_", "operation": "op_"}

@@ -16,8 +16,8 @@ from lossless.errors import InvalidInput, NotFound
 from lossless.ids import message_id
 from lossless.model import Comparison, ListedSummary, Listing, Revision, ShownSummary, SummarySource
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, PlacedSummary, RevisionRow, SourceMessage, SummaryRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import SPAN, ConversationRow, PlacedSummary, RevisionRow, SourceMessage, SummaryRow
 from lossless.store.store import Store
 
 Kind = Literal["leaf", "condensed"]

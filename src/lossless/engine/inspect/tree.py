@@ -12,8 +12,8 @@ from lossless.engine.shared.defaults import TREE_LINES
 from lossless.errors import InvalidInput
 from lossless.ids import message_id
 from lossless.model import MessageRun, Tree, TreeEntry
-from lossless.store.base import SPAN, Aside, ConversationRow, PlacedSummary, Run
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import SPAN, Aside, ConversationRow, PlacedSummary, Run
 from lossless.store.store import Store
 
 MOST = 10_000

@@ -14,8 +14,8 @@ from lossless.engine.recall.reader import Reader, cut, of_message, of_summary
 from lossless.engine.recall.search_request import Deadline
 from lossless.model import Excerpt
 from lossless.search.query.question import analyse
-from lossless.store.base import MessageRow
-from lossless.store.rows import micros
+from lossless.store.rows.codec import micros
+from lossless.store.rows.types import MessageRow
 from lossless.tokens import estimate, truncate
 
 MOST_BUCKETS = 3

@@ -16,8 +16,8 @@ from lossless.ids import Reference, message_id
 from lossless.model import Branch, Description, StoredFile, StoredMessage, TextPage
 from lossless.request_strings import is_text_type
 from lossless.store import jsontext
-from lossless.store.base import SPAN, BranchRow
-from lossless.store.rows import message_of, moment
+from lossless.store.rows.codec import message_of, moment
+from lossless.store.rows.types import SPAN, BranchRow
 from lossless.tokens import estimate
 
 INLINE_BYTES = 32_768

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from lossless.engine.recall.reader import Reader, cut, of_message, of_summary, render_excerpt
 from lossless.errors import InvalidInput
 from lossless.model import Excerpt, Expansion, Skipped
-from lossless.store.base import SummaryRow
+from lossless.store.rows.types import SummaryRow
 from lossless.tokens import estimate, truncate
 
 Strategy: TypeAlias = Literal["order", "fit"]

@@ -18,7 +18,7 @@ from lossless.engine.recall.reader import granted
 from lossless.engine.shared.defaults import GRANT_SECONDS
 from lossless.errors import GrantRefused
 from lossless.store import jsontext
-from lossless.store.base import GrantRow, ReadRow
+from lossless.store.rows.types import GrantRow, ReadRow
 from lossless.store.store import Store
 
 MAX_DEPTH = 3

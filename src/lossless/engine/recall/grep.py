@@ -22,7 +22,7 @@ from lossless.engine.shared.defaults import GREP_SECONDS
 from lossless.events import Hook
 from lossless.model import Hit, Hits
 from lossless.search.query.question import analyse
-from lossless.store.base import TextKind
+from lossless.store.rows.types import TextKind
 
 _HINT_SECONDS = 1.0
 """The time limit for finding out that only the case of a pattern differs."""

@@ -17,8 +17,8 @@ from lossless.events import Event, Hook
 from lossless.model import Excerpt, Hit
 from lossless.request_strings import is_text_type
 from lossless.search.snippets import TermFinder, snippet
-from lossless.store.base import FileRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import FileRow
 
 MOST_IN_A_FILE = 10
 _BLOCK = 1 << 20

@@ -10,8 +10,8 @@ from lossless.engine.shared.cursor import Position
 from lossless.ids import message_id
 from lossless.model import Hit
 from lossless.search.snippets import snippet
-from lossless.store.base import SPAN, TextKind, TextRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import SPAN, TextKind, TextRow
 
 _FIRST_PLACES, _PLACES = 1_000, 100_000
 """The number of places in the first query and in later ones: each query costs a scan of all texts."""

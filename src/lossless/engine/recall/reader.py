@@ -34,8 +34,8 @@ from lossless.model import (
 )
 from lossless.patterns import is_scheduled
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ConversationRow, FileRow, MessageRow, SummaryRow
-from lossless.store.rows import message_of, moment
+from lossless.store.rows.codec import message_of, moment
+from lossless.store.rows.types import SPAN, ConversationRow, FileRow, MessageRow, SummaryRow
 from lossless.store.store import Store
 from lossless.tokens import estimate
 

@@ -15,7 +15,7 @@ from lossless.errors import InvalidInput
 from lossless.model import Hit
 from lossless.search import regex
 from lossless.search.regex.literals import RequiredLiteral, required_literals
-from lossless.store.rows import micros
+from lossless.store.rows.codec import micros
 from lossless.times import Time, find_age, read_time
 
 if TYPE_CHECKING:

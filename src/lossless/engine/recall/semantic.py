@@ -12,7 +12,7 @@ from heapq import nlargest
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import SearchRequest
 from lossless.search.embeddings import Embedder, cosines, load_embedder, without_names
-from lossless.store.base import ConversationRow
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 
 _WEIGHT = 0.3

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, convert, field, to_builtins
 
-from lossless.store.base import ConversationRow
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 from lossless.tokens import Calibration
 

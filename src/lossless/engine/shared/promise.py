@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lossless.errors import NotFound
-from lossless.store.base import Flaw
+from lossless.store.rows.types import Flaw
 from lossless.store.store import Store
 
 _SENTENCES = {

@@ -10,7 +10,7 @@ from msgspec import Struct
 from lossless.config import Settings
 from lossless.engine.shared.file_store import Files
 from lossless.events import Hook, ignore
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
 from lossless.store.store import Store
 
 

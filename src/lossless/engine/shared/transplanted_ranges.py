@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from lossless.store.base import ConversationRow, TransplantRow
+from lossless.store.rows.types import ConversationRow, TransplantRow
 
 
 def own_after(copied: Sequence[TransplantRow], row: ConversationRow, count: int) -> int:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from lossless.engine.shared.promise import promise_violations
 from lossless.errors import ContextMoved, InvalidInput, StoreCorrupt
 from lossless.model import Outcome, Plan, Step
-from lossless.store.base import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow, SummaryRow, Touched
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import MESSAGE, USER_MESSAGE, ConversationRow, ItemRow, SummaryRow, Touched
 from lossless.store.store import Store
 
 

@@ -10,8 +10,8 @@ from lossless.engine.surgery.dissolve import source_items
 from lossless.errors import ContextMoved, InvalidInput, NotFound, StoreCorrupt
 from lossless.model import Operation
 from lossless.store import jsontext
-from lossless.store.base import OperationRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import OperationRow
 from lossless.store.store import Store
 
 _ARCHIVED = ("reset", "end")

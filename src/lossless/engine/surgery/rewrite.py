@@ -31,7 +31,7 @@ from lossless.engine.surgery.flaws import flaw
 from lossless.errors import LosslessError, StoreCorrupt
 from lossless.events import Hook, ignore
 from lossless.model import Outcome, Plan, Step
-from lossless.store.base import ConversationRow, NewSummary, SummaryRow, TextAt, Touched
+from lossless.store.rows.types import ConversationRow, NewSummary, SummaryRow, TextAt, Touched
 from lossless.store.store import Store
 from lossless.tokens import estimate
 

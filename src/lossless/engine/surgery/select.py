@@ -13,8 +13,8 @@ from lossless.engine.compaction.prompts import Templates
 from lossless.engine.surgery.flaws import flaw
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Step
-from lossless.store.base import ConversationRow
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 from lossless.tokens import estimate
 

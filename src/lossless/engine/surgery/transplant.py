@@ -24,7 +24,7 @@ from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import InvalidInput, NotFound, StoreCorrupt
 from lossless.model import Transplant
 from lossless.store import jsontext
-from lossless.store.base import (
+from lossless.store.rows.types import (
     SPAN,
     ConversationRow,
     ItemRow,

@@ -19,7 +19,7 @@ from msgspec import Struct
 from lossless.engine.sync.read_marks import PREFIX, ReadMark, continues_file, load_mark
 from lossless.model import LaggingTranscript, TranscriptLag, instant
 from lossless.store import jsontext
-from lossless.store.rows import moment
+from lossless.store.rows.codec import moment
 from lossless.store.store import Store
 
 LATE = 60.0

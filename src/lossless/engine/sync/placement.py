@@ -22,8 +22,8 @@ from lossless.engine.shared.transplanted_ranges import is_copied, own_after
 from lossless.engine.sync.continuation import Destination, Fingerprint, Situation, choose_destination
 from lossless.engine.sync.read_marks import PREFIX, ReadMark, load_mark
 from lossless.model import Message
-from lossless.store import rows
-from lossless.store.base import ConversationRow, KnownEvent, MessageRow
+from lossless.store.rows import codec
+from lossless.store.rows.types import ConversationRow, KnownEvent, MessageRow
 from lossless.store.store import Store
 from lossless.transcripts.base import Branch, Header, Reader, Tally, TranscriptEntry
 
@@ -111,7 +111,7 @@ def known_entries(
     store: Store, intake: Intake, conversation_id: int, entries: Sequence[TranscriptEntry]
 ) -> dict[str, KnownEvent]:
     """Return the stored events of some entries, by the entries' ids in the transcript."""
-    names = {entry.id: rows.event_key(intake.entry_id(entry.id)) for entry in entries}
+    names = {entry.id: codec.event_key(intake.entry_id(entry.id)) for entry in entries}
     events = store.messages.known_events(conversation_id, [name for name in names.values() if name], aliases=True)
     return {entry_id: events[name] for entry_id, name in names.items() if name in events}
 
@@ -153,7 +153,7 @@ def _is_certain(incoming: SourceMessage, stored: MessageRow) -> bool:
     """Return whether the time or the provider's id also says that both are the same."""
     if incoming.at is not None and incoming.at == stored.at:
         return True
-    return incoming.key is not None and incoming.key == provider_key(rows.message_of(stored))
+    return incoming.key is not None and incoming.key == provider_key(codec.message_of(stored))
 
 
 def place_transcript(
@@ -223,4 +223,4 @@ def _fingerprint(message: Message, intake: Intake) -> Fingerprint:
 
 
 def _time(message: Message) -> int | None:
-    return None if message.at is None else rows.micros(message.at)
+    return None if message.at is None else codec.micros(message.at)

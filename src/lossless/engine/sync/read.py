@@ -33,8 +33,8 @@ from lossless.errors import InvalidInput
 from lossless.events import Event
 from lossless.model import Bootstrapped
 from lossless.patterns import is_scheduled
-from lossless.store.base import ConversationRow
 from lossless.store.header import refuse_database
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 from lossless.tokens import message_tokens
 from lossless.transcripts.base import Branch, Header, Tally

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
-from lossless.store.base import ConversationRow
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 from lossless.transcripts.base import Header
 

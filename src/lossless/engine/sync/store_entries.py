@@ -18,8 +18,8 @@ from lossless.engine.sync import placement
 from lossless.engine.sync.placement import Anchor, Transcript
 from lossless.engine.sync.read_marks import PATIENCE, ReadMark, cursor_name, edge_digests
 from lossless.model import Ingested, Message, ToolCall, ToolResult
-from lossless.store import rows
-from lossless.store.base import ConversationRow
+from lossless.store.rows import codec
+from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 from lossless.transcripts.base import Branch, Tally, TranscriptEntry
 
@@ -271,7 +271,7 @@ def widen(
 
 def sidechain_key(key: str, thread: str) -> str:
     """Return the key of a sub-agent's conversation that shares its parent's file."""
-    return f"{key}:sidechain_key:{rows.event_key(thread)}"
+    return f"{key}:sidechain_key:{codec.event_key(thread)}"
 
 
 def _store_threads(job: ReadJob, batch: Sequence[TranscriptEntry]) -> None:

@@ -20,8 +20,8 @@ from lossless.config import data_dir, redact_url
 from lossless.errors import StoreBusy, StoreReadOnly, StoreUnavailable
 from lossless.events import Event, Hook, log
 from lossless.store import migrate
-from lossless.store.base import Rows
 from lossless.store.postgres.errors import AGAIN, translate
+from lossless.store.rows.types import Rows
 from lossless.store.sql.columns import LAST, Row
 from lossless.store.store import Store, opened_before_fork
 

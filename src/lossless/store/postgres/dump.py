@@ -13,7 +13,7 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from lossless.errors import InvalidInput, StoreError
-from lossless.store.base import Dump
+from lossless.store.rows.types import Dump
 
 FORM = "pg_dump"
 _SECRET = ("password", "sslpassword")

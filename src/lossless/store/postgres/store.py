@@ -14,7 +14,6 @@ from psycopg import errors as pg
 
 from lossless.search.query.question import analyse
 from lossless.search.ranking.messages import Limits, rank_messages
-from lossless.store.base import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.postgres import dump as pgtools
 from lossless.store.postgres.connection import (
     _LOCK_TIMEOUT,
@@ -24,6 +23,7 @@ from lossless.store.postgres.connection import (
 )
 from lossless.store.postgres.search import TSVectorIndex, chunks, parameters, queries
 from lossless.store.recall_calls import index_words
+from lossless.store.rows.types import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
 from lossless.store.sql.columns import OWNED, Row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lossless.store.base import (
+from lossless.store.rows.types import (
     ConversationRow,
     MessageRow,
     NewMessage,

@@ -8,7 +8,8 @@ from msgspec.structs import asdict
 
 from lossless.errors import ContextMoved
 from lossless.store import seals
-from lossless.store.base import (
+from lossless.store.rows.codec import links_in
+from lossless.store.rows.types import (
     MESSAGE,
     SPAN,
     USER_MESSAGE,
@@ -19,7 +20,6 @@ from lossless.store.base import (
     NewSummary,
     TextAt,
 )
-from lossless.store.rows import links_in
 from lossless.store.sql.columns import MESSAGE_COLUMNS, OWNED, Row, message_row
 from lossless.store.sql.section import Section
 

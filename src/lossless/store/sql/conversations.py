@@ -6,7 +6,7 @@ from typing import Any
 
 from lossless.errors import NotFound
 from lossless.patterns import is_scheduled
-from lossless.store.base import (
+from lossless.store.rows.types import (
     ConversationRow,
 )
 from lossless.store.sql.columns import (

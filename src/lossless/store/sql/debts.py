@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from lossless.errors import LONGEST_PAUSE
 from lossless.model.summaries import DebtStop
-from lossless.store.base import DebtRow
+from lossless.store.rows.types import DebtRow
 from lossless.store.sql.columns import (
     NO_LIMIT,
     UNSETTLED,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lossless.store import jsontext
-from lossless.store.base import SPAN, Aside, Named, PlacedSummary, RevisionRow, Run, SourceMessage, SummaryRow
+from lossless.store.rows.types import SPAN, Aside, Named, PlacedSummary, RevisionRow, Run, SourceMessage, SummaryRow
 from lossless.store.sql.columns import (
     OWNED,
     Row,

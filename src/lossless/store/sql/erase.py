@@ -10,7 +10,7 @@ from contextlib import closing
 from itertools import chain
 
 from lossless.store import jsontext
-from lossless.store.base import MESSAGE, SPAN, ItemRow, Kept, NewSummary, SummaryRow
+from lossless.store.rows.types import MESSAGE, SPAN, ItemRow, Kept, NewSummary, SummaryRow
 from lossless.store.sql.section import Section
 
 # Every column that may hold words of a message, and how its row is called: a condition on an alias `c` tells whose it is.

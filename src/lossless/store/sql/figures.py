@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lossless.store import jsontext
-from lossless.store.base import DebtRow, DepthRow, Glance, Heap, WrittenRow
+from lossless.store.rows.types import DebtRow, DepthRow, Glance, Heap, WrittenRow
 from lossless.store.sql.columns import (
     Row,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lossless.store.base import (
+from lossless.store.rows.types import (
     FileRow,
 )
 from lossless.store.sql.columns import (

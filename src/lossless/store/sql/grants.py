@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple
 
-from lossless.store.base import GrantRow, ReadRow
+from lossless.store.rows.types import GrantRow, ReadRow
 from lossless.store.sql.section import Section
 
 _GRANT_COLUMNS = ", ".join(column for column in GrantRow.__struct_fields__ if column != "conversation_ids")

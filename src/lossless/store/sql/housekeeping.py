@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from lossless.store.base import SPAN, ConversationRow, KeptCopy, OverRows
+from lossless.store.rows.types import SPAN, ConversationRow, KeptCopy, OverRows
 from lossless.store.sql.columns import (
     CONVERSATION_COLUMNS,
     conversation_row,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple
 
-from lossless.store.base import SPAN, ConversationRow, ItemRow, Measure, NewSummary, TransplantRow
+from lossless.store.rows.types import SPAN, ConversationRow, ItemRow, Measure, NewSummary, TransplantRow
 from lossless.store.sql.columns import (
     OWNED,
 )

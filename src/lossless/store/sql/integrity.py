@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lossless.store import migrate, seals
-from lossless.store.base import SPAN, FaultRow, LeafRow, LedgerRow, NodeRow, Rows, Step
+from lossless.store.rows.types import SPAN, FaultRow, LeafRow, LedgerRow, NodeRow, Rows, Step
 from lossless.store.sql.columns import (
     Row,
 )

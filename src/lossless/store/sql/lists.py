@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lossless.store import jsontext
-from lossless.store.base import (
+from lossless.store.rows.types import (
     SPAN,
     ConversationRow,
     CopyRow,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict, astuple
 
-from lossless.store.base import Manifest, NewManifest, PinRow, UncoveredRow
+from lossless.store.rows.types import Manifest, NewManifest, PinRow, UncoveredRow
 from lossless.store.sql.columns import (
     NO_LIMIT,
     OWNED,

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import astuple
 
 from lossless.errors import StoreFull
-from lossless.store.base import (
+from lossless.store.rows.codec import is_from_user
+from lossless.store.rows.types import (
     MESSAGE,
     SPAN,
     USER_MESSAGE,
@@ -16,7 +17,6 @@ from lossless.store.base import (
     MessageRow,
     NewMessage,
 )
-from lossless.store.rows import is_from_user
 from lossless.store.sql.columns import (
     MESSAGE_COLUMNS,
     NO_LIMIT,

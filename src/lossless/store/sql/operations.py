@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 
 from lossless.errors import ContextMoved, InvalidInput, NotFound
 from lossless.store import jsontext
-from lossless.store.base import SPAN, ItemRow, OperationRow, Shape, TextAt, Touched
+from lossless.store.rows.types import SPAN, ItemRow, OperationRow, Shape, TextAt, Touched
 from lossless.store.sql.columns import (
     OWNED,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lossless.store.base import SPAN, Flaw
+from lossless.store.rows.types import SPAN, Flaw
 from lossless.store.sql.section import Section
 
 # What was copied from another conversation stands before everything else: its messages have places of their own in the order.

@@ -7,9 +7,9 @@ from functools import cache
 from itertools import groupby
 
 from lossless.store import jsontext
-from lossless.store.base import SPAN
 from lossless.store.recall_calls import CallHistory, MessageWords, encode_spans, index_words, may_contain
-from lossless.store.rows import links_in
+from lossless.store.rows.codec import links_in
+from lossless.store.rows.types import SPAN
 from lossless.store.sql.section import Section
 
 SCHEMA_VERSION = 14

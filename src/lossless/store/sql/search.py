@@ -9,7 +9,7 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
 from lossless.store import jsontext
-from lossless.store.base import SPAN
+from lossless.store.rows.types import SPAN
 from lossless.store.store import Store
 
 if TYPE_CHECKING:

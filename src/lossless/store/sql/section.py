@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lossless.store.base import Rows
+from lossless.store.rows.types import Rows
 from lossless.store.sql.columns import Row
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lossless.store.base import SPAN, BranchRow, NewSummary, SummaryRow
+from lossless.store.rows.types import SPAN, BranchRow, NewSummary, SummaryRow
 from lossless.store.sql.columns import (
     OWNED,
     SUMMARY_COLUMNS,

@@ -10,7 +10,7 @@ from itertools import groupby
 from os.path import abspath
 
 from lossless.store import jsontext
-from lossless.store.base import (
+from lossless.store.rows.types import (
     SPAN,
     Rows,
     Shape,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from lossless.store.base import SPAN, TextKind, TextRow
 from lossless.store.recall_calls import without
+from lossless.store.rows.types import SPAN, TextKind, TextRow
 from lossless.store.sql.columns import (
     NO_LIMIT,
     OWNED,

@@ -28,8 +28,8 @@ from lossless.errors import (
 )
 from lossless.events import Event, Hook, log
 from lossless.store import header, jsontext, migrate
-from lossless.store.base import Rows
 from lossless.store.header import APPLICATION_ID
+from lossless.store.rows.types import Rows
 from lossless.store.sql import backups
 from lossless.store.sql.columns import LAST, Row
 from lossless.store.sql.recall_calls import SCHEMA_VERSION as RECALL_VERSION

@@ -15,7 +15,7 @@ import apsw
 
 from lossless.search.text import segment
 from lossless.store import header
-from lossless.store.base import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
+from lossless.store.rows.types import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
 from lossless.store.sql.columns import OWNED

@@ -10,7 +10,7 @@ from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check, to_faults
 from lossless.engine.sessions import begun_after
 from lossless.engine.shared.calibration import budgets
-from lossless.store.base import MESSAGE, SPAN, USER_MESSAGE, ConversationRow, Step
+from lossless.store.rows.types import MESSAGE, SPAN, USER_MESSAGE, ConversationRow, Step
 
 CAUSE = "doctor"
 

@@ -9,7 +9,7 @@ from lossless import config
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check, to_faults
 from lossless.engine.shared.drafts import find_drafts
-from lossless.store.base import Step
+from lossless.store.rows.types import Step
 
 
 @check(

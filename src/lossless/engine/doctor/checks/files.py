@@ -14,7 +14,7 @@ from lossless.engine.doctor.registry import Fault, check
 from lossless.engine.shared.file_store import NO_BYTES
 from lossless.engine.shared.files_dir import is_exclusive
 from lossless.errors import FileUnavailable, InvalidInput
-from lossless.store.base import Step
+from lossless.store.rows.types import Step
 
 _HOUR = 3_600
 _NEVER_STORED = "The content of {count} [file was|files were] already missing at import."

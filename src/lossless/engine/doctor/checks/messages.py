@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check, to_faults
-from lossless.store.base import SPAN, Step
+from lossless.store.rows.types import SPAN, Step
 
 
 @check(

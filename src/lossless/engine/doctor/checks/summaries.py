@@ -9,7 +9,7 @@ from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check
 from lossless.engine.doctor.text_scan import SummaryKey
 from lossless.model import Severity
-from lossless.store.base import NodeRow, Step
+from lossless.store.rows.types import NodeRow, Step
 
 _REWRITE = {"stale": 1, "tries": 0}
 

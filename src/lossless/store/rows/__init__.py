@@ -1,0 +1,1 @@
+"""The rows of the store: their types, and a message as columns."""
