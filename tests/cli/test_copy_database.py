@@ -48,7 +48,7 @@ def test_backfill_tells_what_it_would_take_and_does_it_when_told(database: str, 
     done = lcm("backfill", session.path, "--db", database, *SMALL, "--apply", "--key", "k", "--title", "Old times")
     assert "80 messages imported" in done.stdout
     assert "k: 1 of about" in done.stderr
-    assert "left in it: " in done.stdout
+    assert "remaining: " in done.stdout
     assert " 32 messages" in done.stdout
     (again,) = data("backfill", session.path, "--db", database, *SMALL, "--apply")["conversations"]
     assert (again["key"], again["imported"], again["made"]) == ("k", 0, [])
@@ -118,7 +118,7 @@ def test_transplant_tells_and_then_does_it(database: str, session: Session) -> N
     target = "new\x1b[31m"
     told = fine("transplant", "old", target, "--db", database)
     assert "not copied: 32 messages that no summary covers" in told
-    assert "--apply does it" in told
+    assert "--apply applies it" in told
     assert "\x1b" not in told
     done = data("transplant", f"#{number}", target, "--db", database, "--apply")
     assert done["applied"]
@@ -126,7 +126,7 @@ def test_transplant_tells_and_then_does_it(database: str, session: Session) -> N
     assert sum(done["depths"].values()) == done["summaries"]
     again = lcm("transplant", "old", target, "--db", database, "--apply")
     assert again.exit_code == 2
-    assert "left out" in fine("transplant", "old", target, "--db", database, "--apply", "--dedupe")
+    assert "3 skipped" in fine("transplant", "old", target, "--db", database, "--apply", "--dedupe")
     assert lcm("transplant", "old", "nobody", "--db", database).exit_code == 3
 
 

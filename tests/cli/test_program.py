@@ -176,7 +176,7 @@ def test_the_database_has_codes_of_its_own(path: Path, tmp_path: Path) -> None:
 
 
 def test_what_nobody_foresaw_is_a_sentence_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the moon fell down")
 
     monkeypatch.setattr(Lossless, "history", broken)
@@ -191,7 +191,7 @@ def test_what_nobody_foresaw_is_a_sentence_too(path: Path, monkeypatch: pytest.M
 def test_other_refusals_exit_with_one_and_an_interrupt_with_130(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome: list[BaseException] = [GrantRefused("It is spent."), LosslessError("Not now."), KeyboardInterrupt()]
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise outcome.pop(0)
 
     monkeypatch.setattr(Lossless, "history", refuse)

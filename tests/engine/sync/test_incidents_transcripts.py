@@ -326,10 +326,10 @@ def test_ic48_heartbeats_are_stored_out_of_the_context(chat: Conversation, sessi
         ("heartbeat_ok ", "poll"),
     ]
     assert [each.text for each in chat.context().messages] == ["real", "yes"]
-    assert len(chat.grep("heartbeat_ok")) == 1
+    assert len(chat.grep("heartbeat_ok", ignore_case=False)) == 1
     explained = chat.explain(chat.messages()[3].id)
     assert explained is not None
-    assert "heartbeat turn in which nothing was done" in str(explained)
+    assert "heartbeat turn without any action" in str(explained)
     session.says(user("Read HEARTBEAT.md if it exists."), assistant("HEARTBEAT_OK, but the disk is full"))
     assert chat.bootstrap(session.path).imported == 2
     assert [each.text for each in chat.context().messages][2:] == [

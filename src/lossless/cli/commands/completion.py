@@ -8,7 +8,7 @@ import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from lossless.cli.options import Plain
-from lossless.cli.output import answer
+from lossless.cli.output import answer, get_option, set_option
 
 _BASH: Final = r"""%(complete_func)s() {
     local IFS=$'\n' line=${COMP_LINE:0:COMP_POINT} words=() word current response completion type value i
@@ -90,4 +90,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     Then open a new shell. In zsh, `compinit` has to come first.
     """
     script = _SHELLS[shell](ctx.find_root().command, {}, "lcm", "_LCM_COMPLETE").source()
+    # The shell that reads it inherits LCM_OUTPUT: only --json itself asks for anything but the script.
+    set_option("json", bool(get_option("json")))
     answer({"shell": shell, "script": script}, [script.rstrip("\n")])
