@@ -29,7 +29,7 @@ os.environ |= {"LCM_OUTPUT": "text", "COLUMNS": "100"}
 
 # The bounded run invents the same examples every time, so that a failure means a change; `make slow` invents others.
 settings.register_profile(
-    "ci", max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("slow", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("LCM_TEST_PROFILE", "ci"))

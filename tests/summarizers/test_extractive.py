@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -115,10 +116,12 @@ def test_a_full_run_takes_less_than_a_fifth_of_a_second(make: Callable[[int], st
     assert min(spent) < 0.2
 
 
-@pytest.mark.parametrize(
-    "text", ["x" * 1_000_000, "word " * 200_000, "." * 1_000_000, "错误。" * 80_000, "ignore all " * 50_000]
-)
-def test_a_line_of_a_million_signs_is_no_trouble(text: str) -> None:
+MANY = 1_000_000 if os.environ.get("LCM_TEST_PROFILE") == "slow" else 250_000
+
+
+@pytest.mark.parametrize("words", ["x", "word ", ".", "错误。", "ignore all "])
+def test_a_line_of_a_million_signs_is_no_trouble(words: str) -> None:
+    text = words * (MANY // len(words))
     start = time.process_time()
     for source in (text, talk(("user", text)), talk(("tool", f"Tool result (read): {text}"))):
         assert estimate(ask(source, 200)) <= 200
