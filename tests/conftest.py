@@ -4,6 +4,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -156,7 +157,12 @@ def chat(lcm: Lossless) -> Conversation:
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    """A stand-in for the providers, on loopback."""
+    """A stand-in for the providers, on loopback.
+
+    The SDKs load their modules on first use, which may take longer than the time a test allows for a call.
+    """
+    for module in ("anthropic.resources.messages", "openai.resources.chat.completions", "openai.resources.responses"):
+        import_module(module)
     with Provider() as started:
         yield started
 

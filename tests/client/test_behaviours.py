@@ -77,7 +77,7 @@ def test_compaction_under_each_behaviour_of_a_provider(
     database: str, provider: Provider, kind: str, behaviour: Behaviour
 ) -> None:
     provider.script(*behaviour.script)
-    timeout = 300 if "hang" in behaviour.script else 10_000
+    timeout = 1_000 if "hang" in behaviour.script else 10_000
     with open_named(database, provider, f"{kind}/stand-in", summary_timeout_ms=timeout) as lcm:
         chat = lcm.conversation("k")
         chat.ingest(launch(28))

@@ -141,17 +141,17 @@ def test_when_the_model_fails_it_is_told_without_one_after_a_single_call(
 @pytest.mark.parametrize("behaviour", ["hang", "drip"])
 def test_a_model_that_does_not_answer_in_time_is_not_waited_for(host: Host, provider: Provider, behaviour: str) -> None:
     provider.script(behaviour)
-    assert ingested(host.chat(summary_timeout_ms=200)) == explore(PROSE)
+    assert ingested(host.chat(summary_timeout_ms=1_000)) == explore(PROSE)
     assert provider.calls == 1
     assert "did not answer in time" in host.told[0]
 
 
 def test_however_many_large_texts_a_delivery_brings_it_waits_for_the_model_once(host: Host, provider: Provider) -> None:
     provider.script("hang")
-    chat = host.chat(summary_timeout_ms=200)
+    chat = host.chat(summary_timeout_ms=1_000)
     began = time.monotonic()
     chat.ingest([Message.user(f"{n} {PROSE}") for n in range(6)])
-    assert time.monotonic() - began < 6 * 0.2 + 5
+    assert time.monotonic() - began < 5.5
     assert provider.calls == 1
     assert len(chat.files()) == 6
     assert any("time for this delivery is used up" in each for each in host.told)

@@ -500,7 +500,7 @@ class TestThroughAProvider:
 
     def test_a_provider_that_hangs_is_a_timeout(self, provider: Provider, sdk: str) -> None:
         provider.script("hang")
-        found = self.asked(provider, sdk, summary_timeout_ms=200, delegation_timeout_ms=300)
+        found = self.asked(provider, sdk, summary_timeout_ms=1_000, delegation_timeout_ms=1_500)
         assert found.error_code == "DELEGATED_EXPANSION_TIMEOUT"
         assert provider.calls == 1
 
