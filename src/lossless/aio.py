@@ -24,8 +24,8 @@ from lossless.client.messages import Messages
 from lossless.client.summaries import Summaries
 from lossless.client.surgery import Remaking
 from lossless.config import Settings
-from lossless.engine.ingest.identity import Canonicalize
 from lossless.engine.ingest.intake import Skip
+from lossless.engine.ingest.message_digest import Canonicalize
 from lossless.engine.shared.model_flow import drive_async
 from lossless.engine.surgery.rewrite import AT_ONCE
 from lossless.errors import LosslessError, SummarizerError

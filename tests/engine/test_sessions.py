@@ -18,7 +18,7 @@ from lossless.engine.shared.model_flow import advance
 from lossless.errors import InvalidInput, NotFound
 from lossless.events import Event
 from lossless.model import Compaction
-from lossless.patterns import is_scheduled
+from lossless.session_patterns import is_scheduled
 from lossless.store.rows.types import ItemRow
 from lossless.summarizers.base import Reply
 from lossless.tools import tools

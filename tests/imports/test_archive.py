@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from lossless import Lossless, Message, Summary, Text
 from lossless.engine.context.summary_xml import as_message, as_pin
-from lossless.engine.import_history import archive as unpacking
-from lossless.engine.import_history.archive import unpack
+from lossless.engine.import_history import import_archive as unpacking
+from lossless.engine.import_history.import_archive import unpack
 from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, LosslessError, NotFound, SchemaTooNew
 from lossless.imports import archive as archives

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Lossless, Message, Settings
-from lossless.engine.backup.archive import export
+from lossless.engine.backup.export_archive import export
 from lossless.engine.import_history import foreign_history
 from lossless.engine.import_history.context_layout import LayoutEntry, Node, layout
 from lossless.errors import InvalidInput

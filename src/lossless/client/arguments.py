@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from lossless.config import Settings
 from lossless.errors import InvalidInput
-from lossless.patterns import any_match
+from lossless.session_patterns import any_match
 from lossless.store import jsontext
 
 T = TypeVar("T")

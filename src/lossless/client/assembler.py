@@ -25,7 +25,7 @@ from lossless.tokens import message_tokens
 if TYPE_CHECKING:
     from lossless.client.conversation import Conversation
     from lossless.engine.compaction import plan
-    from lossless.engine.context import rejections
+    from lossless.engine.context import provider_rejections
     from lossless.engine.context.build import BuildOptions, Guidance
     from lossless.engine.ingest.ingest import InTransaction
     from lossless.formats.fit import Caps
@@ -61,7 +61,7 @@ class Assembler:
     ) -> Context:
         """Build the context for a model; see `Conversation.assemble`."""
         from lossless.engine.compaction import plan
-        from lossless.engine.context import rejections
+        from lossless.engine.context import provider_rejections
         from lossless.engine.context.build import build_context, without_rejected
         from lossless.engine.context.live_messages import fit_live
 
@@ -82,7 +82,7 @@ class Assembler:
             row = None if self._chat._hidden else self._chat._row()
             if row is None:
                 why = self._chat._closed_to or "nothing is stored"
-                taken = self.known_rejections() if live and not self._chat._hidden else rejections.Rejections()
+                taken = self.known_rejections() if live and not self._chat._hidden else provider_rejections.Rejections()
                 held = without_rejected(live or (), taken, self._chat._intake.canonicalize)
                 self._chat._shown = fit_live(held, space, why, prompt_follows=prompt_follows, caps=self.caps(model))
                 return self._chat._shown
@@ -112,25 +112,25 @@ class Assembler:
 
     def report_rejection(self, error: object, *, request: Mapping[str, Any] | None = None) -> Rejection:
         """Leave out what a provider refused; see `Conversation.report_rejection`."""
-        from lossless.engine.context import rejections
+        from lossless.engine.context import provider_rejections
 
         self._chat._refuse_if_closed()
-        complaint = rejections.parse_error(error, request)
+        complaint = provider_rejections.parse_error(error, request)
         context = self._chat._shown or self.assemble(self.last_window())
-        found = rejections.locate(complaint, self.sent(context), context.messages)
+        found = provider_rejections.locate(complaint, self.sent(context), context.messages)
         with self._chat._store.transaction():
             known = self.known_rejections(hold=True)
-            new = rejections.add_rejected(known, found)
+            new = provider_rejections.add_rejected(known, found)
             if new == known and found.located:
                 # It is left out already and refused all the same: then the whole message is.
                 found = structs.replace(
                     found, parts=tuple((name, "message") for name, _ in found.parts), kind="message"
                 )
-                new = rejections.add_rejected(known, found)
+                new = provider_rejections.add_rejected(known, found)
             changed = new != known
             if changed:
                 self._chat._store.state.set_guard(self.rejected, to_builtins(new), self._chat._intake.now())
-        done = rejections.report_rejection(found, changed=changed)
+        done = provider_rejections.report_rejection(found, changed=changed)
         self._chat._intake.on_event(
             Event("context.rejected", done.text, "warning", {"conversation": self._chat.key, "kind": done.kind})
         )
@@ -209,11 +209,11 @@ class Assembler:
         """The name under which refused parts are stored."""
         return f"rejected:{self._chat.key}"
 
-    def known_rejections(self, *, hold: bool = False) -> rejections.Rejections:
+    def known_rejections(self, *, hold: bool = False) -> provider_rejections.Rejections:
         """Return the parts that providers refused."""
-        from lossless.engine.context import rejections
+        from lossless.engine.context import provider_rejections
 
-        return rejections.decode_rejections(self._chat._store.state.guard(self.rejected, hold=hold))
+        return provider_rejections.decode_rejections(self._chat._store.state.guard(self.rejected, hold=hold))
 
     def last_model(self, row: ConversationRow) -> str | None:
         """Return the model that the host named last."""
@@ -225,21 +225,23 @@ class Assembler:
         found = [] if row is None else self._chat._store.manifests.read(row.id, until=None, turn=None, limit=1)
         return found[0].window_tokens if found else None
 
-    def sent(self, context: Context) -> list[rejections.SentMessage]:
+    def sent(self, context: Context) -> list[provider_rejections.SentMessage]:
         """Return the messages of a context: those not stored yet, then the stored ones."""
-        from lossless.engine.context import rejections
+        from lossless.engine.context import provider_rejections
         from lossless.engine.context.summary_xml import stands_for
-        from lossless.engine.ingest.identity import digest
+        from lossless.engine.ingest.message_digest import digest
 
         items = [item for item in context.items if isinstance(item, StoredMessage)]
         known = {id(item.message) for item in items}
         live = [
-            rejections.SentMessage("live message", digest(message, self._chat._intake.canonicalize).hex(), (message,))
+            provider_rejections.SentMessage(
+                "live message", digest(message, self._chat._intake.canonicalize).hex(), (message,)
+            )
             for message in context.messages
             if id(message) not in known and message.role not in INSTRUCTIONS and stands_for(message) is None
         ]
         stored = [
-            rejections.SentMessage(
+            provider_rejections.SentMessage(
                 f"msg#{item.id}", item.digest.hex(), (item.message, self.whole(item.id // SPAN, item.message))
             )
             for item in items
@@ -249,7 +251,7 @@ class Assembler:
     def held_messages(self, live: Sequence[Message] | None) -> Sequence[Message] | None:
         """Return the messages a host holds, each once, less those it skips, as they will be stored."""
         from lossless.engine.context.live_messages import drop_repeated
-        from lossless.engine.ingest.identity import same_event
+        from lossless.engine.ingest.message_digest import same_event
 
         if live is None:
             return None

@@ -113,7 +113,7 @@ def restore(
     database = settings.database
     if database == ":memory:":
         raise InvalidInput("A database in memory would be gone at once.", hint="Name a file or a postgresql:// URL.")
-    from lossless.store.sqlite.programs import refuse_programs
+    from lossless.store.sqlite.untrusted_backup import refuse_programs
 
     site, location = _site(database)
     files, own_files = _files(site, settings, open_store)
@@ -170,10 +170,10 @@ def _files(site: Site, settings: Settings, open_store: OpenStore) -> tuple[Files
 
 def _site(database: str) -> tuple[Site, str]:
     if is_file(database):
-        from lossless.store.sqlite.site import FileSite
+        from lossless.store.sqlite.replace_database import FileSite
 
         return FileSite(Path(database)), str(Path(database).absolute())
     from lossless.config import redact_url
-    from lossless.store.postgres.site import SchemaSite
+    from lossless.store.postgres.replace_database import SchemaSite
 
     return SchemaSite(database), redact_url(database)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from lossless.client.lossless import Lossless
     from lossless.client.surgery import Rewrite, RewriteOptions, Rewriting
     from lossless.engine.context.build import Guidance
-    from lossless.engine.ingest.identity import Canonicalize
     from lossless.engine.ingest.intake import Skip
+    from lossless.engine.ingest.message_digest import Canonicalize
     from lossless.engine.recall import expand as expanding
     from lossless.engine.recall.reader import Reader
     from lossless.engine.recall.search_request import Mode, Scope, Sort
@@ -73,9 +73,9 @@ class Conversation:
         skip: Skip | None,
         parent: Conversation | str | None = None,
     ) -> None:
-        from lossless.client.explorer import explorer
-        from lossless.engine.ingest.identity import without_tags
+        from lossless.client.file_describer import explorer
         from lossless.engine.ingest.intake import Intake
+        from lossless.engine.ingest.message_digest import without_tags
 
         settings = lcm.settings
         self.key = key
@@ -392,7 +392,7 @@ class Conversation:
         >>> chat.history(limit=1)[0].kind
         'compact'
         """
-        from lossless.engine.surgery import history as past
+        from lossless.engine.surgery import undo as past
 
         times, now = self._lcm._times(since, until)
         first, last = times.bounds(now)

@@ -86,12 +86,12 @@ class Doctor:
         >>> lcm.doctor.clean().conversations
         0
         """
-        from lossless.engine.doctor import clean
+        from lossless.engine.doctor import clean_conversations
 
         if not apply:
-            return clean.plan(self._lcm._store, rule)
+            return clean_conversations.plan(self._lcm._store, rule)
         target = self._lcm._archive(archive, "cleaned")
-        return clean.apply(self._lcm._runtime, rule, target, without_files=without_files)
+        return clean_conversations.apply(self._lcm._runtime, rule, target, without_files=without_files)
 
     def _examination(self, conversation: str | int | None, thorough: frozenset[str] = frozenset()) -> Examination:
         from lossless.engine.doctor.examination import Examination

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from lossless.engine.erase import forget as forgetting
     from lossless.engine.erase import prune as pruning
     from lossless.engine.import_history import run
-    from lossless.engine.import_history.context import ImportContext
+    from lossless.engine.import_history.import_context import ImportContext
     from lossless.engine.import_history.watch import Watch
-    from lossless.engine.ingest.identity import Canonicalize
     from lossless.engine.ingest.intake import Intake, Skip
+    from lossless.engine.ingest.message_digest import Canonicalize
     from lossless.engine.ingest.secrets import Redactor
     from lossless.engine.inspect import lists
     from lossless.engine.recall import expand as expanding
@@ -649,7 +649,7 @@ class Lossless:
         >>> lcm.export("archive.zip", conversations=["agent:main:main"]).conversations
         1
         """
-        from lossless.engine.backup.archive import export
+        from lossless.engine.backup.export_archive import export
 
         now = moment(int(self._clock() * 1_000_000))
         ids = None if conversations is None else self._families(conversations)
@@ -714,8 +714,8 @@ class Lossless:
         return Watch(self._import_context(), [checked_path(each) for each in given])
 
     def _import_context(self, files_dir: str | Path | None = None, trust_pins: bool = False) -> ImportContext:
-        from lossless.engine.import_history.context import ImportContext
-        from lossless.engine.ingest.identity import without_tags
+        from lossless.engine.import_history.import_context import ImportContext
+        from lossless.engine.ingest.message_digest import without_tags
 
         def source(path: Path) -> Source:
             from lossless.imports import recognise
@@ -857,7 +857,7 @@ class Lossless:
         'compact'
         """
         from lossless.engine.recall import reader as reading
-        from lossless.engine.surgery import history as past
+        from lossless.engine.surgery import undo as past
 
         times, now = self._times(since, until)
         first, last = times.bounds(now)
@@ -875,7 +875,7 @@ class Lossless:
         >>> lcm.undo(lcm.history(limit=1)[0].id).status
         'undone'
         """
-        from lossless.engine.surgery import history as past
+        from lossless.engine.surgery import undo as past
 
         return past.undo(self._store, operation_id, int(self._clock() * 1_000_000))
 

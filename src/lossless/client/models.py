@@ -114,7 +114,7 @@ class Models:
     def expander(self) -> Summarizer:
         """Return the model that answers questions: the expansion model, with the summary model as its fallback."""
         from lossless import summarizers
-        from lossless.client.explorer import full_name, reach
+        from lossless.client.file_describer import full_name, reach
         from lossless.summarizers import Chain
 
         if self._answering is None:

@@ -18,7 +18,7 @@ from lossless.engine.compaction.prompts import Templates
 from lossless.engine.compaction.sweep import fit_to_window
 from lossless.engine.shared.call_limits import Guards
 from lossless.engine.shared.model_flow import drive
-from lossless.engine.surgery import history, select
+from lossless.engine.surgery import select, undo
 from lossless.engine.surgery.rewrite import AT_ONCE, RewriteRun
 from lossless.engine.surgery.select import Selection
 from lossless.errors import InvalidInput, LosslessError, NotFound, SummarizerError
@@ -156,7 +156,7 @@ def prepare_rewrite(
 
 def resume(lcm: Lossless, operation_id: str, how: RewriteOptions) -> Rewrite:
     """Prepare the rest of an operation that ended early."""
-    found = history.find_operation(lcm._store, operation_id)
+    found = undo.find_operation(lcm._store, operation_id)
     row = lcm._store.conversations.get(found.conversation_id)
     if row is None:
         raise NotFound("operation", operation_id)

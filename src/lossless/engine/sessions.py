@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lossless.ids import message_id
-from lossless.patterns import is_scheduled
+from lossless.session_patterns import is_scheduled
 from lossless.store.rows.codec import moment
 from lossless.store.rows.types import SPAN, ConversationRow, ItemRow
 from lossless.store.store import Store

@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 from typing import TypeAlias
 
 from lossless.search.query.question import Question
-from lossless.search.text import find_emoji
+from lossless.search.segment import find_emoji
 
 AROUND = 80
 _MOST = 200

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from lossless.errors import InvalidInput, SummarizerAuth, SummarizerError, SummarizerUnavailable
 from lossless.model import SummaryRequest
-from lossless.summarizers.text import summary_of, well_formed
+from lossless.summarizers.reply_text import summary_of, well_formed
 
 if TYPE_CHECKING:
     from anyio.lowlevel import EventLoopToken

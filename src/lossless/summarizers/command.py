@@ -16,7 +16,7 @@ from msgspec import Struct
 from lossless.errors import InvalidInput, SummarizerUnavailable
 from lossless.model import SummaryRequest
 from lossless.summarizers.base import Reply, count_request
-from lossless.summarizers.text import summary_of, well_formed
+from lossless.summarizers.reply_text import summary_of, well_formed
 
 
 class Command(Struct, frozen=True):

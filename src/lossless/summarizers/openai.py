@@ -12,7 +12,7 @@ from lossless.model import SummaryRequest
 from lossless.summarizers.base import Reply, count_request
 from lossless.summarizers.credentials import Access
 from lossless.summarizers.output_limits import Completion, complete
-from lossless.summarizers.text import well_formed
+from lossless.summarizers.reply_text import well_formed
 
 
 class OpenAI(Struct, frozen=True):

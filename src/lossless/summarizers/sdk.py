@@ -19,7 +19,7 @@ from lossless.errors import SummarizerAuth, SummarizerError, SummarizerUnavailab
 from lossless.summarizers.base import REFUSED, UNFIT, Reply
 from lossless.summarizers.credentials import Access, Key
 from lossless.summarizers.output_limits import Completion
-from lossless.summarizers.text import summary_of, well_formed
+from lossless.summarizers.reply_text import summary_of, well_formed
 
 _PLAIN = re.compile(r"accept.*|connection|content-(?:length|type)|host|user-agent|anthropic-version|x-stainless-.*")
 """Headers without secrets. SDKs add others from variables of their own provider."""

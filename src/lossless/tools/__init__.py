@@ -28,7 +28,7 @@ from lossless.engine.recall.search_request import parse_request
 from lossless.engine.shared.defaults import GREP_SECONDS
 from lossless.errors import GrantRefused, InvalidInput, LosslessError, NotFound, StoreError
 from lossless.model import Expansion
-from lossless.summarizers.text import well_formed
+from lossless.summarizers.reply_text import well_formed
 from lossless.tokens import estimate
 from lossless.tools import outcomes
 from lossless.tools.arguments import TOOLS, Arguments, Describe, Expand, ExpandQuery, Grep, Style, converted, schema

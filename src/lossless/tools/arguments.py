@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from lossless.engine.recall.expand import Strategy
 from lossless.errors import InvalidInput
-from lossless.summarizers.text import well_formed
+from lossless.summarizers.reply_text import well_formed
 
 Style: TypeAlias = Literal["openai", "anthropic", "mcp"]
 

@@ -41,7 +41,7 @@ from lossless.errors import (
 )
 from lossless.model import Backup
 from lossless.store.sqlite.errors import translate
-from lossless.store.sqlite.site import FileSite
+from lossless.store.sqlite.replace_database import FileSite
 from lossless.store.sqlite.store import SQLiteStore
 from tests.transcribing import Session, user
 
@@ -701,7 +701,7 @@ def test_a_server_whose_restore_fails_at_its_very_end_is_as_it_was(
 
 
 def test_rows_come_to_a_server_whole_or_not_at_all(emptied: Callable[[], str], tmp_path: Path) -> None:
-    from lossless.store.postgres.site import SchemaSite
+    from lossless.store.postgres.replace_database import SchemaSite
 
     url = emptied()
     with opened(url, tmp_path) as lcm:
@@ -842,7 +842,7 @@ def test_a_dump_with_anything_that_is_not_ours_is_refused_by_its_name(
 
 
 def test_hosts_do_not_wait_while_rows_come_to_a_server(emptied: Callable[[], str], tmp_path: Path) -> None:
-    from lossless.store.postgres.site import SchemaSite
+    from lossless.store.postgres.replace_database import SchemaSite
 
     url = emptied()
     with opened(url, tmp_path) as lcm:

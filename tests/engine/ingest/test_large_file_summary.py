@@ -12,7 +12,7 @@ import pytest
 
 from lossless import Conversation, File, Lossless, Message, Settings
 from lossless.engine.ingest.explore import explore
-from lossless.engine.ingest.explore.model import request
+from lossless.engine.ingest.explore.with_model import request
 from lossless.events import Event
 from lossless.tokens import estimate
 from tests.conftest import KEY

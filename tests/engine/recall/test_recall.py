@@ -23,7 +23,7 @@ from lossless.errors import InvalidInput, NotFound
 from lossless.ids import parse
 from lossless.model import Description, Excerpt
 from lossless.store.store import Store
-from lossless.summarizers.text import well_formed
+from lossless.summarizers.reply_text import well_formed
 from lossless.tokens import estimate
 from lossless.tools import tools
 from tests.engine.compaction.test_compaction import SMALL, WINDOW, short, turns

@@ -117,7 +117,7 @@ _MODELS = ("summary_model", "fallback_providers", "expansion_model", "large_file
 
 def _credentials(name: str, given: Settings) -> Iterator[dict[str, str]]:
     """Yield the source and the address of the key of each model, never the key."""
-    from lossless.client.checking import credentials
+    from lossless.client.settings_check import credentials
 
     for setting, model, source, address in credentials(given):
         if name in (setting, "providers"):
@@ -166,7 +166,7 @@ def _loaded() -> Loaded:
 
 def _wrong(given: Settings) -> Iterable[tuple[str, str]]:
     # Imported late: completion of a name needs no models and prompts.
-    from lossless.client.checking import wrong
+    from lossless.client.settings_check import wrong
 
     return wrong(given)
 

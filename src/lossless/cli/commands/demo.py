@@ -14,7 +14,7 @@ import click
 from lossless import Compaction, Context, Conversation, Lossless, Message, Settings, Summary
 from lossless.cli.options import Plain
 from lossless.cli.output import answer, remember_database
-from lossless.cli.places import shell_path
+from lossless.cli.session_directories import shell_path
 from lossless.cli.tables import Line, Styled, plural, terminal_width
 from lossless.config import data_dir
 from lossless.errors import InvalidInput

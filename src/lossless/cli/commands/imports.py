@@ -18,7 +18,7 @@ from msgspec import Struct
 from lossless import Lossless, config
 from lossless.cli.options import Command, database_exists, named_database
 from lossless.cli.output import Stopped, answer, get_option, print_note, remember_location
-from lossless.cli.places import session_directories, short_path
+from lossless.cli.session_directories import session_directories, short_path
 from lossless.cli.tables import Line, Styled, escape, plural, table
 from lossless.engine.import_history.run import Progress
 from lossless.errors import LosslessError

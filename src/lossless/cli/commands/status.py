@@ -19,7 +19,7 @@ from lossless.cli.options import (
     open_database,
 )
 from lossless.cli.output import answer
-from lossless.cli.places import short_path
+from lossless.cli.session_directories import short_path
 from lossless.cli.tables import INDENT, Line, Styled, fact_lines, format_minute, format_size, plural
 from lossless.engine.inspect.verdict import span
 from lossless.model import Calls, ConversationFigures, Debt, Holdings, Reason, Status, TranscriptLag

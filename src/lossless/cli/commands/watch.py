@@ -12,7 +12,7 @@ import msgspec
 from lossless.cli.commands.imports import log_event
 from lossless.cli.options import Command, open_database
 from lossless.cli.output import answer, is_json, print_line, print_note, print_progress, until_stopped
-from lossless.cli.places import session_directories
+from lossless.cli.session_directories import session_directories
 from lossless.cli.tables import plural
 from lossless.engine.import_history.watch import Watch
 from lossless.errors import InvalidInput

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from lossless import patterns
+from lossless import session_patterns
 from lossless.config import Settings, ThresholdRule
 from lossless.engine.compaction.summary_lengths import LEAST_CONDENSED, LEAST_LEAF
 from lossless.store.rows.types import ItemRow, Links
@@ -119,7 +119,7 @@ def matching_rule(settings: Settings, window: int, key: str, model: str | None) 
 def _fits(rule: ThresholdRule, window: int, key: str, model: str | None) -> bool:
     return (
         (rule.window_min or 0) <= window <= (rule.window_max or window)
-        and (rule.session_pattern is None or patterns.matches(rule.session_pattern, key))
+        and (rule.session_pattern is None or session_patterns.matches(rule.session_pattern, key))
         and (rule.model is None or _names(rule.model, model or ""))
     )
 
@@ -127,7 +127,7 @@ def _fits(rule: ThresholdRule, window: int, key: str, model: str | None) -> bool
 def _names(pattern: str, model: str) -> bool:
     """Return True if the pattern names the model, with or without its provider, in any case."""
     full = model.casefold()
-    return any(patterns.matches(pattern.casefold(), name) for name in (full, full.partition("/")[2]) if name)
+    return any(session_patterns.matches(pattern.casefold(), name) for name in (full, full.partition("/")[2]) if name)
 
 
 def _specificity(rule: ThresholdRule) -> int:

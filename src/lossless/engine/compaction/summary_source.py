@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from lossless import request_strings
-from lossless.engine.ingest.identity import Canonicalize, without_tags
+from lossless.engine.ingest.message_digest import Canonicalize, without_tags
 from lossless.model import Extra, File, Opaque, Part, Reasoning, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext
 from lossless.store.rows.codec import moment

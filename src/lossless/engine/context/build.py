@@ -17,10 +17,10 @@ from lossless.engine.compaction.plan import Limits
 from lossless.engine.context import live_messages, load
 from lossless.engine.context.assemble import Assembly, ViewEntry, assemble, is_from_user, shown_as
 from lossless.engine.context.guidance import guidance
-from lossless.engine.context.rejections import Rejections, apply_rejections
+from lossless.engine.context.provider_rejections import Rejections, apply_rejections
 from lossless.engine.context.summary_xml import stands_for
 from lossless.engine.ingest import large_content
-from lossless.engine.ingest.identity import Canonicalize, digest
+from lossless.engine.ingest.message_digest import Canonicalize, digest
 from lossless.engine.ingest.resent_list import list_start
 from lossless.engine.shared.transplanted_ranges import own_after
 from lossless.formats.fit import Caps

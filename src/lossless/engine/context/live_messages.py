@@ -11,7 +11,7 @@ from msgspec import structs
 
 from lossless.engine.context.assemble import NO_CAPS, ViewEntry, assemble
 from lossless.engine.context.summary_xml import stands_for
-from lossless.engine.ingest.identity import new_part
+from lossless.engine.ingest.without_ids import new_part
 from lossless.formats.fit import Caps, pictures_in, wire_bytes
 from lossless.model import INSTRUCTIONS, Context, Message
 from lossless.tokens import message_tokens

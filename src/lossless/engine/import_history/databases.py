@@ -7,8 +7,8 @@ from collections.abc import Callable
 from msgspec import Struct, structs
 
 from lossless.engine.import_history import foreign_history
-from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.discovery import CandidateFile
+from lossless.engine.import_history.import_context import ImportContext
 from lossless.engine.sync.store_entries import Progressed
 from lossless.imports.base import History, Source
 from lossless.model import ImportedSource

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field, structs
 
 from lossless.engine.context.summary_xml import as_pin
-from lossless.engine.import_history.archive import find_existing, unpack
 from lossless.engine.import_history.context_layout import LayoutEntry, Node, Place, layout
+from lossless.engine.import_history.import_archive import find_existing, unpack
 from lossless.engine.ingest import large_content
 from lossless.engine.ingest.ingest import ingest
 from lossless.engine.ingest.intake import Intake

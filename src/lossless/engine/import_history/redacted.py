@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from lossless.engine.ingest import large_content
-from lossless.engine.ingest.identity import Canonicalize, digest
+from lossless.engine.ingest.message_digest import Canonicalize, digest
 from lossless.engine.ingest.secrets import Redactor
 from lossless.errors import FileUnavailable
 from lossless.imports.base import History, PastCopy, PastFile, PastMessage, PastSummary, Source

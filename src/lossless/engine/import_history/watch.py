@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from lossless.engine.import_history.context import ImportContext
 from lossless.engine.import_history.discovery import CandidateFile, discover
+from lossless.engine.import_history.import_context import ImportContext
 from lossless.engine.import_history.run import load_read_marks, transcript
 from lossless.engine.sync.read_marks import PATIENCE
 from lossless.errors import LosslessError, StoreError

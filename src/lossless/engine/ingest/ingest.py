@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import ValidationError, convert, structs, to_builtins
 
 from lossless.engine.ingest import invalid_messages, large_content
-from lossless.engine.ingest.decide import Decision, decide
-from lossless.engine.ingest.identity import digest
+from lossless.engine.ingest.decide_new import Decision, decide
 from lossless.engine.ingest.intake import Arrival, Intake, time_of
 from lossless.engine.ingest.large_content import Payload
+from lossless.engine.ingest.message_digest import digest
 from lossless.engine.ingest.resent_list import list_cursor
 from lossless.engine.ingest.two_sources import PROGRESS
 from lossless.engine.sessions import replace_system
@@ -25,7 +25,7 @@ from lossless.engine.shared.file_store import Files
 from lossless.errors import InvalidInput, StoreError
 from lossless.events import Event
 from lossless.model import INSTRUCTIONS, Ingested, Message, Text, ToolCall
-from lossless.patterns import is_scheduled
+from lossless.session_patterns import is_scheduled
 from lossless.store import jsontext
 from lossless.store.rows import codec
 from lossless.store.rows.types import ConversationRow, FileRow, NewMessage

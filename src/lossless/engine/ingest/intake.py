@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, structs
 
-from lossless.engine.ingest.identity import Canonicalize
 from lossless.engine.ingest.large_content import Payload
+from lossless.engine.ingest.message_digest import Canonicalize
 from lossless.engine.ingest.two_sources import Stream
 from lossless.events import Hook
 from lossless.model import Message, instant

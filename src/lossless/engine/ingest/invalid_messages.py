@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from lossless.engine.ingest.identity import digest
+from lossless.engine.ingest.message_digest import digest
 from lossless.model import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, instant
 from lossless.store import jsontext
 from lossless.store.rows import codec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lossless.engine.ingest.identity import continues, new_part
+from lossless.engine.ingest.without_ids import continues, new_part
 from lossless.engine.sessions import begun_after
 from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store

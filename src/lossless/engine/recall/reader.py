@@ -32,7 +32,7 @@ from lossless.model import (
     ToolResult,
     suspicion,
 )
-from lossless.patterns import is_scheduled
+from lossless.session_patterns import is_scheduled
 from lossless.store import jsontext
 from lossless.store.rows.codec import message_of, moment
 from lossless.store.rows.types import SPAN, ConversationRow, FileRow, MessageRow, SummaryRow

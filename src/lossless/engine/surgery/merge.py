@@ -11,7 +11,7 @@ from lossless.engine.shared.promise import promise_violations
 from lossless.engine.surgery import transplant
 from lossless.errors import InvalidInput, NotFound
 from lossless.model import Outcome, Plan
-from lossless.patterns import is_scheduled
+from lossless.session_patterns import is_scheduled
 from lossless.store.rows.types import ConversationRow, Touched
 from lossless.store.store import Store
 

@@ -32,7 +32,7 @@ from lossless.engine.sync.store_entries import Progressed, ReadJob, follow_branc
 from lossless.errors import InvalidInput
 from lossless.events import Event
 from lossless.model import Bootstrapped
-from lossless.patterns import is_scheduled
+from lossless.session_patterns import is_scheduled
 from lossless.store.header import refuse_database
 from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lossless.search.query import dates
 from lossless.search.query.irregular_words import word_forms
 from lossless.search.query.stopwords import STOP_WORDS
-from lossless.search.text import camel_parts, has_cjk, replace_emoji, segment, separate_cjk
+from lossless.search.segment import camel_parts, has_cjk, replace_emoji, segment, separate_cjk
 
 MOST_TERMS = 64
 """More than any question has; of a pasted page only the beginning is searched."""

@@ -11,7 +11,7 @@ from typing import Any
 from lossless.search.query.question import Question, Term
 from lossless.search.ranking.messages import Limits
 from lossless.search.ranking.scoring import Line, Places
-from lossless.search.text import segment
+from lossless.search.segment import segment
 from lossless.store.sql import search
 from lossless.store.sql.recall_calls import NO_RECALL
 from lossless.store.store import Store

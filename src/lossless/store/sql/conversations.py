@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lossless.errors import NotFound
-from lossless.patterns import is_scheduled
+from lossless.session_patterns import is_scheduled
 from lossless.store.rows.types import (
     ConversationRow,
 )

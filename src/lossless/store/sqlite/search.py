@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 import apsw
 
-from lossless.search.text import segment
+from lossless.search.segment import segment
 from lossless.store import jsontext
 from lossless.store.recall_calls import without
 from lossless.store.sql import search

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import apsw
 
-from lossless.search.text import segment
+from lossless.search.segment import segment
 from lossless.store import header
 from lossless.store.rows.types import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
 from lossless.store.sql import backups

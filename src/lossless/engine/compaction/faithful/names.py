@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from lossless.engine.compaction.faithful import dates
-from lossless.engine.compaction.faithful.claims import Claim, Judged, Kind, words
+from lossless.engine.compaction.faithful.claim import Claim, Judged, Kind, words
 from lossless.engine.compaction.faithful.ordinary import is_ordinary
 from lossless.engine.compaction.faithful.wording import CJK, PIECE, Wording, lowered
 

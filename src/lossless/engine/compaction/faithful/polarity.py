@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
-from lossless.engine.compaction.faithful.claims import words
+from lossless.engine.compaction.faithful.claim import words
 from lossless.engine.compaction.faithful.wording import Wording, sentences
 
 _WORD = re.compile(r"[^\W_]+(?:['’]t\b)?|[,:()?–—]")

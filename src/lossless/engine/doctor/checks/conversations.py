@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lossless.engine.doctor.clean import RULES, matching_conversations
+from lossless.engine.doctor.clean_conversations import RULES, matching_conversations
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check, to_faults
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from lossless.engine.ingest.explore.binary import describe_binary, medium
 from lossless.engine.ingest.explore.code import describe_code, describe_diff
+from lossless.engine.ingest.explore.compose import Fact, compose
 from lossless.engine.ingest.explore.configs import describe_toml, describe_yaml
 from lossless.engine.ingest.explore.kinds import Kind, extension, guess_kind
 from lossless.engine.ingest.explore.lines import normal
 from lossless.engine.ingest.explore.logs import describe_log
 from lossless.engine.ingest.explore.markup import describe_html, describe_xml
-from lossless.engine.ingest.explore.page import Fact, compose
 from lossless.engine.ingest.explore.prose import describe_markdown, describe_text
 from lossless.engine.ingest.explore.records import describe_json, describe_jsonl
 from lossless.engine.ingest.explore.sql import describe_sql

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from lossless.engine.ingest.explore.compose import Fact, Several, plural, shown
 from lossless.engine.ingest.explore.kinds import extension
-from lossless.engine.ingest.explore.page import Fact, Several, plural, shown
 
 SEARCHED = 8_000_000
 

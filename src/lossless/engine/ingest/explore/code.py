@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from itertools import islice, pairwise
 
+from lossless.engine.ingest.explore.compose import Fact, Several, named, plural, shown
 from lossless.engine.ingest.explore.kinds import HEAD, extension
 from lossless.engine.ingest.explore.languages import EXTENSIONS, Language, recognise
 from lossless.engine.ingest.explore.lines import Ruler, beginning, hits, line_count, unread
-from lossless.engine.ingest.explore.page import Fact, Several, named, plural, shown
 
 IMPORTS_WITHIN = 200_000
 MOST_SIGNATURES = 60_000

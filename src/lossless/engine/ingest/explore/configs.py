@@ -7,8 +7,8 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
 
+from lossless.engine.ingest.explore.compose import Fact, Several, named, number, plural, shown
 from lossless.engine.ingest.explore.lines import MOST_HITS, beginning, hits, line_count, unread
-from lossless.engine.ingest.explore.page import Fact, Several, named, number, plural, shown
 
 MOST_KEYS = 2_000
 SHOWN_KEYS = 60

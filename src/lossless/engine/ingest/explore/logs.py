@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from itertools import islice
 
+from lossless.engine.ingest.explore.compose import Fact, Several, counted, plural, shown
 from lossless.engine.ingest.explore.lines import Ruler, beginning, line_count, line_from, sample, unread
-from lossless.engine.ingest.explore.page import Fact, Several, counted, plural, shown
 
 MOST_MARKS = 50_000
 SAMPLED_LINES = 2_000

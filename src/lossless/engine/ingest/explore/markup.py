@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 from xml.parsers import expat
 
+from lossless.engine.ingest.explore.compose import Fact, Several, counted, named, plural, shown
 from lossless.engine.ingest.explore.lines import MOST_CHARS, Ruler, line_count
-from lossless.engine.ingest.explore.page import Fact, Several, counted, named, plural, shown
 
 MOST_ELEMENTS = 60_000
 MOST_TAGS = 300_000

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from lossless.engine.ingest.explore.compose import Fact, Several, counted, plural, shown
 from lossless.engine.ingest.explore.lines import MOST_HITS, Ruler, beginning, hits, line_count, line_from, unread
-from lossless.engine.ingest.explore.page import Fact, Several, counted, plural, shown
 
 COUNTED_CHARS = 2_000_000
 MOST_HEADINGS = 400

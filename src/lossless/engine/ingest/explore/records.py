@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from lossless.engine.ingest.explore.compose import Fact, Several, counted, named, number, plural, shown
 from lossless.engine.ingest.explore.lines import Ruler, line_at, line_count, line_from, sample
-from lossless.engine.ingest.explore.page import Fact, Several, counted, named, number, plural, shown
 
 MOST_PARSED = 16_000_000
 MOST_CONTAINERS = 300_000

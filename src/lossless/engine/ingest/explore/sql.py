@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from lossless.engine.ingest.explore.compose import Fact, Several, counted, named, plural
 from lossless.engine.ingest.explore.lines import Ruler, beginning, line_count, unread
-from lossless.engine.ingest.explore.page import Fact, Several, counted, named, plural
 
 MOST_STATEMENTS = 150_000
 MOST_COPIES = 500

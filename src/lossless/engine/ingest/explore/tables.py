@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from io import StringIO
 
+from lossless.engine.ingest.explore.compose import Fact, Several, named, plural, shown
 from lossless.engine.ingest.explore.kinds import HEAD, delimiter
 from lossless.engine.ingest.explore.lines import line_count
-from lossless.engine.ingest.explore.page import Fact, Several, named, plural, shown
 
 MOST_ROWS = 100_000
 MOST_COLUMNS = 60

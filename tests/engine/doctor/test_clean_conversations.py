@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 from lossless import Lossless, Message
-from lossless.engine.doctor import clean as clean_rules
-from lossless.engine.doctor.clean import RULES
+from lossless.engine.doctor import clean_conversations as clean_rules
+from lossless.engine.doctor.clean_conversations import RULES
 from lossless.engine.shared.file_store import Files
 from lossless.errors import InvalidInput
 from tests.engine.doctor.damage import KEY, contents, inside, live

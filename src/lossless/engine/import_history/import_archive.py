@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from msgspec import MsgspecError, Struct, convert
 from msgspec.structs import asdict
 
-from lossless.engine.backup.archive import IMPORTED
+from lossless.engine.backup.export_archive import IMPORTED
 from lossless.engine.context.summary_xml import as_pin
 from lossless.engine.ingest.resent_list import DIGEST_BYTES
 from lossless.engine.ingest.two_sources import PROGRESS, Progress

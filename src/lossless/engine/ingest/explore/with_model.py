@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from lossless.config import Settings
 from lossless.engine.ingest.explore import explore
+from lossless.engine.ingest.explore.compose import MOST_TOKENS, named, plural
 from lossless.engine.ingest.explore.kinds import Kind, guess_kind
 from lossless.engine.ingest.explore.lines import Ruler, line_count, normal
-from lossless.engine.ingest.explore.page import MOST_TOKENS, named, plural
 from lossless.engine.ingest.explore.prose import encoded
 from lossless.engine.shared.call_limits import Guards
 from lossless.errors import InvalidInput, SummarizerError, SummarizerUnavailable

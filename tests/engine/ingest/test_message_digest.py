@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.engine.ingest.identity import digest, new_part, without_tags
+from lossless.engine.ingest.message_digest import digest, without_tags
+from lossless.engine.ingest.without_ids import new_part
 from lossless.model import Message, Reasoning, Text, ToolCall, ToolResult
 from tests import strategies
 

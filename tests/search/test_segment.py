@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lossless.search.text import find_emoji, segment
+from lossless.search.segment import find_emoji, segment
 
 
 def test_only_cjk_and_camel_case_are_set_apart() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.summarizers.text import extract, summary_of, well_formed, without_reasoning
+from lossless.summarizers.reply_text import extract, summary_of, well_formed, without_reasoning
 
 REPLIES: list[tuple[str, Any, str]] = [
     ("a text", "done", "done"),

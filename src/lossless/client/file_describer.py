@@ -27,7 +27,7 @@ def explorer(lcm: Lossless, key: str) -> Callable[[], Explore] | None:
     provider, model = settings.large_file_summary_provider, settings.large_file_summary_model
     if not (provider and model):
         return None
-    from lossless.engine.ingest.explore.model import ModelExplorer
+    from lossless.engine.ingest.explore.with_model import ModelExplorer
     from lossless.summarizers.anthropic import Anthropic
     from lossless.summarizers.openai import OpenAI
 

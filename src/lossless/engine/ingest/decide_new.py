@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from lossless.engine.ingest.duplicates import Duplicates, find_duplicates
-from lossless.engine.ingest.identity import tool_ids
+from lossless.engine.ingest.host_and_transcript import Duplicates, find_duplicates
 from lossless.engine.ingest.intake import Arrival, Intake, time_of
+from lossless.engine.ingest.message_digest import tool_ids
 from lossless.engine.ingest.resent_list import find_resent
 from lossless.engine.ingest.two_sources import SourceMessage, provider_key
 from lossless.model import Message

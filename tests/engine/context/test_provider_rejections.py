@@ -22,7 +22,7 @@ from lossless import (
     ToolCall,
     ToolResult,
 )
-from lossless.engine.context import rejections
+from lossless.engine.context import provider_rejections
 from lossless.errors import InvalidInput
 from lossless.formats import anthropic, openai_chat, openai_responses
 from lossless.model import Context, StoredMessage
@@ -265,4 +265,4 @@ def test_it_can_be_awaited(database: str) -> None:
 def test_what_another_program_wrote_there_is_nothing() -> None:
     states: list[Any] = [None, [], {"parts": 3}, {"calls": [1]}, {"parts": {"x": ["rubbish"]}}]
     for state in states:
-        assert rejections.decode_rejections(state) == rejections.Rejections()
+        assert provider_rejections.decode_rejections(state) == provider_rejections.Rejections()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.patterns import any_match, matches
+from lossless.session_patterns import any_match, matches
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from lossless import summarizers
-from lossless.client.explorer import full_name
+from lossless.client.file_describer import full_name
 from lossless.config import Settings, redact_url
 from lossless.engine.compaction.prompts import Templates
 from lossless.errors import InvalidInput, SummarizerAuth
