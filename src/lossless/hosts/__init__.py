@@ -1,0 +1,1 @@
+"""Adapters for agent programs and frameworks: one module per host."""
