@@ -1,4 +1,4 @@
-.PHONY: soak shots install check test slow bench package reference clean
+.PHONY: hosts soak shots install check test slow bench package reference clean
 BIN := .venv/bin
 
 install:
@@ -14,6 +14,10 @@ check:
 
 test:
 	$(BIN)/pytest
+
+hosts:
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	LCM_TEST_HOSTS=all $(BIN)/pytest -m hosts --timeout 600
 
 slow:
 	LCM_TEST_PROFILE=slow LCM_TEST_KILLS=200 $(BIN)/pytest --timeout 1800

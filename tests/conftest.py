@@ -18,6 +18,7 @@ from lossless.store.postgres.store import PostgresStore
 from lossless.store.sqlite.store import SQLiteStore
 from lossless.store.store import Store
 from tests import postgres
+from tests.hosts.chosen import chosen
 from tests.provider import Provider
 
 KEY = "sk-test-1234567890"
@@ -34,6 +35,21 @@ settings.register_profile(
 )
 settings.register_profile("slow", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("LCM_TEST_PROFILE", "ci"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of programs that were not asked for."""
+    left_out = [item for item in items if item.get_closest_marker("hosts") and not chosen(item.path)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which programs were not started: a test that nobody sees missing is a defect."""
+    asked = os.environ.get("LCM_TEST_HOSTS", "")
+    if asked != "all":
+        terminalreporter.write_line(f"Agent programs started: {asked or 'none'}; `make hosts` starts all of them.")
 
 
 @pytest.fixture(scope="session")
