@@ -63,6 +63,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "import {dir}/session.jsonl --apply",
         "import {dir}/absent.jsonl",
     ),
+    "bridge": ("bridge",),
     "watch": ("watch {dir}/session.jsonl --once",),
     "backfill": ("backfill {dir}/session.jsonl --key old", "backfill {dir}/session.jsonl --key old --apply"),
     "compact": (

@@ -48,6 +48,7 @@ SECTIONS: Final = {
         "backfill": ("backfill", "import a history and compact all of it"),
         "compact": ("compact", "replace old messages with summaries now"),
         "worker": ("compact:worker", "do pending work in the background"),
+        "bridge": ("bridge", "serve the plugin of a host"),
         "new": ("sessions:new", "start a new context, as /new does"),
         "reset": ("sessions:reset", "archive a conversation and start a new one"),
         "pin": ("pin", "show a model a text in every request"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Bootstrapped,
         Ingested,
     )
+    from lossless.store.rows.types import ConversationRow
 
 
 from lossless.client.arguments import checked_path
@@ -88,6 +89,28 @@ class Delivery:
         if self._chat._lcm.settings.semantic:
             self._chat._lcm._background.wake()  # what is new has no vectors yet
         return structs.replace(done, skipped=done.skipped + len(said) - len(written))
+
+    def take_history(self, messages: Iterable[Message]) -> Ingested:
+        """Ingest a page of the host's own record, in order, each message with the record's id as its event id.
+
+        Messages that the host delivered itself are recognised, also under other ids. Call it from the oldest page on.
+        """
+        from lossless.engine.ingest.heartbeats import outside
+        from lossless.engine.ingest.ingest import ingest
+        from lossless.model import Ingested
+
+        written = list(messages)
+        if self._chat._closed_to:
+            return Ingested(skipped=len(written))
+        intake = structs.replace(self._chat._intake, stream="transcript", skip=self.skips, outside=outside)
+        with self._chat._assembler.noting() as write_notes:
+
+            def in_transaction(row: ConversationRow) -> None:
+                write_notes(row)
+                if not row.transcribed:
+                    self._chat._store.conversations.set_transcribed(row.id)
+
+            return ingest(self._chat._store, self._chat._files, intake, written, in_transaction=in_transaction)
 
     def without_ours(self, messages: list[Message]) -> list[Message]:
         """Return the messages without those that `assemble` wrote for the model and a host sent back."""

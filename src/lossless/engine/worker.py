@@ -205,6 +205,8 @@ class Background:
         self._pid = os.getpid()
         self._stop, self._wake = threading.Event(), threading.Event()
         self._lock = threading.Lock()
+        self.is_enabled = True
+        """False if pending work is left to `Worker.step`: a host does it when it lends its model."""
 
     def wake(self) -> None:
         """Start pending work now."""
@@ -213,6 +215,8 @@ class Background:
 
     def start(self, *, after: float = 0) -> None:
         """Start a worker unless one runs; it checks for work after `after` seconds."""
+        if not self.is_enabled:
+            return
         with self._lock:
             if self._pid != os.getpid():  # threads do not survive a fork
                 self._thread, self._pid = None, os.getpid()
