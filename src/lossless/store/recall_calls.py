@@ -27,9 +27,9 @@ def is_recall_tool(name: object) -> bool:
     return isinstance(name, str) and _RECALL_TOOL.search(name) is not None
 
 
-def may_contain(parts: str | None) -> bool:
-    """Return False if a message's parts contain neither a call of a recall tool nor any result."""
-    return parts is not None and ("lcm_" in parts or '"tool_result"' in parts or '"opaque"' in parts)
+def may_be_result(parts: str) -> bool:
+    """Return False if a message's parts contain no result of a tool."""
+    return '"tool_result"' in parts or '"opaque"' in parts
 
 
 class Piece(Struct, gc=False):
@@ -106,13 +106,15 @@ def without(text: str, spans: str | None) -> str:
 
 def index_words(texts: Iterable[tuple[int, str]], found: Mapping[int, str | None]) -> list[tuple[int, str]]:
     """Return what the search index holds of some messages: ids, ascending, and words. `found` tells their spans."""
+    if not found:
+        return list(texts)
     words: list[tuple[int, str]] = []
     for identity, text in texts:
         if identity in found:
             words.append((-identity, text))
             text = without(text, found[identity])
         words.append((identity, text))
-    return sorted(words) if found else words
+    return sorted(words)
 
 
 _decode = json.Decoder(list[Piece]).decode

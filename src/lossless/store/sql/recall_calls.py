@@ -7,7 +7,7 @@ from functools import cache
 from itertools import groupby
 
 from lossless.store import jsontext
-from lossless.store.recall_calls import CallHistory, MessageWords, encode_spans, index_words, may_contain
+from lossless.store.recall_calls import CallHistory, MessageWords, encode_spans, index_words, may_be_result
 from lossless.store.rows.codec import links_in
 from lossless.store.rows.types import SPAN
 from lossless.store.sql.section import Section
@@ -33,10 +33,23 @@ class RecallCalls(Section):
     def index(self, messages: Sequence[MessageWords]) -> None:
         """In a transaction: mark new messages, ascending by id, and add their words to the search index."""
         marks: dict[int, str | None] = {}
-        if any(may_contain(parts) for _, _, parts in messages) and self.are_marked:
+        if self._may_contain_recall(messages):
             marks = self._find(messages)
             self._write(marks)
-        self.store.index(index_words(((identity, text) for identity, text, _ in messages), marks))
+        self.store.index(index_words([(identity, text) for identity, text, _ in messages], marks))
+
+    def _may_contain_recall(self, messages: Sequence[MessageWords]) -> bool:
+        """Return False if none of the messages names a recall tool or could be the result of an earlier call."""
+        parts = [each for _, _, each in messages if each is not None]
+        if any("lcm_" in each for each in parts):
+            return self.are_marked
+        if not any(may_be_result(each) for each in parts) or not self.are_marked:
+            return False
+        return self._has_any(messages[0][0] // SPAN * SPAN, messages[-1][0])
+
+    def _has_any(self, base: int, before: int) -> bool:
+        marked = "SELECT 1 FROM recall_call WHERE message_id > :base AND message_id < :before LIMIT 1"
+        return bool(self.all(marked, base=base, before=before))
 
     def mark_all(self) -> None:
         """In a transaction: find the recall calls of all conversations again."""
@@ -92,8 +105,7 @@ class RecallCalls(Section):
 
         @cache
         def has_any() -> bool:
-            marked = "SELECT 1 FROM recall_call WHERE message_id > :base AND message_id < :before LIMIT 1"
-            return bool(self.all(marked, **given))
+            return self._has_any(**given)
 
         def is_recall(call_id: str) -> bool:
             if not has_any():
