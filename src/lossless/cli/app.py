@@ -49,6 +49,7 @@ SECTIONS: Final = {
         "compact": ("compact", "replace old messages with summaries now"),
         "worker": ("compact:worker", "do pending work in the background"),
         "bridge": ("bridge", "serve the plugin of a host"),
+        "mcp": ("mcp", "serve this memory to MCP clients"),
         "new": ("sessions:new", "start a new context, as /new does"),
         "reset": ("sessions:reset", "archive a conversation and start a new one"),
         "pin": ("pin", "show a model a text in every request"),

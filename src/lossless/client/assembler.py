@@ -110,6 +110,17 @@ class Assembler:
         self._chat._shown = context if model is None else structs.replace(context, model=model)
         return self._chat._shown
 
+    def preview(self, window: int) -> Context:
+        """Build the context for a model of that window without recording it, for people and agents that look at it."""
+        from lossless.engine.context.build import build_context
+
+        row = None if self._chat._hidden else self._chat._row()
+        if row is None:
+            return Context((), 0)
+        limits = self._chat._compactor.limits(window, None)
+        how = self.showing(row, limits, window, limits.budget)
+        return build_context(self._chat._store, row, how, self._chat._intake.now)[0]
+
     def report_rejection(self, error: object, *, request: Mapping[str, Any] | None = None) -> Rejection:
         """Leave out what a provider refused; see `Conversation.report_rejection`."""
         from lossless.engine.context import provider_rejections

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
+from itertools import count
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
     from lossless.engine.compaction.sweep import Flow
     from lossless.engine.recall import answer as answering
     from lossless.engine.shared.call_limits import Guards
-    from lossless.model import Answer, Compaction, Outcome
+    from lossless.errors import SummarizerError
+    from lossless.model import Answer, Compaction, Outcome, SummaryRequest
     from lossless.store.rows.types import ConversationRow
     from lossless.summarizers import Summarizer
+    from lossless.summarizers.base import Cancellation, Reply
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,11 +103,24 @@ class Inquiry(Struct):
     summarizer: Summarizer
     guards: Guards
 
-    def run(self) -> Answer:
-        """Answer the question."""
-        from lossless.engine.shared.model_flow import drive
+    def run(self, *, progress: Callable[[int], None] | None = None, cancellation: Cancellation | None = None) -> Answer:
+        """Answer the question.
 
-        return drive(self.flow, partial(self.guards.ask, self.summarizer))
+        `progress` is called with the number of each request to the model, before it is sent. `cancellation` ends it from
+        another thread: then it raises `Cancelled`.
+        """
+        from lossless.engine.shared.model_flow import drive
+        from lossless.summarizers.base import Cancellation
+
+        numbers, watched = count(1), cancellation or Cancellation()
+
+        def ask(request: SummaryRequest) -> Reply | SummarizerError:
+            if progress:
+                progress(next(numbers))
+            with watched.watching():
+                return self.guards.ask(self.summarizer, request)
+
+        return drive(self.flow, ask)
 
 
 Compacting: TypeAlias = "Job | Ready[Compaction]"

@@ -24,7 +24,7 @@ from lossless.config.values import NOT_TEXT, base_type, did_you_mean, nearest, p
 from lossless.errors import ConfigError
 
 # Read by the command line, by tests, or before there are settings.
-_OTHER_VARIABLES = re.compile(r"LCM_(?:CONFIG|OUTPUT|PAGER|TRACEBACK|TEST_.*)")
+_OTHER_VARIABLES = re.compile(r"LCM_(?:CONFIG|CONVERSATION|MCP_TOKEN|OUTPUT|PAGER|TRACEBACK|TEST_.*)")
 
 # Settings of other implementations of LCM: users who switch from them get a warning, not an error.
 _UNSUPPORTED = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,6 +24,65 @@ UNFIT = (400, 413, 422)
 _NO_ANSWER = ("Timeout", "Connect", "Network", "RateLimit", "Unavailable", "Overloaded", "InternalServer")
 """Words in the names of library errors that mean that a server cannot be reached."""
 _COUNT: ContextVar[Callable[[], None] | None] = ContextVar("lossless_count", default=None)
+_CANCELLATION: ContextVar[Cancellation | None] = ContextVar("lossless_cancellation", default=None)
+
+
+class Cancelled(Exception):
+    """Work that its caller cancelled. It is raised to that caller alone."""
+
+
+class Cancellation:
+    """End a request to a model from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._end: Callable[[], None] | None = None
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """End the request that is open, and refuse those that would follow."""
+        with self._lock:
+            self._cancelled = True
+            end, self._end = self._end, None
+        if end:
+            end()
+
+    def check(self) -> None:
+        """Raise `Cancelled` if the work was cancelled."""
+        if self._cancelled:
+            raise Cancelled
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Make requests within this block end when the work is cancelled, and then raise `Cancelled`."""
+        self.check()
+        before = _CANCELLATION.set(self)
+        try:
+            yield
+        finally:
+            _CANCELLATION.reset(before)
+            with self._lock:
+                self._end = None
+        self.check()
+
+    def _ends_with(self, end: Callable[[], None]) -> None:
+        with self._lock:
+            self._end = None if self._cancelled else end
+            late = self._cancelled
+        if late:
+            end()
+
+
+def on_cancel(end: Callable[[], None]) -> None:
+    """Have `end` called if the open request is cancelled; the newest one counts."""
+    if cancellation := _CANCELLATION.get():
+        cancellation._ends_with(end)
+
+
+def check_cancelled() -> None:
+    """Raise `Cancelled` if the open request was cancelled: its failure says nothing about the model."""
+    if cancellation := _CANCELLATION.get():
+        cancellation.check()
 
 
 class Reply(Struct, frozen=True):

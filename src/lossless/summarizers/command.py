@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePath
 from shutil import which
 from typing import ClassVar
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from lossless.errors import InvalidInput, SummarizerUnavailable
 from lossless.model import SummaryRequest
-from lossless.summarizers.base import Reply, count_request
+from lossless.summarizers.base import Reply, check_cancelled, count_request, on_cancel
 from lossless.summarizers.reply_text import summary_of, well_formed
 
 
@@ -53,6 +54,7 @@ class Command(Struct, frozen=True):
         except OSError as error:
             raise SummarizerUnavailable(f"{self.name} cannot be run: {error.strerror}.") from error
         if status:
+            check_cancelled()
             lines = err.decode(errors="replace").strip().splitlines()
             why = "".join(filter(str.isprintable, lines[-1]))[:200] if lines else "no message"
             raise SummarizerUnavailable(f"{self.name} ended with status {status}: {why.rstrip('.')}.")
@@ -63,6 +65,7 @@ class Command(Struct, frozen=True):
         with subprocess.Popen(  # noqa: S603 - the user's own program, without a shell
             self.arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
         ) as process:
+            on_cancel(partial(_end, process))
             try:
                 out, err = process.communicate(prompt, seconds)
             except BaseException:

@@ -6,17 +6,19 @@ Imported only together with an SDK, because it needs their HTTP library.
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import httpx2
 
 from lossless.errors import SummarizerAuth, SummarizerError, SummarizerUnavailable
-from lossless.summarizers.base import REFUSED, UNFIT, Reply
+from lossless.summarizers.base import REFUSED, UNFIT, Reply, check_cancelled, on_cancel
 from lossless.summarizers.credentials import Access, Key
 from lossless.summarizers.output_limits import Completion
 from lossless.summarizers.reply_text import summary_of, well_formed
@@ -40,6 +42,7 @@ def make_http_client(sdk: ModuleType, seconds: float, access: Access, key: Key) 
                 del request.headers[name]
             request.headers.update(_key_headers(access, key))
         request.headers.update(key.headers)
+        request.extensions["trace"] = _note_connection
 
     def limit_time(response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.SyncByteStream)
@@ -48,6 +51,18 @@ def make_http_client(sdk: ModuleType, seconds: float, access: Access, key: Key) 
     hooks = {"request": [set_headers], "response": [limit_time]}
     client: httpx2.Client = sdk.DefaultHttpxClient(timeout=seconds, follow_redirects=False, event_hooks=hooks)
     return client
+
+
+def _note_connection(event: str, facts: Mapping[str, Any]) -> None:
+    """Remember the newest socket of a request, so that a cancelled one ends at once."""
+    info = getattr(facts.get("return_value"), "get_extra_info", None)
+    if info is not None and (opened := info("socket")) is not None:
+        on_cancel(partial(_hang_up, opened))
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):  # it is closed already
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _key_headers(access: Access, key: Key) -> dict[str, str]:
@@ -79,6 +94,16 @@ class _TimedStream(httpx2.SyncByteStream):
 @contextmanager
 def translate_errors(name: str, sdk: ModuleType, base: type[Exception], access: Access) -> Iterator[None]:
     """Translate the errors of an SDK into ours, by their types and statuses only, never by their texts."""
+    try:
+        with _translated(name, sdk, base, access):
+            yield
+    except SummarizerError:
+        check_cancelled()
+        raise
+
+
+@contextmanager
+def _translated(name: str, sdk: ModuleType, base: type[Exception], access: Access) -> Iterator[None]:
     try:
         yield
     except sdk.APIStatusError as error:

@@ -13,6 +13,7 @@ untrusted, and escaped, so that it cannot pass for anything else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -36,6 +37,7 @@ from lossless.tools.outcomes import ToolOutcome
 
 if TYPE_CHECKING:
     from lossless.aio import AsyncConversation
+    from lossless.summarizers.base import Cancellation
 
 __all__ = ["ToolOutcome", "Tools", "tools"]
 
@@ -68,12 +70,23 @@ class Tools:
             raise InvalidInput(f"{style!r} is not a style of schemas.", hint='Give "openai", "anthropic" or "mcp".')
         return [schema(style, name) for name in self.names]
 
-    def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> ToolOutcome:
-        """Call a tool with the arguments that an agent sent, as a mapping or as JSON text."""
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        progress: Callable[[int], None] | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> ToolOutcome:
+        """Call a tool with the arguments that an agent sent, as a mapping or as JSON text.
+
+        lcm_expand_query calls `progress` with the number of each request to a model, and `cancellation` ends it: then it
+        raises `Cancelled`.
+        """
         verbs: dict[str, Callable[[Any], ToolOutcome]] = {
             "lcm_grep": self._grep,
             "lcm_describe": self._describe,
-            "lcm_expand_query": self._expand_query,
+            "lcm_expand_query": partial(self._expand_query, progress=progress, cancellation=cancellation),
             "lcm_expand": self._expand,
         }
         try:
@@ -243,7 +256,9 @@ class Tools:
 
     # expand_query
 
-    def _expand_query(self, arguments: ExpandQuery) -> ToolOutcome:
+    def _expand_query(
+        self, arguments: ExpandQuery, *, progress: Callable[[int], None] | None, cancellation: Cancellation | None
+    ) -> ToolOutcome:
         if not arguments.prompt:
             raise InvalidInput("The prompt is empty.", hint="Ask a question.")
         if not arguments.query and not arguments.summary_ids:
@@ -262,7 +277,7 @@ class Tools:
             origin=self._chat.key,
             evidence_only=bool(self._chat._closed_to),
         )
-        return outcomes.answered(inquiry.run())
+        return outcomes.answered(inquiry.run(progress=progress, cancellation=cancellation))
 
     def _recursion(self, delegate: Delegate) -> ToolOutcome:
         """Refuse a question from a reader who works on a question."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -15,6 +16,7 @@ from lossless.errors import InvalidInput
 from lossless.summarizers.reply_text import well_formed
 
 Style: TypeAlias = Literal["openai", "anthropic", "mcp"]
+Kind = TypeVar("Kind", bound=Struct)
 
 _Id = Annotated[int | None, Meta(description="One conversation, by the number that lcm_grep shows for it.")]
 _All = Annotated[bool, Meta(description="Look in all conversations, not only in this one and its earlier sessions.")]
@@ -123,17 +125,18 @@ TOOLS: dict[str, type[Arguments]] = {
 
 def schema(style: Style, name: str) -> dict[str, Any]:
     """Return one tool as an API takes it."""
-    parameters = _parameters(TOOLS[name])
-    about = {"name": name, "description": parameters.pop("description")}
-    parameters.pop("title", None)
+    taken = parameters(TOOLS[name])
+    about = {"name": name, "description": taken.pop("description")}
+    taken.pop("title", None)
     if style == "openai":
-        return {"type": "function", "function": {**about, "parameters": parameters}}
-    return {**about, "input_schema" if style == "anthropic" else "inputSchema": parameters}
+        return {"type": "function", "function": {**about, "parameters": taken}}
+    return {**about, "input_schema" if style == "anthropic" else "inputSchema": taken}
 
 
-def _parameters(kind: type[Arguments]) -> dict[str, Any]:
-    parameters: dict[str, Any] = _simple(msgspec.json.schema(kind)["$defs"][kind.__name__])
-    return parameters
+def parameters(kind: type[Struct]) -> dict[str, Any]:
+    """Return the JSON schema of the arguments of a tool, its description included."""
+    found: dict[str, Any] = _simple(msgspec.json.schema(kind)["$defs"][kind.__name__])
+    return found
 
 
 def _simple(schema: Any) -> Any:
@@ -147,7 +150,7 @@ def _simple(schema: Any) -> Any:
     return {**choices[0], **kept} if len(choices) == 1 else {**kept, "anyOf": choices} if choices else kept
 
 
-def converted(kind: type[Arguments], arguments: Mapping[str, Any] | str | None) -> Arguments:
+def converted(kind: type[Kind], arguments: Mapping[str, Any] | str | None) -> Kind:
     """Convert an agent's arguments, or raise `InvalidInput` with what is wrong about them."""
     if isinstance(arguments, str):
         try:
@@ -161,12 +164,33 @@ def converted(kind: type[Arguments], arguments: Mapping[str, Any] | str | None) 
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         said = f"{error}.".replace("`$.", "`")
-        properties = _parameters(kind)["properties"]
-        allowed = next(
-            (each["enum"] for name, each in properties.items() if f"`{name}`" in said and "enum" in each), None
-        )
-        hint = f"Give one of {', '.join(allowed)}." if allowed else f"It takes {', '.join(properties)}."
-        raise InvalidInput(said, hint=hint) from error
+        raise InvalidInput(said, hint=_hint(said, given, parameters(kind)["properties"])) from error
+
+
+def _hint(said: str, given: Mapping[str, Any], properties: Mapping[str, Any]) -> str:
+    """Return what to send instead: the nearest name or value first, then all of them."""
+    wrong = next((name for name, each in properties.items() if f"`{name}`" in said and "enum" in each), None)
+    if wrong is not None:
+        allowed = properties[wrong]["enum"]
+        return f"{_nearest(str(given.get(wrong)), allowed)}Give one of {', '.join(allowed)}."
+    unknown = next((name for name in given if name not in properties), None)
+    return f"{_nearest(unknown, properties) if unknown else ''}It takes {', '.join(properties)}."
+
+
+def _nearest(name: str, names: Collection[str]) -> str:
+    close = nearest_name(name, names)
+    return f"Did you mean {close}? " if close else ""
+
+
+def nearest_name(name: str, names: Collection[str]) -> str | None:
+    """Return the name that is most like another, whatever its case and separators; None if none is."""
+    plain = {_plain(each): each for each in names}
+    close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
+    return plain[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def _tidy(name: str, value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
+from lossless.store import jsontext
 from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
 from lossless.transcripts.base import Header
@@ -115,6 +116,15 @@ def newest_path(store: Store, row: ConversationRow) -> Path | None:
     """Return the transcript that was read last into a conversation."""
     last = store.state.newest_cursor(row.id, PREFIX)
     return Path(load_mark(last[1]).path) if last else None
+
+
+def newest_in(store: Store, directory: str) -> ConversationRow | None:
+    """Return the conversation of the newest session in a directory; not that of a sub-agent."""
+    text = jsontext.dumps({"directory": directory})[1:-1]
+    marks = [(id, load_mark(state)) for id, _, state in store.state.cursors(PREFIX, containing=text)]
+    ids = {id for id, mark in marks if mark.directory == directory and not mark.parent_key}
+    rows = [row for id in ids if (row := store.conversations.get(id)) is not None and row.parent is None]
+    return max(rows, key=lambda row: (row.active, row.updated_at, row.id), default=None)
 
 
 def edge_digests(path: Path, offset: int) -> tuple[str, str]:

@@ -121,6 +121,17 @@ class Conversations(Section):
         )
         return conversation_row(rows[0]) if rows else None
 
+    def of_session(self, session: str) -> ConversationRow | None:
+        """Return the conversation that a host's session belongs to, whatever its key; not that of a sub-agent."""
+        rows = self.all(
+            f"SELECT {CONVERSATION_COLUMNS} FROM conversation WHERE owner = :owner AND parent_id IS NULL AND id IN"
+            " (SELECT conversation_id FROM session WHERE session.session = :session)"
+            " ORDER BY active DESC, updated_at DESC, id DESC LIMIT 1",
+            owner=self.owner,
+            session=session,
+        )
+        return conversation_row(rows[0]) if rows else None
+
     def start(
         self,
         key: str,

@@ -26,9 +26,15 @@ class State(Section):
         )
         return (rows[0][0], jsontext.loads(rows[0][1])) if rows else None
 
-    def cursors(self, prefix: str, conversation_id: int | None = None) -> list[tuple[int, str, Any]]:
-        """Return conversation, source and state of every cursor whose source has a prefix, of all conversations or of one."""
+    def cursors(
+        self, prefix: str, conversation_id: int | None = None, *, containing: str = ""
+    ) -> list[tuple[int, str, Any]]:
+        """Return conversation, source and state of every cursor whose source has a prefix, of all conversations or of one.
+
+        Only those whose state contains a text somewhere, if it is given.
+        """
         among = "" if conversation_id is None else " AND k.conversation_id = :conversation"
+        among += " AND replace(k.state, :containing, '') <> k.state" if containing else ""
         rows = self.all(
             "SELECT k.conversation_id, k.source, k.state FROM cursor k JOIN conversation c ON c.id = k.conversation_id"
             f" WHERE c.owner = :owner AND substr(k.source, 1, :size) = :prefix{among} ORDER BY 1, 2",
@@ -36,6 +42,7 @@ class State(Section):
             conversation=conversation_id,
             size=len(prefix),
             prefix=prefix,
+            containing=containing,
         )
         return [(row[0], row[1], jsontext.loads(row[2])) for row in rows]
 

@@ -1,0 +1,39 @@
+"""Open the database of a server when the first call needs it, and again after a failure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+from lossless import Lossless
+from lossless.errors import StoreReadOnly
+
+Open: TypeAlias = Callable[[bool], Lossless]
+"""Open the database, read-only if the argument is True; a missing one is an error."""
+
+
+class Memory:
+    """The database of a server: opened on first use, and shared by all calls."""
+
+    def __init__(self, open_database: Open) -> None:
+        self._open = open_database
+        self._lock = threading.Lock()
+        self._opened: Lossless | None = None
+
+    def __call__(self) -> Lossless:
+        """Return the database, opened if it is not. A failure is not remembered: the next call tries again."""
+        with self._lock:
+            if self._opened is None:
+                try:
+                    self._opened = self._open(False)
+                except StoreReadOnly:  # without a model nothing is recorded
+                    self._opened = self._open(True)
+            return self._opened
+
+    def close(self) -> None:
+        """Close the database, if it was opened."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened:
+            opened.close()
