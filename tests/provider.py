@@ -145,6 +145,10 @@ class Provider:
         self._thread.join()
         assert not self._server.faults, self._server.faults
 
+    def is_idle(self, within: float) -> bool:
+        """Whether no client is connected any more, or within so many seconds."""
+        return self._server.is_idle(within)
+
     @property
     def calls(self) -> int:
         return len(self.requests)
@@ -166,6 +170,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._open: set[socket.socket] = set()
+        self._left = threading.Condition()
         self.faults: list[BaseException] = []
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -173,8 +178,14 @@ class _Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
+        with self._left:
+            self._open.discard(request)
+            self._left.notify_all()
         super().shutdown_request(request)
+
+    def is_idle(self, within: float) -> bool:
+        with self._left:
+            return self._left.wait_for(lambda: not self._open, within)
 
     def hang_up(self) -> None:
         for connection in tuple(self._open):

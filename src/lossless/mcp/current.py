@@ -28,7 +28,7 @@ _LONGEST = 1000
 
 
 class Place(Struct, frozen=True):
-    """What a server process knows about the session it serves."""
+    """Facts that a server process has about the session it serves."""
 
     conversation: str | None = None
     """The conversation that the command line names."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -46,20 +45,26 @@ def serve(server: Server, host: str, port: int, token: str | None) -> None:
         )
     app: _App = _protocol(server).streamable_http_app(streamable_http_path=PATH, stateless_http=True, host=host)
     if token:
-        app = partial(_protected, app, token)
+        app = _Protected(app, token)
     # uvicorn prints the address, with the port that the system chose for 0.
     uvicorn.run(app, host=host, port=port, log_level="info", access_log=False, ws="none")
 
 
-async def _protected(app: _App, token: str, scope: _Scope, receive: _Receive, send: _Send) -> None:
-    """Pass on requests with the right token."""
-    if scope["type"] == "http":
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if not hmac.compare_digest(given, f"Bearer {token}".encode()):
-            await send({"type": "http.response.start", "status": 401, "headers": [(b"www-authenticate", b"Bearer")]})
-            await send({"type": "http.response.body", "body": b""})
-            return
-    await app(scope, receive, send)
+class _Protected:
+    """An application that passes on requests with the right token."""
+
+    def __init__(self, app: _App, token: str) -> None:
+        self._app, self._right = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._right):
+                head = [(b"www-authenticate", b"Bearer")]
+                await send({"type": "http.response.start", "status": 401, "headers": head})
+                await send({"type": "http.response.body", "body": b""})
+                return
+        await self._app(scope, receive, send)
 
 
 def _protocol(server: Server) -> Protocol[Any]:

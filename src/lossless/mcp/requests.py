@@ -1,4 +1,4 @@
-"""What a request is to the server, whichever transport carries it."""
+"""Requests as the server sees them, whichever transport carries them."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -10,7 +11,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from lossless import Conversation, Lossless, Message
-from lossless.errors import InvalidInput, LosslessError, NotFound
+from lossless.engine.shared import host_activity
+from lossless.errors import InvalidInput, LosslessError, NotFound, StoreError
 from lossless.mcp import schemas
 from lossless.mcp.current import Place, find_current
 from lossless.mcp.memory import Memory
@@ -152,6 +154,8 @@ class Toolbox:
                 raise self._unknown(name)
             outcome = self._recall(name, arguments, request) if name in TOOLS else self._own(name, arguments, request)
         except LosslessError as error:
+            if isinstance(error, StoreError):
+                host_activity.record("mcp", name, error=error.message)
             outcome = refusal(error)
         return _result(outcome)
 
@@ -212,7 +216,11 @@ class Toolbox:
     def _ingest(self, taken: IngestArguments) -> Ingested:
         makers = {"user": Message.user, "assistant": Message.assistant, "system": Message.system}
         messages = [makers[each.role](each.text, event_id=each.id) for each in taken.messages]
-        return self._memory().conversation(taken.conversation).ingest(messages)
+        lcm, began = self._memory(), time.monotonic()
+        done = lcm.conversation(taken.conversation).ingest(messages)
+        seconds, count = time.monotonic() - began, len(done.stored)
+        host_activity.record("mcp", "lcm_ingest", seconds=seconds, delivered=count, database=lcm.location)
+        return done
 
     def _compact(self, taken: CompactArguments, request: Request) -> Compaction:
         lcm = self._memory()
