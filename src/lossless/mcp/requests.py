@@ -17,7 +17,7 @@ Progress: TypeAlias = Callable[[float, str], None]
 """Report progress: a number that grows, and a message."""
 
 
-class Request(Struct):
+class Request(Struct, eq=False):
     """The circumstances of one request."""
 
     meta: Mapping[str, Any] = field(default_factory=dict)

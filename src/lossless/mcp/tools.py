@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
@@ -30,6 +32,8 @@ _TITLES: Final = {
     "lcm_expand_query": "Answer a question from memory",
     "lcm_expand": "Read below summaries",
 }
+_PATIENCE: Final = 2.0
+"""Seconds that a cancelled question gets to end."""
 _WITH_TEXT: Final = ("lcm_describe", "lcm_expand")
 """Tools whose details do not contain the text they return."""
 
@@ -123,7 +127,7 @@ class Toolbox:
 
     def __init__(self, memory: Memory, place: Place, *, allow_write: bool = False, grant: str | None = None) -> None:
         self._memory, self._place, self._grant = memory, place, grant
-        self._allow_write = allow_write
+        self._asking, self._asked = threading.Condition(), list[Request]()
         hidden = "lcm_expand_query" if grant else "lcm_expand"
         recall = [name for name in TOOLS if name != hidden and (allow_write or name in _TITLES)]
         # A delegate reads under its grant, and nothing else.
@@ -173,12 +177,26 @@ class Toolbox:
         def report(number: int) -> None:
             request.progress(number, f"Asking the model ({number})")
 
-        request.progress(0, "Reading history")
-        outcome = kit.call(name, arguments, progress=report, cancellation=request.cancellation)
+        with self._question(request) if name == "lcm_expand_query" else nullcontext():
+            request.progress(0, "Reading history")
+            outcome = kit.call(name, arguments, progress=report, cancellation=request.cancellation)
         if outcome.is_error:
             return outcome
         text = {"text": outcome.text} if name in _WITH_TEXT else {}
         return ToolOutcome(outcome.text, {"trust": "untrusted", **outcome.details, **text})
+
+    @contextmanager
+    def _question(self, request: Request) -> Iterator[None]:
+        """Register a question. One that was cancelled a moment ago ends first: it would make this one be refused."""
+        with self._asking:
+            self._asking.wait_for(lambda: not any(each.cancellation.is_cancelled for each in self._asked), _PATIENCE)
+            self._asked.append(request)
+        try:
+            yield
+        finally:
+            with self._asking:
+                self._asked.remove(request)
+                self._asking.notify_all()
 
     def _conversation(self, lcm: Lossless, arguments: Mapping[str, Any], request: Request) -> Conversation:
         """Return the conversation of a call; any, if its arguments say where to look."""

@@ -47,6 +47,10 @@ class Cancellation:
         if end:
             end()
 
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled
+
     def check(self) -> None:
         """Raise `Cancelled` if the work was cancelled."""
         if self._cancelled:
