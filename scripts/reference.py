@@ -1,7 +1,8 @@
 """Write the pages that follow from the program: `make reference`.
 
 `docs/reference/cli.md` is written whole, from the commands and their help; of `docs/reference/configuration.md` the
-rows of the tables, from `Settings`; of `docs/reference/doctor.md` the table of the checks. A test compares them.
+rows of the tables, from `Settings`; of `docs/reference/doctor.md` the table of the checks; of the skill the tables of
+settings, commands and tools. A test compares them.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from lossless.cli import cli
 from lossless.cli.app import SECTIONS
 from lossless.cli.options import common_options
 from lossless.engine.doctor.checks import CHECKS
+from lossless.tools.arguments import TOOLS, parameters
 
 PAGES: Final = Path(__file__).parents[1] / "docs" / "reference"
+SKILL: Final = Path(__file__).parents[1] / "skills" / "lossless" / "references"
 
 _NUMBER: Final = re.compile(r"\b(?:INTEGER|FLOAT)(?: RANGE)?\b")
 
@@ -166,8 +169,43 @@ def doctor_page(page: str) -> str:
     return re.sub(r"(?:^\| [A-Z]\d\d \|.*$\n?)+", rows.replace("\\", r"\\") + "\n", page, count=1, flags=re.M)
 
 
+def skill_page(page: str) -> str:
+    """Return a page of the skill with its tables rewritten from the program."""
+    tables = {"settings": _settings_table, "commands": _commands_table, "tools": _tools_table}
+    return re.sub(
+        r"<!-- (\w+) -->\n.*?<!-- end -->",
+        lambda found: "\n".join([f"<!-- {found[1]} -->", *tables[found[1]](), "<!-- end -->"]),
+        page,
+        flags=re.S,
+    )
+
+
+def _settings_table() -> Iterator[str]:
+    yield from ("| setting | default | meaning |", "|---|---|---|")
+    for setting in config.catalogue().values():
+        default = "*not set*" if setting.default is None else f"`{json.dumps(setting.default)}`"
+        yield f"| `{setting.name}` | {default} | {_cell(setting.meaning)} |"
+
+
+def _commands_table() -> Iterator[str]:
+    yield from ("| command | does |", "|---|---|")
+    for names in SECTIONS.values():
+        yield from (f"| `lcm {name}` | {about} |" for name, (_, about) in names.items())
+
+
+def _tools_table() -> Iterator[str]:
+    yield from ("| tool | argument | meaning |", "|---|---|---|")
+    for tool, kind in TOOLS.items():
+        taken = parameters(kind)
+        for name, about in taken["properties"].items():
+            needed = " (required)" if name in taken.get("required", ()) else ""
+            yield f"| `{tool}` | `{name}`{needed} | {_cell(about['description'])} |"
+
+
 def main() -> None:
     """Write the pages."""
+    for path in sorted(SKILL.glob("*.md")):
+        path.write_text(skill_page(path.read_text("utf-8")), "utf-8")
     (PAGES / "cli.md").write_text(cli_page(), "utf-8")
     configuration = PAGES / "configuration.md"
     configuration.write_text(configuration_page(configuration.read_text("utf-8")), "utf-8")

@@ -164,7 +164,7 @@ def _handshake(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _report(method: str, error: Exception) -> None:
-    """Print a bug on standard error: its kind alone, because its text may quote what somebody said."""
+    """Print a bug on standard error: its kind alone, because its text may quote stored messages."""
     sys.stderr.write(f"lcm mcp: {method}: {type(error).__name__}. LCM_TRACEBACK=1 shows where.\n")
     if os.environ.get("LCM_TRACEBACK"):
         traceback.print_exception(error)
