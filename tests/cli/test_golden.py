@@ -72,6 +72,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "compact nobody",
     ),
     "worker": ("worker --once --model extractive",),
+    "mcp": ("mcp --http 99999", "mcp --http 0.0.0.0:8765"),
     "export": (
         "export {dir}/all.zip",
         "export {dir}/all.zip",

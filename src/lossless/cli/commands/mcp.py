@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    examples=("lcm mcp", "lcm mcp --http 8765", "lcm mcp --allow-write -c notes"),
+    examples=("lcm mcp", "lcm mcp --http 8765"),
 )
 @click.option("--http", metavar="[HOST:]PORT", help="Serve streamable HTTP at /mcp (default: stdin and stdout).")
 @click.option("--allow-write", is_flag=True, help="Also offer tools that store messages and compact.")
