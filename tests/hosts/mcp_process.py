@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -78,12 +80,21 @@ def summarised(directory: Path) -> Process:
     """A server in an empty directory, on a database of one conversation with summaries."""
     database, work = directory / "lcm.db", directory / "work"
     work.mkdir()
-    settings = Settings(leaf_chunk_tokens=400, leaf_target_tokens=100, fresh_tail_count=8, leaf_min_fanout=2)
-    with Lossless.open(database, settings=settings, summarizer="extractive", on_event=ignore) as lcm:
-        chat = filled(lcm, "claude-code:s-1")
-        chat.ingest([Message.user(HOSTILE, event_id="hostile")])
-        assert chat.summaries()
+    database.write_bytes(_history())
     return Process(str(database), work)
+
+
+@cache
+def _history() -> bytes:
+    """The database, made once."""
+    settings = Settings(leaf_chunk_tokens=400, leaf_target_tokens=100, fresh_tail_count=8, leaf_min_fanout=2)
+    with TemporaryDirectory() as directory:
+        database = Path(directory) / "lcm.db"
+        with Lossless.open(database, settings=settings, summarizer="extractive", on_event=ignore) as lcm:
+            chat = filled(lcm, "claude-code:s-1")
+            chat.ingest([Message.user(HOSTILE, event_id="hostile")])
+            assert chat.summaries()
+        return database.read_bytes()
 
 
 def stored(process: Process) -> Stored:

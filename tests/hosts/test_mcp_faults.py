@@ -56,49 +56,36 @@ def call(number: int, method: str, **params: Any) -> dict[str, Any]:
 # questions that take their time
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_progress_is_reported_and_the_answer_cites_what_was_read(
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_question_reports_progress_lets_others_pass_and_ends_when_cancelled(
     process: Process, provider: Provider, transport: Transport
 ) -> None:
     fact = next(each for each in stored(process).messages if "blue safe" in each.text)
-    provider.script(Play(text=said("In the blue safe.", f"msg#{fact.id}")))
+    provider.script("hang", Play(text=said("In the blue safe.", f"msg#{fact.id}")))
     steps: list[tuple[float, str | None]] = []
-
-    async def note(progress: float, total: float | None, message: str | None) -> None:
-        steps.append((progress, message))
-
-    async def story(server: Client) -> None:
-        result = await server.call_tool("lcm_expand_query", ASKED, progress_callback=note)
-        assert result.structured_content is not None, text(result)
-        assert result.structured_content["answer"] == "In the blue safe."
-        assert result.structured_content["citedIds"] == [f"msg#{fact.id}"]
-
-    run(story, process.asking(provider), transport)
-    assert steps == [(0, "Reading history"), (1, "Asking the model (1)")]
-    assert provider.calls == 1
-
-
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_cancelled_question_ends_its_request_to_the_model(
-    process: Process, provider: Provider, transport: Transport
-) -> None:
-    provider.script("hang", Play(text=said("In the blue safe.", "msg#1000000011")))
 
     async def story(server: Client) -> None:
         async with anyio.create_task_group() as group:
 
-            async def asking(progress: float, total: float | None, message: str | None) -> None:
-                if progress == 1:
-                    # The request may be sent a moment after it was announced.
-                    await anyio.to_thread.run_sync(partial(received, provider))
-                    group.cancel_scope.cancel()
+            async def note(progress: float, total: float | None, message: str | None) -> None:
+                steps.append((progress, message))
 
-            await server.call_tool("lcm_expand_query", ASKED, progress_callback=asking)
+            async def ask() -> None:
+                await server.call_tool("lcm_expand_query", ASKED, progress_callback=note)
+
+            group.start_soon(ask)
+            await anyio.to_thread.run_sync(partial(received, provider))
+            hits = await server.call_tool("lcm_grep", {"pattern": "deploy key", "conversationId": 1})
+            assert not hits.is_error, text(hits)
+            group.cancel_scope.cancel()
         assert await anyio.to_thread.run_sync(provider.is_idle, 10), "the model is still asked"
         again = await server.call_tool("lcm_expand_query", ASKED)
-        assert not again.is_error, text(again)
+        assert again.structured_content is not None, text(again)
+        assert again.structured_content["answer"] == "In the blue safe."
+        assert again.structured_content["citedIds"] == [f"msg#{fact.id}"]
 
     run(story, process.asking(provider), transport)
+    assert steps == [(0, "Reading history"), (1, "Asking the model (1)")]
     assert provider.calls == 2
     with Lossless.open(process.database, read_only=True) as lcm:
         open_grants = lcm._store.all("SELECT count(*) FROM recall_grant WHERE revoked_at IS NULL")
@@ -108,20 +95,6 @@ def test_a_cancelled_question_ends_its_request_to_the_model(
 def received(provider: Provider) -> None:
     while not provider.calls:
         provider.is_idle(0.01)
-
-
-def test_other_requests_are_answered_while_a_model_writes(process: Process, provider: Provider) -> None:
-    provider.script("hang")
-
-    async def story(server: Client) -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.call_tool, "lcm_expand_query", ASKED)
-            await anyio.to_thread.run_sync(partial(received, provider))
-            hits = await server.call_tool("lcm_grep", {"pattern": "deploy key", "conversationId": 1})
-            assert not hits.is_error
-            group.cancel_scope.cancel()
-
-    run(story, process.asking(provider))
 
 
 def test_a_key_is_not_logged(process: Process, provider: Provider) -> None:

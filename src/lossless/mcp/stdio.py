@@ -26,7 +26,7 @@ _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 _INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 _CACHEABLE: Final = ("server/discover", "resources/read")
 _AT_ONCE: Final = 8
-_PATIENCE: Final = 5.0
+_PATIENCE: Final = 30.0
 """Seconds that open requests get after the client has closed its side."""
 
 
