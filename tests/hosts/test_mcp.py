@@ -207,9 +207,9 @@ def rollout(directory: Path, thread: str, words: str) -> Path:
     return path
 
 
-async def seen(server: Client, meta: dict[str, Any] | None = None, **arguments: Any) -> str:
+async def seen(server: Client, meta: Any = None, **arguments: Any) -> str:
     """Which of the words a call finds."""
-    found = await server.call_tool("lcm_grep", {"pattern": "word-[a-z]+", **arguments}, meta=meta)  # type: ignore[arg-type]
+    found = await server.call_tool("lcm_grep", {"pattern": "word-[a-z]+", **arguments}, meta=meta)
     if found.is_error:
         return refusal(found)["error"]
     assert found.structured_content is not None
