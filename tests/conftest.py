@@ -26,6 +26,7 @@ KEY = "sk-test-1234567890"
 # No test reads or writes what the person who runs it has.
 _HOME = tempfile.TemporaryDirectory(prefix="lcm-test-home-")
 os.environ |= {"XDG_CONFIG_HOME": f"{_HOME.name}/config", "XDG_DATA_HOME": f"{_HOME.name}/data"}
+os.environ["XDG_STATE_HOME"] = f"{_HOME.name}/state"
 # Tests read what a person reads, unless they ask for JSON.
 os.environ |= {"LCM_OUTPUT": "text", "COLUMNS": "100"}
 

@@ -18,6 +18,13 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # scripts ask for it often, and it needs no other module
         sys.stdout.write(f"lcm, version {__version__}\n")
         return
+    if len(sys.argv) == 3 and sys.argv[1] == "hook" and not sys.argv[2].startswith("-"):
+        # A host waits for it at every event: it must not load the rest of the program.
+        from lossless.hosts.hook.client import HOSTS
+        from lossless.hosts.hook.client import main as hook
+
+        if sys.argv[2] in HOSTS:
+            sys.exit(hook(sys.argv[2]))
     try:
         from lossless.cli.app import cli
 

@@ -50,6 +50,7 @@ SECTIONS: Final = {
         "worker": ("compact:worker", "do pending work in the background"),
         "bridge": ("bridge", "serve the plugin of a host"),
         "mcp": ("mcp", "serve this memory to MCP clients"),
+        "hook": ("hook", "serve the hooks of Claude Code and Codex"),
         "new": ("sessions:new", "start a new context, as /new does"),
         "reset": ("sessions:reset", "archive a conversation and start a new one"),
         "pin": ("pin", "show a model a text in every request"),

@@ -164,7 +164,7 @@ class Reason(Struct, frozen=True):
     severity: Literal["warning", "degraded"]
     what: str
     """For programs: disabled, full, read-only, behind, unreadable, missing, credentials, held, pending, failed, unattended,
-    in vain, crowded, uncovered."""
+    in vain, crowded, uncovered, host."""
     text: str
     command: str = ""
 
@@ -201,6 +201,21 @@ class Uncovered(Struct, frozen=True):
     key: str
     tokens: int
     window: int
+
+
+class HostFigures(Struct, frozen=True):
+    """The deliveries of one host into this database, on this machine."""
+
+    host: str
+    delivered: int
+    """Messages stored from it, in all."""
+    last_delivery_at: datetime | None
+    last_event: str
+    last_event_at: datetime | None
+    failures: int = 0
+    """Failures since the last event without one."""
+    last_error: str = ""
+    last_error_at: datetime | None = None
 
 
 class Status(Struct, frozen=True):
@@ -242,6 +257,8 @@ class Status(Struct, frozen=True):
     """True if a model is configured to write summaries."""
     uncovered: tuple[Uncovered, ...] = ()
     """Conversations whose newest request omitted messages that no summary covers, the worst few."""
+    hosts: tuple[HostFigures, ...] = ()
+    """Hosts that delivered into this database from this machine, by name."""
 
 
 class RoleFigures(Struct, frozen=True):

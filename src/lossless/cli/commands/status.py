@@ -86,6 +86,7 @@ def _lines(found: Status) -> Iterator[Line]:
     last = found.last_ingest_at
     yield from fact_lines("last message", f"{format_minute(last)} UTC ({_ago(last)})" if last else "never")
     yield from _transcripts(found.following)
+    yield from _hosts(found)
     yield from _pending(found)
     yield from _calls(found.calls)
     if found.conversation:
@@ -151,6 +152,15 @@ def _transcripts(found: TranscriptLag) -> Iterator[Line]:
     hidden = found.behind - sum(each.state == "behind" for each in found.lagging)
     if hidden:
         yield from fact_lines("", f"and {hidden:,} more")
+
+
+def _hosts(found: Status) -> Iterator[Line]:
+    for number, each in enumerate(found.hosts):
+        last = each.last_delivery_at
+        parts = [f"{each.host}: {plural(each.delivered, 'message')}"]
+        parts += [f"last delivery {format_minute(last)} UTC ({_ago(last)})" if last else "none delivered yet"]
+        parts += [f"{plural(each.failures, 'failure')} since"] if each.failures else []
+        yield from fact_lines("" if number else "hosts", ", ".join(parts), "yellow" if each.failures else None)
 
 
 def _pending(found: Status) -> Iterator[Line]:

@@ -50,6 +50,10 @@ class ReadMarks(Struct):
         found = self.marks.get(cursor_name(path))
         return found[0] if found else None
 
+    def offset(self, path: Path) -> int:
+        """Return the position up to which a file was read."""
+        return self.marks.get(cursor_name(path), ("", ReadMark()))[1].offset
+
     def unchanged(self, found: CandidateFile, now: int) -> ImportedSource | None:
         """Return the report on a transcript that did not change since it was read, else None."""
         key, mark = self.marks.get(cursor_name(found.path), ("", ReadMark()))
@@ -75,6 +79,16 @@ def load_read_marks(store: Store, key: str | None = None) -> ReadMarks:
             found.marks[source] = (row.key, mark)
         if mark.parent_key and row.parent is None:
             found.orphans.setdefault(mark.parent_key, []).append(row.id)
+    return found
+
+
+def marks_of(store: Store, path: Path) -> ReadMarks:
+    """Return the read mark of one file: its newest, if it was read into two conversations."""
+    source, found = cursor_name(path), ReadMarks()
+    states = [(number, load_mark(state)) for number, name, state in store.state.cursors(source) if name == source]
+    for number, mark in sorted(states, key=lambda each: each[1].read_at):
+        if row := store.conversations.get(number):
+            found.marks[source] = (row.key, mark)
     return found
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct, convert
 from lossless.config import is_file
 from lossless.engine.compaction.resummarize import MOST_TRIES
 from lossless.engine.inspect.verdict import is_trouble, judge
+from lossless.engine.shared import host_activity
 from lossless.engine.shared.calibration import Budget, budgets
 from lossless.engine.shared.call_limits import Breaker, Spend, Stop, daily
 from lossless.engine.shared.runtime import Runtime
@@ -27,6 +28,7 @@ from lossless.model import (
     FullContext,
     Hold,
     Holdings,
+    HostFigures,
     Status,
     SummaryHealth,
     Uncovered,
@@ -88,6 +90,7 @@ def status(runtime: Runtime, request: StatusRequest) -> Status:
         conversation=None if named is None else _conversation(runtime, request, named),
         full=tuple(_full(runtime, rows)),
         has_model=request.has_model,
+        hosts=tuple(_hosts(store.location)),
         uncovered=tuple(Uncovered(row.key, row.tokens, row.window_tokens) for row in store.manifests.uncovered(_SHOWN)),
     )
     return judge(facts, debts, _moment(request.now), written_at)
@@ -229,6 +232,22 @@ def _calls(runtime: Runtime, request: StatusRequest) -> Calls:
         today=today.total(now),
         most_a_day=settings.max_calls_per_day,
     )
+
+
+def _hosts(database: str) -> Iterator[HostFigures]:
+    """Yield what was recorded of the hosts that deliver into a database."""
+    for each in host_activity.read_all():
+        if each.database == database:
+            yield HostFigures(
+                host=each.host,
+                delivered=each.delivered,
+                last_delivery_at=_moment(each.last_delivery) if each.last_delivery else None,
+                last_event=each.last_event,
+                last_event_at=_moment(each.last_event_at) if each.last_event_at else None,
+                failures=each.failures,
+                last_error=each.last_error,
+                last_error_at=_moment(each.last_error_at) if each.last_error_at else None,
+            )
 
 
 def _volumes(runtime: Runtime) -> Iterator[Volume]:

@@ -16,6 +16,7 @@ from lossless.model import (
     DebtStop,
     FullContext,
     Hold,
+    HostFigures,
     LaggingTranscript,
     Reason,
     Status,
@@ -94,6 +95,8 @@ def _reasons(facts: Status, debts: Sequence[Debt], now: datetime) -> Iterator[Re
     for volume in facts.volumes:
         yield from _volume_reasons(volume)
     yield from _transcript_reasons(facts.following, now)
+    for host in facts.hosts:
+        yield from _host_reasons(host)
     for hold in facts.calls.holds:
         yield from _hold_reasons(hold)
     yield from _pending_reasons(debts, now)
@@ -162,6 +165,13 @@ def _read_command(each: LaggingTranscript) -> str:
 
 def _ls(path: str) -> str:
     return f"ls -ld {shlex.quote(path)}"
+
+
+def _host_reasons(host: HostFigures) -> Iterator[Reason]:
+    if host.failures:
+        many = f"{_many(host.failures, 'event')} in a row" if host.failures > 1 else "its last event"
+        text = f"{host.host} failed at {many}, last at {_clock(host.last_error_at)}: {host.last_error.strip()[:300]}"
+        yield Reason(severity="warning", what="host", text=text, command="lcm hosts")
 
 
 def _hold_reasons(hold: Hold) -> Iterator[Reason]:

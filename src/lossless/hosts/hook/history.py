@@ -1,0 +1,138 @@
+"""Write the history that a host is given: marked as a record, escaped, within its limits. Pure.
+
+Nothing that anybody wrote earlier stands outside the block, and nothing in the block can close it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, tzinfo
+from xml.sax.saxutils import escape, quoteattr
+
+from msgspec import Struct, structs
+
+from lossless.engine.context.guidance import guidance
+from lossless.engine.context.summary_xml import as_message
+from lossless.model import ListedConversation, StoredMessage, Summary
+from lossless.tokens import estimate, truncate
+
+HOST_BYTES = 9_500
+"""Claude Code cuts a text of more than 10,000 characters, Codex one of more than 10,000 bytes."""
+_EXCERPT, _TITLE = 400, 120
+_MOST_MESSAGES, _MOST_SESSIONS = 12, 3
+_LEAST = 60
+"""Tokens below which a cut summary says nothing."""
+_CUT = "… (cut; lcm_describe shows all of it)"
+
+
+class Limits(Struct, frozen=True):
+    """The limits of one text: tokens, bytes, and the age of what it may contain."""
+
+    tokens: int
+    since: datetime
+    zone: tzinfo
+    bytes: int = HOST_BYTES
+
+
+def limits(tokens: int, max_age_hours: int, now: datetime, zone: tzinfo) -> Limits:
+    """Return the limits that the settings set at a time."""
+    return Limits(tokens, now - timedelta(hours=max_age_hours), zone)
+
+
+def history(
+    key: str, intro: str, summaries: Sequence[Summary], messages: Sequence[StoredMessage], limits: Limits
+) -> str:
+    """Return a block with summaries and excerpts of messages, oldest first; empty if there is nothing to show.
+
+    The newest come first into the budget. A quarter of it is kept for messages, as far as there are any.
+    """
+    young = [each for each in summaries if each.latest_at is None or each.latest_at >= limits.since]
+    recent = [each for each in messages if each.at >= limits.since and each.role in ("user", "assistant")]
+    words = [each for each in recent if each.text.strip()][-_MOST_MESSAGES:]
+    room = _Room(limits.tokens, limits.bytes)
+    opening, closing = _frame(intro, key)
+    if not (young or words) or not room.take(f"{opening}\n{closing}"):
+        return ""
+    excerpts = list(_newest(room.share(4 if young else 1), [_excerpt(each, limits.zone) for each in words]))
+    room.take("\n".join(excerpts))
+    shown = list(_newest_summaries(room, young, limits.zone))
+    if not (excerpts or shown):
+        return ""
+    return "\n".join([opening, *reversed(shown), *reversed(excerpts), closing])
+
+
+def earlier_sessions(intro: str, directory: str, sessions: Sequence[ListedConversation], limits: Limits) -> str:
+    """Return a short note about the newest earlier sessions of a directory; empty if there are none."""
+    young = [each for each in sessions if each.updated_at >= limits.since and each.messages][:_MOST_SESSIONS]
+    room = _Room(limits.tokens, limits.bytes)
+    opening, closing = _frame(intro, directory)
+    if not young or not room.take(f"{opening}\n{closing}"):
+        return ""
+    shown = list(_newest(room, [_session(each, limits.zone) for each in reversed(young)]))
+    return "\n".join([opening, *reversed(shown), closing]) if shown else ""
+
+
+class _Room:
+    """The tokens and bytes that are left."""
+
+    def __init__(self, tokens: int, size: int) -> None:
+        self.tokens, self.bytes = tokens, size
+
+    def take(self, text: str) -> bool:
+        """Use up the space of a text if it fits."""
+        tokens, size = estimate(text) + 1, len(text.encode("utf-8", "surrogatepass")) + 1
+        if tokens > self.tokens or size > self.bytes:
+            return False
+        self.tokens -= tokens
+        self.bytes -= size
+        return True
+
+    def share(self, parts: int) -> _Room:
+        return _Room(self.tokens // parts, self.bytes // parts)
+
+
+def _frame(intro: str, about: str) -> tuple[str, str]:
+    """Return the text before and after the entries: whose words they are, and how to look further."""
+    opening = f'{intro.strip()}\n<lossless_history trust="untrusted" of={quoteattr(about)}>'
+    return opening, f"</lossless_history>\n{guidance('short')}"
+
+
+def _newest(room: _Room, texts: Sequence[str]) -> Iterator[str]:
+    """Yield the newest texts that fit, newest first."""
+    for text in reversed(texts):
+        if not room.take(text):
+            return
+        yield text
+
+
+def _newest_summaries(room: _Room, summaries: Sequence[Summary], zone: tzinfo) -> Iterator[str]:
+    for summary in reversed(summaries):
+        text = as_message(summary, zone)[0].text
+        if room.take(text):
+            yield text
+            continue
+        # The last one that is shown is cut: its id leads to the rest.
+        left = min(room.tokens, room.bytes // 4) - _LEAST * 2
+        if left >= _LEAST:
+            cut = structs.replace(summary, text=truncate(summary.text, left) + _CUT)
+            text = as_message(cut, zone)[0].text
+            if room.take(text):
+                yield text
+        return
+
+
+def _excerpt(stored: StoredMessage, zone: tzinfo) -> str:
+    at = stored.at.astimezone(zone).isoformat(timespec="minutes")
+    return f'<message id="msg#{stored.id}" role="{stored.role}" at="{at}">{_line(stored.text, _EXCERPT)}</message>'
+
+
+def _session(each: ListedConversation, zone: tzinfo) -> str:
+    at = each.updated_at.astimezone(zone).isoformat(timespec="minutes")
+    title = _line(each.title or "", _TITLE)
+    return f'<session id={quoteattr(each.key)} last="{at}" messages="{each.messages}">{title}</session>'
+
+
+def _line(text: str, most: int) -> str:
+    """Return the beginning of a text on one line, escaped."""
+    line = " ".join(text.split())
+    return escape(line if len(line) <= most else f"{line[:most]}…")

@@ -1,0 +1,271 @@
+"""Answer the events of hosts from one open database: capture, then say what the host should know."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDone
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from lossless.client import Conversation, Lossless
+from lossless.client.lossless import WINDOW
+from lossless.engine.compaction import plan
+from lossless.engine.context.load import load_view
+from lossless.engine.shared import host_activity
+from lossless.errors import LosslessError
+from lossless.hosts.hook import cue, events, history
+from lossless.hosts.hook.capture import MOST_BYTES, Session, capture, unread_bytes
+from lossless.hosts.hook.database import Database
+from lossless.hosts.hook.events import HookEvent
+from lossless.model import StoredMessage, Summary
+
+WAIT, WAIT_FOR_SUMMARIES = 3.0, 2.0
+"""Seconds that a host waits for an answer; of these, after a compaction, for the summaries of what left its context."""
+_LONGEST = 900.0
+"""Seconds for which pending work keeps the process alive."""
+_LISTED = 100
+"""Number of newest conversations among which those of a directory are looked for."""
+_LOW_PRIORITY = 10
+
+
+class Memory:
+    """The database of the hooks and the sessions that deliver into it. Threads share it."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._database = Database()
+        self._lock = threading.Lock()
+        self._sessions: dict[Path, Session] = {}
+        self._compactions: dict[str, Future[None]] = {}
+        self._known: dict[str, dict[str, object]] = {}
+        self._answers = ThreadPoolExecutor(16, "lcm-hook")
+        self._slow = ThreadPoolExecutor(2, "lcm-hook-slow", initializer=_lower_priority)
+        self.busy_at = clock()
+        """The last time at which an event came or a transcript changed."""
+
+    def close(self) -> None:
+        """Finish what is being written, and close the database."""
+        for pool in (self._answers, self._slow):
+            pool.shutdown(wait=True, cancel_futures=True)
+        self._database.close()
+
+    @property
+    def is_working(self) -> bool:
+        """Return whether a compaction or a catch-up runs, or is pending and was asked for lately."""
+        if any(not each.done() for each in self._compactions.values()):
+            return True
+        if any(each.lock.locked() for each in self._sessions.values()):
+            return True
+        return self._clock() - self.busy_at < _LONGEST and self._database.has_pending()
+
+    def answer(self, host: str, data: bytes) -> bytes:
+        """Handle one event of a host; return what the host is to be told. It never raises."""
+        begun = self._clock()
+        self.busy_at = begun
+        handling = _Handling()
+        running = self._answers.submit(self._handle, host, data, handling)
+        try:
+            reply = running.result(WAIT)
+        except NotDone:
+            handling.problems.append(f"It took more than {WAIT:g} seconds; the background process continues.")
+            reply = b""
+        except Exception as error:  # noqa: BLE001 - the host's turn goes on, and `lcm status` shows what happened
+            handling.problems.append(_words(error))
+            reply = b""
+        self._record(host, handling.name, begun, handling.stored, " ".join(handling.problems))
+        return reply
+
+    def look_again(self) -> None:
+        """Read the transcripts of known sessions that grew without an event."""
+        now = self._clock()
+        for session in list(self._sessions.values()):
+            if session.key and not session.lock.locked() and session.changed(now):
+                self.busy_at = now
+                self._slow.submit(self._catch_up, session)
+
+    def _handle(self, host: str, data: bytes, handling: _Handling) -> bytes:
+        event = events.decode(data)
+        handling.name = event.hook_event_name[:40]
+        if not event.is_known:
+            handling.problems.append(f"The event {handling.name!r} is not known; the transcript was read all the same.")
+        self._deliver(host, event, handling)
+        return self._reply(host, event)
+
+    def _record(self, host: str, name: str, begun: float, stored: int, error: str) -> None:
+        host_activity.record(
+            *(host, name),
+            seconds=self._clock() - begun,
+            delivered=stored,
+            error=error,
+            database=self._database.location,
+            clock=self._clock,
+        )
+
+    def _session(self, host: str, event: HookEvent) -> Session | None:
+        if not event.transcript_path:
+            return None
+        path = Path(os.path.realpath(os.path.expanduser(event.transcript_path)))
+        with self._lock:
+            return self._sessions.setdefault(path, Session(host, path))
+
+    def _deliver(self, host: str, event: HookEvent, handling: _Handling) -> None:
+        """Capture what is new for an event, at once or, if it is much, in the background."""
+        lcm, session = self._database.opened(), self._session(host, event)
+        if session is None:
+            return
+        more = [Path(os.path.realpath(event.agent_transcript_path))] if event.agent_transcript_path else []
+        changed = session.changed(self._clock(), *more)
+        if unread_bytes(lcm, changed) > MOST_BYTES:
+            if not session.lock.locked():
+                self._slow.submit(self._catch_up, session, event, *more)
+            return
+        if changed:
+            try:
+                handling.stored = capture(lcm, session, *more, wait=WAIT)
+            except (LosslessError, OSError) as error:
+                handling.problems.append(_words(error))  # the event may have an answer all the same
+        self._compact(event, session)
+
+    def _catch_up(self, session: Session, event: HookEvent | None = None, *more: Path) -> None:
+        begun, stored, error = self._clock(), 0, ""
+        try:
+            stored = capture(self._database.opened(), session, *more)
+            if event is not None:
+                self._compact(event, session)
+        except Exception as failure:  # noqa: BLE001 - it is reported, and tried again at the next event
+            error = _words(failure)
+        if stored or error:
+            self.busy_at = self._clock()
+            self._record(session.host, "catch-up", begun, stored, error)
+
+    def _compact(self, event: HookEvent, session: Session) -> None:
+        """Have summaries written in the background: at once if the host compacts, after a turn if it is due."""
+        if not session.key:
+            return
+        chat = self._database.opened().conversation(session.key)
+        if event.hook_event_name == "PreCompact":
+            self._remember(chat, {"compacted": True})
+            running = self._compactions.get(chat.key)
+            if running is None or running.done():
+                self._compactions[chat.key] = self._slow.submit(_compact_all, chat)
+        elif event.hook_event_name in events.ENDS:
+            self._slow.submit(_schedule, chat)
+
+    def _reply(self, host: str, event: HookEvent) -> bytes:
+        lcm = self._database.opened()
+        settings = lcm.settings
+        if not settings.enabled:
+            return b""
+        match event.hook_event_name, event.source:
+            case "SessionStart", "resume" | "compact":
+                session = self._session(host, event)
+                chat = lcm.conversation(session.key) if session and session.key else None
+                return events.added_context(event, self._history(chat, event) if chat else "")
+            case "SessionStart", _ if settings.hook_startup_note:
+                return events.added_context(event, self._earlier_sessions(lcm, event))
+            case "UserPromptSubmit", _ if settings.hook_recall_cue and cue.asks_about_past(event.prompt):
+                return events.added_context(event, cue.CUE)
+            case "PreCompact", _ if settings.hook_block_compaction:
+                return events.blocked_compaction()
+        return b""
+
+    def _history(self, chat: Conversation, event: HookEvent) -> str:
+        """Return what the host's own context does not hold any more; empty if the host was given it already.
+
+        After a compaction that is everything. On resume the host has its messages, so only summaries are shown.
+        """
+        if chat._hidden:
+            return ""
+        known = self._known.get(chat.key) or _stored_facts(chat)
+        compacted = event.source == "compact" or bool(known.get("compacted"))
+        if compacted and (running := self._compactions.get(chat.key)):
+            with suppress(NotDone):
+                running.result(WAIT_FOR_SUMMARIES)
+        summaries, messages = _view(chat)
+        named = sha256("\n".join(each.id for each in summaries).encode()).hexdigest()[:16]
+        if (not compacted and not summaries) or named == known.get("given"):
+            return ""
+        intro, limits = chat._lcm.settings.hook_context_intro, self._limits(chat._lcm)
+        text = history.history(chat.key, intro, summaries, messages if compacted else (), limits)
+        if text:
+            self._remember(chat, {"given": named})
+        return text
+
+    def _remember(self, chat: Conversation, facts: dict[str, object]) -> None:
+        """Note what the host was given last; a compaction of the host takes it away."""
+        self._known[chat.key] = facts
+        self._slow.submit(_store_facts, chat, facts, int(self._clock() * 1_000_000))
+
+    def _earlier_sessions(self, lcm: Lossless, event: HookEvent) -> str:
+        own = f":{event.session_id}"
+        listed = lcm.conversations(limit=_LISTED) if event.cwd else ()
+        found = [each for each in listed if each.directory == event.cwd and not each.key.endswith(own)]
+        return history.earlier_sessions(lcm.settings.hook_context_intro, event.cwd, found, self._limits(lcm))
+
+    def _limits(self, lcm: Lossless) -> history.Limits:
+        settings = lcm.settings
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        return history.limits(settings.hook_context_tokens, settings.hook_context_ttl_hours, now, settings.zone)
+
+
+class _Handling(Struct):
+    """What is known of the handling of an event, also if it takes too long."""
+
+    name: str = "event"
+    stored: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def _view(chat: Conversation) -> tuple[list[Summary], list[StoredMessage]]:
+    """Return the summaries and the newest messages of a context, without reading more than could be shown."""
+    row = chat._row()
+    if row is None:
+        return [], []
+    settings = chat._lcm.settings
+    limits = plan.limits(settings, max(4 * settings.hook_context_tokens, 1), key=chat.key)
+    entries = load_view(chat._store, row, limits, settings.zone).entries
+    items = [entry.item for entry in entries]
+    return (
+        [item for item in items if isinstance(item, Summary)],
+        [item for item in items if isinstance(item, StoredMessage)],
+    )
+
+
+def _compact_all(chat: Conversation) -> None:
+    """Summarise what the host's compaction takes out of its context."""
+    with suppress(LosslessError):  # what is missing is reported with the pending work
+        chat.compact(WINDOW, force=True)
+
+
+def _stored_facts(chat: Conversation) -> dict[str, object]:
+    found = chat._store.state.guard(f"hook:{chat.key}")
+    return found if isinstance(found, dict) else {}
+
+
+def _store_facts(chat: Conversation, facts: dict[str, object], now: int) -> None:
+    if not chat._closed_to:
+        with suppress(LosslessError), chat._store.transaction():  # without it the host is given the same once more
+            chat._store.state.set_guard(f"hook:{chat.key}", facts, now)
+
+
+def _schedule(chat: Conversation) -> None:
+    with suppress(LosslessError):  # the next turn schedules it again
+        chat._compactor.schedule(WINDOW, 0, None)
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if not isinstance(error, LosslessError) else str(error)
+
+
+def _lower_priority() -> None:
+    """Let the threads of slow work wait for everything else; on Linux, a priority is that of a thread."""
+    with suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOW_PRIORITY)
