@@ -45,6 +45,10 @@ class Program:
         """What the model was told that its tools answered, by the call's id."""
         raise NotImplementedError
 
+    def asked(self) -> list[str]:
+        """Each request that the model received, as JSON."""
+        return [json.dumps(call.body, ensure_ascii=False) for call in self.provider.requests]
+
     def run(self, *arguments: str, **environment: str) -> str:
         # A proxy where nobody listens: whatever is not for the stand-in gets nowhere.
         nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9") | {"NO_PROXY": "127.0.0.1"}

@@ -6,6 +6,8 @@ import pytest
 
 from lossless import Conversation, Lossless
 from lossless.formats import anthropic
+from tests.hosts.connecting import connected
+from tests.hosts.hooking import wait_until
 from tests.hosts.programs import FULL, ClaudeCode
 from tests.hosts.stored import calls, results, spoken, thoughts
 from tests.provider import Play, Use
@@ -86,3 +88,72 @@ def test_whom_claude_code_sends_has_a_conversation_apart(lcm: Lossless, chat: Co
     assert spoken(apart) == [("user", "Who?"), ("assistant", ""), ("assistant", "The notes say Ines.")]
     assert results(chat) | results(apart) == claude.received()
     assert "The notes say Ines." in results(chat)["toolu_1"]
+
+
+def test_hooks_capture_claude_code_and_give_back_what_its_compactions_remove(claude: ClaudeCode) -> None:
+    said = []
+
+    def say(prompt: str, *plays: Play, compacts: bool = False) -> None:
+        claude.say(prompt, *plays)
+        answers = plays[1:] if compacts else plays
+        said.extend([("user", prompt), *(("assistant", play.text) for play in answers)])
+
+    summary = Play("<summary>They talked about the harbour.</summary>")
+    with connected(claude, "claude-code", fresh_tail_count=4, leaf_chunk_tokens=600) as home:
+        say("The code word is Kittiwake. " + "Remember it well. " * 60, Play("I will."))
+        rounds = [Play("", uses=(bash(f"toolu_{n}a", "cat notes.txt"), bash(f"toolu_{n}b", "pwd"))) for n in range(20)]
+        say("Look forty times.", *rounds, Play("I looked.", used=FULL))
+        before = len(claude.asked())
+        say("Go on.", summary, Play("I go on.", used=FULL), compacts=True)
+        say("And on.", summary, Play("Still here.", used=18), compacts=True)
+        say("What did we decide about the code word?", Play("Kittiwake."))
+        _, compaction, first, again, second, resumed = claude.asked()[before - 1 :]
+        with home.open() as lcm:
+            chat = lcm.conversation(f"claude-code:{claude.session}")
+            wait_until(lambda: len(spoken(chat)) == len(said))
+            assert spoken(chat) == said
+            assert len(calls(chat)) == 40
+            assert results(chat) == claude.received()
+            at_once = lcm.conversation("at once")
+            at_once.bootstrap(claude.transcript)
+            assert [each.message for each in at_once.messages()] == [each.message for each in chat.messages()]
+            assert [each.key for each in lcm.conversations() if each.key.startswith("claude-code")] == [chat.key]
+        assert home.activity("claude-code").failures == 0
+        assert home.activity("claude-code").delivered == len(said) + 40
+        assert len(home.services()) == 1
+    for request in (first, second, resumed):
+        block = request.rpartition("<lossless_history trust=")[2].partition("</lossless_history>")[0]
+        assert '<summary id=\\"sum_' in block
+        assert "Kittiwake" in block
+        assert "Kittiwake" not in request.replace(block, "")
+    assert "<lossless_history" not in compaction
+    assert "seems to refer to earlier work" in resumed
+    assert not any("seems to refer" in request for request in (first, again, second))
+
+
+def test_the_sub_agents_of_claude_code_are_captured_below_it(claude: ClaudeCode) -> None:
+    errand = {"description": "Ask", "prompt": "Who?", "subagent_type": "general-purpose", "run_in_background": False}
+    with connected(claude, "claude-code") as home:
+        claude.say(
+            "Ask somebody.",
+            Play("I send somebody.", uses=(Use("toolu_1", "Agent", errand),)),
+            Play("", uses=(bash("toolu_2", "cat notes.txt"),)),
+            Play("The notes say Ines."),
+            Play("It is Ines."),
+        )
+        with home.open() as lcm:
+            (sent,) = claude.sent
+            apart = lcm.conversation(f"claude-code:{sent.stem.removeprefix('agent-')}")
+            wait_until(lambda: len(apart.messages()) == 4)
+            assert spoken(apart) == [("user", "Who?"), ("assistant", ""), ("assistant", "The notes say Ines.")]
+            row = lcm._store.conversations.active(apart.key)
+            parent = lcm._store.conversations.active(f"claude-code:{claude.session}")
+            assert row is not None
+            assert parent is not None
+            assert row.parent == parent.id
+
+
+def test_a_setting_keeps_claude_code_from_compacting(claude: ClaudeCode) -> None:
+    with connected(claude, "claude-code", hook_block_compaction=True):
+        claude.say("Who runs the harbour?", Play("Ines.", used=FULL))
+        claude.say("Go on.", Play("I go on."))

@@ -6,6 +6,8 @@ import pytest
 
 from lossless import Conversation, Lossless
 from lossless.formats import openai_responses
+from tests.hosts.connecting import connected
+from tests.hosts.hooking import wait_until
 from tests.hosts.programs import FULL, Codex
 from tests.hosts.stored import calls, results, spoken, thoughts
 from tests.provider import Play, Use
@@ -60,3 +62,43 @@ def test_what_codex_writes_is_stored_once_and_whole(lcm: Lossless, chat: Convers
     at_once = lcm.conversation("at once")
     assert at_once.bootstrap(codex.transcript).imported == 13
     assert [each.message for each in at_once.messages()] == [each.message for each in chat.messages()]
+
+
+def test_hooks_capture_codex_and_give_back_what_its_compactions_remove(codex: Codex) -> None:
+    said = []
+
+    def say(prompt: str, *plays: Play, compacts: bool = False) -> None:
+        codex.say(prompt, *plays)
+        answers = plays[1:] if compacts else plays
+        said.extend([("user", prompt), *(("assistant", play.text) for play in answers)])
+
+    with connected(codex, "codex", fresh_tail_count=4, leaf_chunk_tokens=600) as home:
+        say("The code word is Kittiwake. " + "Remember it well. " * 60, Play("I will."))
+        rounds = [Play("", uses=(shell(f"call_{n}a", "cat notes.txt"), shell(f"call_{n}b", "pwd"))) for n in range(20)]
+        say("Look forty times.", *rounds, Play("I looked.", used=FULL))
+        before = len(codex.asked())
+        say("Go on.", Play("A first summary."), Play("I go on.", used=FULL), compacts=True)
+        say("And on.", Play("A second summary."), Play("Still here."), compacts=True)
+        say("What did we decide about the code word?", Play("Kittiwake."))
+        _, _, first, again, second, resumed = codex.asked()[before - 1 :]
+        with home.open() as lcm:
+            chat = lcm.conversation(f"codex:{codex.session}")
+            wait_until(lambda: len(spoken(chat)) == len(said), 100)
+            assert spoken(chat) == said
+            assert len(calls(chat)) == 40
+            assert results(chat) == codex.received()
+            at_once = lcm.conversation("at once")
+            at_once.bootstrap(codex.transcript)
+            assert [each.message.parts for each in at_once.messages()] == [
+                each.message.parts for each in chat.messages()
+            ]
+            assert [each.key for each in lcm.conversations() if each.key.startswith("codex")] == [chat.key]
+        assert home.activity("codex").failures == 0
+        assert home.activity("codex").delivered == len(said) + 40
+        assert len(home.services()) == 1
+    for request in (first, second, resumed):
+        block = request.rpartition("<lossless_history trust=")[2].partition("</lossless_history>")[0]
+        assert '<summary id=\\"sum_' in block
+        assert "Kittiwake" in block
+    assert "seems to refer to earlier work" in resumed
+    assert not any("seems to refer" in request for request in (first, again, second))

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISREG
 
 from msgspec import Struct, field
 
@@ -84,12 +85,16 @@ def capture(lcm: Lossless, session: Session, *more: Path, wait: float = -1) -> i
     try:
         context = lcm._import_context()
         changed = session.changed(context.runtime.clock(), *more)
-        return sum(_read(lcm, context, session, path, stat) for path, stat in changed if stat.st_size)
+        return sum(_read(lcm, context, session, path, stat) for path, stat in changed)
     finally:
         session.lock.release()
 
 
 def _read(lcm: Lossless, context: ImportContext, session: Session, path: Path, stat: os.stat_result) -> int:
+    if not S_ISREG(stat.st_mode):
+        raise InvalidInput(f"{path} is not a file.", hint=_HINT)
+    if stat.st_size == 0:
+        return 0
     found = CandidateFile(path, stat, named=True)
     if problem := found.recognise():
         raise InvalidInput(problem.reason, hint=_HINT)
