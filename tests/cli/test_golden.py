@@ -73,6 +73,7 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "worker": ("worker --once --model extractive",),
     "mcp": ("mcp --http 99999", "mcp --http 0.0.0.0:8765"),
+    "hook": ("hook nobody",),
     "export": (
         "export {dir}/all.zip",
         "export {dir}/all.zip",

@@ -39,8 +39,7 @@ class Home:
     def close(self) -> None:
         for path in self.sockets.glob("*.sock"):
             path.unlink()
-        for path in self.sockets.glob("*.lock"):
-            wait_until(lambda path=path: _is_free(path))
+        wait_until(lambda: all(map(_is_free, self.sockets.glob("*.lock"))))
 
     def start(self, host: str, **event: Any) -> subprocess.Popen[bytes]:
         """Start a hook for an event without waiting for it."""
@@ -58,12 +57,20 @@ class Home:
         process.stdin = None
         return process
 
-    def hook(self, host: str, name: str, data: bytes | None = None, **event: Any) -> str:
-        """Run a hook; return the text it adds to the context, or all that it prints. It must succeed in silence."""
-        given = json.dumps({"hook_event_name": name, **event}).encode() if data is None else data
+    def hook(self, host: str, name: str, **event: Any) -> str:
+        """Run a hook for an event; return the text it adds to the context, or all that it prints."""
+        printed = self.send(host, json.dumps({"hook_event_name": name, **event}).encode())
+        output = json.loads(printed or "{}").get("hookSpecificOutput")
+        if output is None:
+            return printed
+        assert output["hookEventName"] == name
+        return str(output["additionalContext"])
+
+    def send(self, host: str, data: bytes) -> str:
+        """Run a hook with some input; return what it prints. It must succeed in silence."""
         done = subprocess.run(
             [sys.executable, "-m", "lossless", "hook", host],
-            input=given,
+            input=data,
             capture_output=True,
             env=self.environment,
             cwd=self.path,
@@ -71,15 +78,7 @@ class Home:
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, b"")
-        printed = done.stdout.decode()
-        if not printed:
-            return ""
-        answer = json.loads(printed)
-        output = answer.get("hookSpecificOutput")
-        if output is None:
-            return printed.strip()
-        assert output["hookEventName"] == name
-        return str(output["additionalContext"])
+        return done.stdout.decode().strip()
 
     def open(self, **settings: object) -> Lossless:
         return Lossless.open(self.database, plugin=settings)

@@ -73,7 +73,7 @@ def test_sub_agents_have_conversations_below_their_parent(home: Home, session: T
     session.turn("Ask somebody.", "I did.")
     agent = session.path.with_suffix("") / "subagents" / "agent-a1.jsonl"
     agent.parent.mkdir(parents=True)
-    lines = [
+    lines: list[dict[str, object]] = [
         {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "Who?"}},
         {"type": "user", "uuid": "u2", "parentUuid": "u1", "message": {"role": "user", "content": "Now."}},
     ]
@@ -189,6 +189,18 @@ def test_a_compaction_of_the_host_gives_back_what_left_its_context(tmp_path: Pat
         home.close()
 
 
+def test_summaries_are_written_without_another_program(tmp_path: Path) -> None:
+    home = small(tmp_path, max_assembly_token_budget="1000")
+    session = Transcript(home.path / "s.jsonl", "s")
+    try:
+        talk(session, 12)
+        home.hook(HOST, "Stop", **session.event)
+        with home.open() as lcm:
+            wait_until(lambda: bool(lcm.status().holdings.summaries))
+    finally:
+        home.close()
+
+
 def test_on_resume_a_host_is_given_summaries_alone(tmp_path: Path) -> None:
     home = small(tmp_path)
     session = Transcript(home.path / "s.jsonl", "s")
@@ -300,7 +312,7 @@ BAD: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_reported_and_nothing_is_said(name: str, home: Home, session: Transcript) -> None:
-    assert home.hook(HOST, "", BAD[name]) == ""
+    assert home.send(HOST, BAD[name]) == ""
     broken = home.activity(HOST)
     assert broken.failures == 1
     assert broken.last_error
@@ -411,7 +423,7 @@ def test_failures_and_deliveries_are_shown_by_status(home: Home, session: Transc
         return subprocess.run(command, env=home.environment, capture_output=True, text=True, check=True).stdout
 
     assert "claude-code: 2 messages, last delivery" in status()
-    home.hook(HOST, "", b"{")
+    home.send(HOST, b"{")
     shown = status()
     assert "claude-code failed at its last event" in shown
     assert "-> lcm hosts" in shown

@@ -11,7 +11,7 @@ from lossless.cli.options import Command, named_database
 from lossless.hosts.hook.client import HOSTS, main
 
 
-@click.command(cls=Command, examples=("lcm hook claude-code < event.json", "lcm hook codex < event.json"))
+@click.command(cls=Command, examples=("lcm hook claude-code", "lcm hook codex"))
 @click.argument("host", type=click.Choice(HOSTS), metavar="HOST")
 def hook(host: str) -> None:
     """Handle one event of HOST (claude-code or codex): its JSON comes on stdin, the answer goes to stdout.

@@ -43,6 +43,8 @@ class Session(Struct):
     """Without symbolic links."""
     files: dict[Path, _File] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    seen: float = 0.0
+    """The time of its last event."""
     key: str = ""
     """The key of its conversation, once something was read."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from msgspec import Struct
 
 from lossless.errors import InvalidInput
 
-Kind = Literal["", "startup", "resume", "clear", "compact"]
-
-CAPTURED = ("SessionEnd", "SubagentStart", "SubagentStop", "PostCompact", "PreToolUse", "PostToolUse", "Notification")
+CAPTURED = (
+    *("SessionEnd", "SubagentStart", "SubagentStop", "PostCompact", "StopFailure"),
+    *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "Notification"),
+)
 """Events that have no answer: the transcript is read, and that is all."""
 KNOWN = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", *CAPTURED)
-ENDS = ("Stop", "SessionEnd")
+ENDS = ("Stop", "StopFailure", "SessionEnd")
 """Events after which the conversation may be idle, so that it can be compacted."""
 _BLOCKED = "lossless keeps this conversation and writes its summaries (setting hook_block_compaction)."
 

@@ -49,13 +49,13 @@ def history(
     young = [each for each in summaries if each.latest_at is None or each.latest_at >= limits.since]
     recent = [each for each in messages if each.at >= limits.since and each.role in ("user", "assistant")]
     words = [each for each in recent if each.text.strip()][-_MOST_MESSAGES:]
-    room = _Room(limits.tokens, limits.bytes)
+    space = _Space(limits.tokens, limits.bytes)
     opening, closing = _frame(intro, key)
-    if not (young or words) or not room.take(f"{opening}\n{closing}"):
+    if not (young or words) or not space.take(f"{opening}\n{closing}"):
         return ""
-    excerpts = list(_newest(room.share(4 if young else 1), [_excerpt(each, limits.zone) for each in words]))
-    room.take("\n".join(excerpts))
-    shown = list(_newest_summaries(room, young, limits.zone))
+    excerpts = list(_newest(space.share(4 if young else 1), [_excerpt(each, limits.zone) for each in words]))
+    space.take("\n".join(excerpts))
+    shown = list(_newest_summaries(space, young, limits.zone))
     if not (excerpts or shown):
         return ""
     return "\n".join([opening, *reversed(shown), *reversed(excerpts), closing])
@@ -64,15 +64,15 @@ def history(
 def earlier_sessions(intro: str, directory: str, sessions: Sequence[ListedConversation], limits: Limits) -> str:
     """Return a short note about the newest earlier sessions of a directory; empty if there are none."""
     young = [each for each in sessions if each.updated_at >= limits.since and each.messages][:_MOST_SESSIONS]
-    room = _Room(limits.tokens, limits.bytes)
+    space = _Space(limits.tokens, limits.bytes)
     opening, closing = _frame(intro, directory)
-    if not young or not room.take(f"{opening}\n{closing}"):
+    if not young or not space.take(f"{opening}\n{closing}"):
         return ""
-    shown = list(_newest(room, [_session(each, limits.zone) for each in reversed(young)]))
+    shown = list(_newest(space, [_session(each, limits.zone) for each in reversed(young)]))
     return "\n".join([opening, *reversed(shown), closing]) if shown else ""
 
 
-class _Room:
+class _Space:
     """The tokens and bytes that are left."""
 
     def __init__(self, tokens: int, size: int) -> None:
@@ -87,8 +87,8 @@ class _Room:
         self.bytes -= size
         return True
 
-    def share(self, parts: int) -> _Room:
-        return _Room(self.tokens // parts, self.bytes // parts)
+    def share(self, parts: int) -> _Space:
+        return _Space(self.tokens // parts, self.bytes // parts)
 
 
 def _frame(intro: str, about: str) -> tuple[str, str]:
@@ -97,26 +97,26 @@ def _frame(intro: str, about: str) -> tuple[str, str]:
     return opening, f"</lossless_history>\n{guidance('short')}"
 
 
-def _newest(room: _Room, texts: Sequence[str]) -> Iterator[str]:
+def _newest(space: _Space, texts: Sequence[str]) -> Iterator[str]:
     """Yield the newest texts that fit, newest first."""
     for text in reversed(texts):
-        if not room.take(text):
+        if not space.take(text):
             return
         yield text
 
 
-def _newest_summaries(room: _Room, summaries: Sequence[Summary], zone: tzinfo) -> Iterator[str]:
+def _newest_summaries(space: _Space, summaries: Sequence[Summary], zone: tzinfo) -> Iterator[str]:
     for summary in reversed(summaries):
         text = as_message(summary, zone)[0].text
-        if room.take(text):
+        if space.take(text):
             yield text
             continue
         # The last one that is shown is cut: its id leads to the rest.
-        left = min(room.tokens, room.bytes // 4) - _LEAST * 2
+        left = min(space.tokens, space.bytes // 4) - _LEAST * 2
         if left >= _LEAST:
             cut = structs.replace(summary, text=truncate(summary.text, left) + _CUT)
             text = as_message(cut, zone)[0].text
-            if room.take(text):
+            if space.take(text):
                 yield text
         return
 

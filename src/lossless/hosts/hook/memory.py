@@ -30,7 +30,7 @@ from lossless.model import StoredMessage, Summary
 WAIT, WAIT_FOR_SUMMARIES = 3.0, 2.0
 """Seconds that a host waits for an answer; of these, after a compaction, for the summaries of what left its context."""
 _LONGEST = 900.0
-"""Seconds for which pending work keeps the process alive."""
+"""Seconds for which pending work keeps the process alive, and for which a session is followed after its last event."""
 _LISTED = 100
 """Number of newest conversations among which those of a directory are looked for."""
 _LOW_PRIORITY = 10
@@ -67,7 +67,7 @@ class Memory:
         return self._clock() - self.busy_at < _LONGEST and self._database.has_pending()
 
     def answer(self, host: str, data: bytes) -> bytes:
-        """Handle one event of a host; return what the host is to be told. It never raises."""
+        """Handle one event of a host; return the answer to it. It never raises."""
         begun = self._clock()
         self.busy_at = begun
         handling = _Handling()
@@ -86,6 +86,12 @@ class Memory:
     def look_again(self) -> None:
         """Read the transcripts of known sessions that grew without an event."""
         now = self._clock()
+        with self._lock:
+            idle = [
+                path for path, each in self._sessions.items() if now - each.seen > _LONGEST and not each.lock.locked()
+            ]
+            for path in idle:
+                del self._sessions[path]
         for session in list(self._sessions.values()):
             if session.key and not session.lock.locked() and session.changed(now):
                 self.busy_at = now
@@ -114,7 +120,9 @@ class Memory:
             return None
         path = Path(os.path.realpath(os.path.expanduser(event.transcript_path)))
         with self._lock:
-            return self._sessions.setdefault(path, Session(host, path))
+            session = self._sessions.setdefault(path, Session(host, path))
+            session.seen = self._clock()
+            return session
 
     def _deliver(self, host: str, event: HookEvent, handling: _Handling) -> None:
         """Capture what is new for an event, at once or, if it is much, in the background."""
@@ -135,7 +143,7 @@ class Memory:
         self._compact(event, session)
 
     def _catch_up(self, session: Session, event: HookEvent | None = None, *more: Path) -> None:
-        begun, stored, error = self._clock(), 0, ""
+        stored, error = 0, ""
         try:
             stored = capture(self._database.opened(), session, *more)
             if event is not None:
@@ -144,7 +152,7 @@ class Memory:
             error = _words(failure)
         if stored or error:
             self.busy_at = self._clock()
-            self._record(session.host, "catch-up", begun, stored, error)
+            self._record(session.host, "catch-up", self._clock(), stored, error)  # no host waited for it
 
     def _compact(self, event: HookEvent, session: Session) -> None:
         """Have summaries written in the background: at once if the host compacts, after a turn if it is due."""
@@ -152,7 +160,8 @@ class Memory:
             return
         chat = self._database.opened().conversation(session.key)
         if event.hook_event_name == "PreCompact":
-            self._remember(chat, {"compacted": True})
+            if not chat._lcm.settings.hook_block_compaction:
+                self._remember(chat, {"compacted": True})
             running = self._compactions.get(chat.key)
             if running is None or running.done():
                 self._compactions[chat.key] = self._slow.submit(_compact_all, chat)
@@ -217,7 +226,7 @@ class Memory:
 
 
 class _Handling(Struct):
-    """What is known of the handling of an event, also if it takes too long."""
+    """The state of the handling of an event, also if it takes too long."""
 
     name: str = "event"
     stored: int = 0
