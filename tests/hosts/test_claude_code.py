@@ -131,6 +131,22 @@ def test_hooks_capture_claude_code_and_give_back_what_its_compactions_remove(cla
     assert not any("seems to refer" in request for request in (first, again, second))
 
 
+def test_a_resumed_session_is_given_its_summaries_once(claude: ClaudeCode) -> None:
+    with connected(claude, "claude-code", hook_startup_note=False) as home:
+        for number in range(4):
+            claude.say(f"Question {number}? " + "The harbour has ferries. " * 40, Play("Yes. " * 60))
+        assert not any("<lossless_history" in request for request in claude.asked())
+        with home.open(fresh_tail_count=2, leaf_chunk_tokens=400) as lcm:
+            chat = lcm.conversation(f"claude-code:{claude.session}")
+            assert chat.compact(128_000, force=True).summaries
+        claude.say("Go on.", Play("I go on."))
+        claude.say("And on.", Play("And on."))
+        first, second = claude.asked()[-2:]
+        assert first.count("<lossless_history trust=") == 1
+        assert second.count("<lossless_history trust=") == 1
+        assert '<summary id=\\"sum_' in first
+
+
 def test_the_sub_agents_of_claude_code_are_captured_below_it(claude: ClaudeCode) -> None:
     errand = {"description": "Ask", "prompt": "Who?", "subagent_type": "general-purpose", "run_in_background": False}
     with connected(claude, "claude-code") as home:

@@ -69,6 +69,20 @@ def test_import_watch_and_hooks_give_one_conversation(home: Home, session: Trans
         assert len(list(lcm.conversations())) == 1
 
 
+def test_a_database_on_a_server_serves_as_well(tmp_path: Path, postgres_url: str) -> None:
+    home = Home(tmp_path / "home", database_path=postgres_url)
+    session = Transcript(home.path / "s.jsonl", "s")
+    try:
+        session.turn("one", "two")
+        home.hook(HOST, "Stop", **session.event)
+        with Lossless.open(postgres_url) as lcm:
+            assert texts(lcm.conversation(session.key)) == ["one", "two"]
+            assert home.activity(HOST).database == lcm.location
+        assert home.activity(HOST).failures == 0
+    finally:
+        home.close()
+
+
 def test_sub_agents_have_conversations_below_their_parent(home: Home, session: Transcript) -> None:
     session.turn("Ask somebody.", "I did.")
     agent = session.path.with_suffix("") / "subagents" / "agent-a1.jsonl"

@@ -236,8 +236,9 @@ def _calls(runtime: Runtime, request: StatusRequest) -> Calls:
 
 def _hosts(database: str) -> Iterator[HostFigures]:
     """Yield what was recorded of the hosts that deliver into a database."""
+    names = (database, os.path.abspath(database)) if is_file(database) else (database,)
     for each in host_activity.read_all():
-        if each.database == database:
+        if each.database in names:
             yield HostFigures(
                 host=each.host,
                 delivered=each.delivered,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lossless import config
 from lossless.client import Lossless
+from lossless.config.redact import redact_url
 from lossless.errors import LosslessError, StoreUnavailable
 from lossless.events import Event
 
@@ -47,9 +48,9 @@ class Database:
 
     def _open(self) -> Lossless:
         try:
-            self.location = config.resolve().settings.database
+            self.location = _shown(redact_url(config.resolve().settings.database))
             lcm = Lossless.open(on_event=_ignore)
-            self.location = lcm.location
+            self.location = _shown(lcm.location)
             if lcm.settings.enabled and lcm._store.debts.any_pending():
                 lcm._background.start(after=_SOON)
         except Exception as error:
@@ -69,6 +70,11 @@ class Database:
         if self._lcm is not None:
             self._lcm.close()
             self._lcm = None
+
+
+def _shown(database: str) -> str:
+    """Return the place of a database for records: a path is absolute there."""
+    return os.path.abspath(database) if config.is_file(database) else database
 
 
 def _state(path: Path) -> tuple[int, int] | None:
