@@ -26,19 +26,22 @@ def connected(program: Program, host: str, **settings: object) -> Iterator[Home]
     path = program.home / ".config" / "lossless" / "lcm.toml"
     path.parent.mkdir(parents=True)
     path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
-    command = f"{sys.executable} -m lossless hook {host}"
-    hook = {"type": "command", "command": command, "timeout": 20}
-    hooks = {"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}}
-    if isinstance(program, ClaudeCode):
-        _write(program.home / ".claude" / "settings.json", hooks)
-    elif isinstance(program, Codex):
-        _write(program.home / ".codex" / "hooks.json", hooks)
+    install(program, host)
+    if isinstance(program, Codex):
         trust(program)
     home = Home(program.home)
     try:
         yield home
     finally:
         home.close()
+
+
+def install(program: Program, host: str) -> None:
+    """Write the hooks into the settings of a program."""
+    hook = {"type": "command", "command": f"{sys.executable} -P -m lossless hook {host}", "timeout": 20}
+    hooks = {"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}}
+    name = ".claude/settings.json" if isinstance(program, ClaudeCode) else ".codex/hooks.json"
+    _write(program.home / name, hooks)
 
 
 def _write(path: Path, value: Any) -> None:

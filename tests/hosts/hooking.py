@@ -44,7 +44,7 @@ class Home:
     def start(self, host: str, **event: Any) -> subprocess.Popen[bytes]:
         """Start a hook for an event without waiting for it."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "lossless", "hook", host],
+            [sys.executable, "-P", "-m", "lossless", "hook", host],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -69,7 +69,7 @@ class Home:
     def send(self, host: str, data: bytes) -> str:
         """Run a hook with some input; return what it prints. It must succeed in silence."""
         done = subprocess.run(
-            [sys.executable, "-m", "lossless", "hook", host],
+            [sys.executable, "-P", "-m", "lossless", "hook", host],
             input=data,
             capture_output=True,
             env=self.environment,

@@ -309,6 +309,16 @@ def test_a_compaction_is_blocked_only_by_the_setting(home: Home, session: Transc
     assert json.loads(blocking.hook(HOST, "PreCompact", trigger="auto", **session.event))["decision"] == "block"
 
 
+def test_no_code_of_the_working_directory_is_run(home: Home, session: Transcript) -> None:
+    trap = f"open({str(home.path / 'sprung')!r}, 'w').close()\n"
+    for name in ("socket.py", "msgspec.py", "lossless.py", "sqlite3.py"):
+        (home.path / name).write_text(trap)
+    session.turn("one", "two")
+    home.hook(HOST, "Stop", **session.event)
+    assert home.activity(HOST).delivered == 2
+    assert not (home.path / "sprung").exists()
+
+
 BAD: dict[str, bytes] = {
     "nothing": b"",
     "no JSON": b"{",

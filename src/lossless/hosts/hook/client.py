@@ -94,7 +94,8 @@ def start(directory: str, name: str) -> None:
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
         os.closerange(3, 1024)
-        command = [sys.executable, "-m", "lossless.hosts.hook.service", directory, name]
+        # -P: no module is loaded from the working directory, which is a project of anybody.
+        command = [sys.executable, "-P", "-m", "lossless.hosts.hook.service", directory, name]
         os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted
     finally:
         os._exit(127)
