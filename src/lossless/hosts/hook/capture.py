@@ -43,6 +43,8 @@ class Session(Struct):
     """Without symbolic links."""
     files: dict[Path, _File] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    later: float = 0.0
+    """Until then it is not read without an event."""
     seen: float = 0.0
     """The time of its last event."""
     key: str = ""

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -31,6 +31,8 @@ WAIT, WAIT_FOR_SUMMARIES = 3.0, 2.0
 """Seconds that a host waits for an answer; of these, after a compaction, for the summaries of what left its context."""
 _LONGEST = 900.0
 """Seconds for which pending work keeps the process alive, and for which a session is followed after its last event."""
+_PAUSE = 30.0
+"""Seconds before a transcript that could not be read is looked at again without an event."""
 _LISTED = 100
 """Number of newest conversations among which those of a directory are looked for."""
 _LOW_PRIORITY = 10
@@ -76,12 +78,20 @@ class Memory:
             reply = running.result(WAIT)
         except NotDone:
             handling.problems.append(f"It took more than {WAIT:g} seconds; the background process continues.")
+            running.add_done_callback(lambda done: self._record_late(host, handling, done.exception()))
             reply = b""
         except Exception as error:  # noqa: BLE001 - the host's turn goes on, and `lcm status` shows what happened
             handling.problems.append(_words(error))
             reply = b""
-        self._record(host, handling.name, begun, handling.stored, " ".join(handling.problems))
+        stored = handling.stored if running.done() else 0
+        self._record(host, handling.name, begun, stored, " ".join(handling.problems))
         return reply
+
+    def _record_late(self, host: str, handling: _Handling, error: BaseException | None) -> None:
+        """Record the end of an event that took too long: its messages are stored, or it failed for another reason."""
+        if not isinstance(error, CancelledError):
+            problems = [*handling.problems[1:], *([_words(error)] if error else [])]
+            self._record(host, handling.name, self._clock(), handling.stored, " ".join(problems))
 
     def look_again(self) -> None:
         """Read the transcripts of known sessions that grew without an event."""
@@ -93,8 +103,8 @@ class Memory:
             for path in idle:
                 del self._sessions[path]
         for session in list(self._sessions.values()):
-            if session.key and not session.lock.locked() and session.changed(now):
-                self.busy_at = now
+            if session.key and now >= session.later and not session.lock.locked() and session.changed(now):
+                session.later = now + _PAUSE  # once at a time, and not again at once after a failure
                 self._slow.submit(self._catch_up, session)
 
     def _handle(self, host: str, data: bytes, handling: _Handling) -> bytes:
@@ -148,10 +158,12 @@ class Memory:
             stored = capture(self._database.opened(), session, *more)
             if event is not None:
                 self._compact(event, session)
+            session.later = 0.0
         except Exception as failure:  # noqa: BLE001 - it is reported, and tried again at the next event
             error = _words(failure)
-        if stored or error:
+        if stored:
             self.busy_at = self._clock()
+        if stored or error:
             self._record(session.host, "catch-up", self._clock(), stored, error)  # no host waited for it
 
     def _compact(self, event: HookEvent, session: Session) -> None:
