@@ -69,5 +69,7 @@ def _install(package: str, place: Path) -> None:
     )
     if done.returncode:
         shutil.rmtree(place, ignore_errors=True)
-        raise LookupError(f"pip of Python {sys.version_info[0]}.{sys.version_info[1]} cannot install {package}: {done.stderr[-2000:]}")
+        raise LookupError(
+            f"pip of Python {sys.version_info[0]}.{sys.version_info[1]} cannot install {package}: {done.stderr[-2000:]}"
+        )
     (place / "complete").touch()
