@@ -10,6 +10,7 @@ from msgspec import structs
 
 from lossless.engine.ingest.message_digest import Canonicalize, without_tags
 from lossless.formats import openai_chat
+from lossless.hosts.hermes.generated import IsOurs, shortened, without_generated
 from lossless.model import Message
 from lossless.model.messages import instant
 
@@ -36,9 +37,10 @@ def answered(history: Sequence[Record]) -> list[Record]:
     return list(history[:end])
 
 
-def read(history: Sequence[Record], before: Record | None = None) -> list[Message]:
-    """Return the messages of a history; `before` is the one that precedes it."""
-    return [_read(each, last) for last, each in zip([before, *history], history, strict=False)]
+def read(history: Sequence[Record], is_ours: IsOurs, before: Record | None = None) -> list[Message]:
+    """Return the messages of a history, without what we wrote into it; `before` is the one that precedes it."""
+    pairs = zip([before, *history], history, strict=False)
+    return [_read(own, last) for last, each in pairs if (own := _own(each, is_ours)) is not None]
 
 
 def canonical(tags: Sequence[str]) -> Canonicalize:
@@ -54,6 +56,18 @@ def _is_made_up(record: Mapping[str, Any]) -> bool:
         return True
     content = record.get("content")
     return record["role"] == "user" and isinstance(content, str) and content.startswith(_TASK_LIST)
+
+
+def _own(record: Record, is_ours: IsOurs) -> Record | None:
+    if record["role"] != "user":
+        return record
+    content = record.get("content")
+    rest = shortened(content, is_ours)
+    if rest is content:
+        return record
+    sent = record.get("api_content")
+    rest_sent = without_generated(sent, is_ours) if isinstance(sent, str) else None
+    return None if rest is None else record | {"content": rest, "api_content": rest_sent}
 
 
 def _read(record: Record, before: Record | None) -> Message:

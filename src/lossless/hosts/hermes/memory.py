@@ -21,7 +21,7 @@ from lossless.hosts.hermes import history as histories
 from lossless.hosts.hermes.history import Record
 from lossless.hosts.hermes.host import HOST, is_newer
 from lossless.hosts.hermes.splice import Spliced, splice
-from lossless.hosts.hermes.wires import CHAT, WIRES, Item, Trace, Wire, instructions, newest, size, trace
+from lossless.hosts.hermes.wires import CHAT, WIRES, Item, Trace, Wire, instructions, newest, size, trace, without_ours
 from lossless.model import SummaryRequest
 
 log = logging.getLogger("lossless.hosts.hermes")
@@ -69,10 +69,12 @@ class Memory:
         self.version = version
         self.can_rewrite = can_rewrite
         self.last_error = ""
+        self.failures = 0
         self._sessions: dict[str, Session] = {}
         self._said: set[str] = set()
         self._lock = threading.RLock()
         self._opened: Lossless | None = None
+        self._closed_for = ""
         self._failed_at = -_PAUSE
         atexit.register(self.close)
 
@@ -83,11 +85,11 @@ class Memory:
         with self._lock:
             if self._opened is None:
                 if time.monotonic() - self._failed_at < _PAUSE:
-                    raise LosslessError(self.last_error or "The database could not be opened.")
+                    raise LosslessError(self._closed_for)
                 try:
                     self._opened = self._open()
-                except Exception:
-                    self._failed_at = time.monotonic()
+                except Exception as error:
+                    self._failed_at, self._closed_for = time.monotonic(), f"{type(error).__name__}: {error}"
                     raise
             return self._opened
 
@@ -161,19 +163,17 @@ class Memory:
         with session.lock:
             if not said or _is_same(said, session.last):
                 return 0
-            self._note_first(session, said)
             chat = self.chat(session)
+            is_ours = chat._delivery.is_ours
             known = len(session.last)
             if known and _is_same(said[:known], session.last):
-                done = chat.ingest(histories.read(said[known:], session.last[-1]))
+                done = chat.ingest(histories.read(said[known:], is_ours, session.last[-1]))
             else:
-                done = chat.ingest(histories.read(said), whole=True)
+                messages = histories.read(said, is_ours)
+                done = chat.ingest(messages, whole=True)
+                session.first = trace(messages[0]) if messages else None
             session.last = said
         return len(done.stored)
-
-    def _note_first(self, session: Session, said: Sequence[Record]) -> None:
-        if not session.last or said[0] is not session.last[0]:
-            session.first = trace(histories.read(said[:1])[0])
 
     def end_turn(self, session: Session) -> None:
         """Compact what a turn made necessary, in the background, and learn from the provider's count of tokens."""
@@ -200,22 +200,24 @@ class Memory:
             )
             session.is_assembled = False
             return None
-        start = instructions(items, session.first)
-        beside = size(items[:start]) + sum(size(request.get(key)) for key in ("system", "instructions", "tools"))
+        beside = sum(size(request.get(key)) for key in ("system", "instructions", "tools"))
         try:
             with session.lock:
-                spliced = self._assembled(session, wire, items, start, beside + _reply(request, session.window))
+                spliced = self._assembled(session, wire, items, beside + _reply(request, session.window))
             session.is_assembled = True
         except Exception as error:  # noqa: BLE001 - whatever failed on our side, the host's request goes out, bounded
             self.failed("llm_request", error)
             session.is_assembled = False
-            return self._bounded(session, wire, request, items, start, beside)
+            return self._bounded(session, wire, request, items, beside)
         if spliced.items == items:
             return None
         return {**request, wire.key: spliced.items}
 
-    def _assembled(self, session: Session, wire: Wire, items: list[Item], start: int, beside: int) -> Spliced:
+    def _assembled(self, session: Session, wire: Wire, items: list[Item], beside: int) -> Spliced:
         chat, window = self.chat(session), session.window or None
+        items = without_ours(items, chat._delivery.is_ours)
+        start = instructions(items, session.first)
+        beside += size(items[:start])
         most = int((session.window or 128_000) * _FALLBACK)
         reserve, spliced = min(beside, most), None
         for attempt in range(3):
@@ -239,11 +241,11 @@ class Memory:
         wire: Wire,
         request: Mapping[str, Any],
         items: list[Item],
-        start: int,
         beside: int,
     ) -> dict[str, Any] | None:
         """Return a request with the newest of Hermes's own messages, if all of them do not fit."""
-        space = int((session.window or 128_000) * 0.75) - beside
+        start = instructions(items, session.first)
+        space = int((session.window or 128_000) * 0.75) - beside - size(items[:start])
         if size(items[start:]) <= space:
             return None
         return {**request, wire.key: [*items[:start], *newest(items[start:], max(space, 1))]}
@@ -258,8 +260,8 @@ class Memory:
                 observed = size(messages)
                 chat.compact(window, observed=observed, model=session.model, force=force)
                 context = chat.assemble(window, reserve=int(window * 0.25), prompt_follows=True, model=session.model)
-                spliced = splice(CHAT, messages, 0, context)
-            shortened = [_fresh(each) for each in spliced.items]
+                spliced = splice(CHAT, without_ours(messages, chat._delivery.is_ours), 0, context)
+            shortened = _led([_fresh(each) for each in spliced.items])
         except Exception as error:  # noqa: BLE001 - the host has asked because its list does not fit: it gets a shorter one
             self.failed("compress", error)
             shortened = [_fresh(each) for each in newest(messages, window // 2)]
@@ -278,7 +280,9 @@ class Memory:
 
     def failed(self, event: str, error: Exception) -> None:
         """Record and log a failure."""
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.failures += 1
+        text = str(error)
+        self.last_error = text if text == self._closed_for else f"{type(error).__name__}: {text}"
         log.warning("lossless: %s failed, and Hermes continues with its own messages: %s", event, self.last_error)
         host_activity.record(HOST, event, error=self.last_error, version=self.version)
 
@@ -305,11 +309,11 @@ class Guard:
         self.delivered = 0
 
     def __enter__(self) -> Self:
-        self._began = time.monotonic()
+        self._began, self._failures = time.monotonic(), self._memory.failures
         return self
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
-        if error is None:
+        if error is None and self._memory.failures == self._failures:
             self._memory.succeeded(self._event, time.monotonic() - self._began, self.delivered)
         elif isinstance(error, Exception):
             self._memory.failed(self._event, error)
@@ -326,6 +330,15 @@ def _reply(request: Mapping[str, Any], window: int) -> int:
     names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
     asked = next((request[name] for name in names if isinstance(request.get(name), int)), _REPLY)
     return min(asked, (window or 128_000) // 4)
+
+
+def _led(records: list[Record]) -> list[Record]:
+    """Return a list for Hermes in which the summaries at the start are one message: it joins them otherwise."""
+    end = next((at for at, each in enumerate(records) if not str(each.get("content")).startswith("<")), len(records))
+    texts = [each["content"] for each in records[:end] if each.get("role") == "user"]
+    if len(texts) < 2 or len(texts) < end or not all(isinstance(each, str) for each in texts):
+        return records
+    return [{"role": "user", "content": "\n".join(texts)}, *records[end:]]
 
 
 def _fresh(record: Record) -> Record:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from lossless.formats import anthropic, openai_chat, openai_responses
+from lossless.hosts.hermes.generated import IsOurs, shortened
 from lossless.model import INSTRUCTIONS, File, Message, Text, ToolCall, ToolResult
 from lossless.tokens import estimate
 
@@ -53,6 +54,19 @@ class Wire(Struct, frozen=True):
         """Return the messages of a request; None if it has none in the expected place."""
         found = request.get(self.key)
         return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else None
+
+
+def without_ours(items: Sequence[Item], is_ours: IsOurs) -> list[Item]:
+    """Return the items without the summaries and pins in them, as an earlier list of ours had them."""
+    kept = list[Item]()
+    for item in items:
+        content = item.get("content") if item.get("role") == "user" else None
+        rest = shortened(content, is_ours) if content else content
+        if rest is content or rest == content:
+            kept.append(item)
+        elif rest is not None:
+            kept.append(item | {"content": rest})
+    return kept
 
 
 def trace(message: Message) -> Trace:
