@@ -10,7 +10,6 @@ import fcntl
 import os
 import shutil
 import subprocess
-import sys
 import tomllib
 import venv
 from pathlib import Path
@@ -21,8 +20,9 @@ import platformdirs
 ROOT = Path(__file__).parents[2]
 
 
-def python(package: str, version: str) -> Path:
+def python(package: str, version: str, extra: str = "") -> Path:
     """Return the interpreter of an environment with that package; LookupError if it cannot be installed."""
+    wanted = [f"{package}[{extra}]=={version}" if extra else f"{package}=={version}", *_project()["dependencies"]]
     kept = os.environ.get("LCM_TEST_HOSTS_DIR")
     cache = Path(kept) if kept else platformdirs.user_cache_path("lossless", appauthor=False) / "hosts"
     place = cache / f"{package}-{version}"
@@ -30,9 +30,10 @@ def python(package: str, version: str) -> Path:
     with place.with_name(f"{place.name}.lock").open("w") as lock:
         # Tests run in several processes: one installs, the others wait for it.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "complete").exists():
-            shutil.rmtree(place, ignore_errors=True)
-            _install(f"{package}=={version}", place)
+        complete = place / "complete"
+        if not complete.exists() or complete.read_text() != "\n".join(wanted):
+            _install(wanted, place)
+            complete.write_text("\n".join(wanted))
     return place / "bin" / "python"
 
 
@@ -57,9 +58,9 @@ def _project() -> dict[str, Any]:
     return project
 
 
-def _install(package: str, place: Path) -> None:
-    venv.create(place, with_pip=True)
-    wanted = [package, *_project()["dependencies"]]
+def _install(wanted: list[str], place: Path) -> None:
+    if not (place / "bin" / "pip").exists():
+        venv.create(place, symlinks=True, with_pip=True)
     done = subprocess.run(
         [place / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted],
         capture_output=True,
@@ -69,7 +70,4 @@ def _install(package: str, place: Path) -> None:
     )
     if done.returncode:
         shutil.rmtree(place, ignore_errors=True)
-        raise LookupError(
-            f"pip of Python {sys.version_info[0]}.{sys.version_info[1]} cannot install {package}: {done.stderr[-2000:]}"
-        )
-    (place / "complete").touch()
+        raise LookupError(f"pip cannot install {wanted[0]}: {done.stderr[-2000:]}")

@@ -53,9 +53,16 @@ def _items(call: Call) -> list[dict[str, Any]]:
 
 def _prompt(call: Call) -> str:
     """What the user said last, summaries aside, and how many results have come since."""
-    said = [at for at, item in enumerate(_items(call)) if item.get("role") == "user" and "<summary" not in str(item)]
-    results = sum(item.get("role") == "tool" for item in _items(call)[said[-1] :])
-    return f"{_items(call)[said[-1]]['content']}\n#{results}"
+    said, results = "", 0
+    for item in _items(call):
+        blocks = item.get("content")
+        blocks = blocks if isinstance(blocks, list) else [item | {"type": item.get("type", "text"), "text": blocks}]
+        for block in blocks:
+            if item.get("role") == "tool" or block["type"] in ("tool_result", "function_call_output"):
+                results += 1
+            elif item.get("role") == "user" and not str(block.get("text")).startswith("<"):
+                said, results = str(block.get("text")), 0
+    return f"{said}\n#{results}"
 
 
 class Hermes:
@@ -138,7 +145,7 @@ agent: {{environment_probe: false}}
 @pytest.fixture
 def hermes_python() -> Path:
     try:
-        return pip.python("hermes-agent", VERSION)
+        return pip.python("hermes-agent", VERSION, "anthropic")
     except LookupError as reason:
         if os.environ.get("CI"):
             raise
@@ -263,20 +270,34 @@ def test_a_broken_database_breaks_no_turn_and_is_seen(hermes_python: Path, tmp_p
     assert said == [f"Question {number}" for number in range(14 - len(said), 14)]
 
 
-def test_responses_are_rebuilt_too(hermes_python: Path, tmp_path: Path) -> None:
-    with Model(lambda prompt, number: Play(f"Answer {number}. {FILLER}")) as model:
+@pytest.mark.parametrize(
+    ("api_mode", "format"),
+    [("codex_responses", "openai_responses"), ("anthropic_messages", "anthropic")],
+)
+def test_requests_of_other_apis_are_rebuilt_too(
+    api_mode: str, format: str, hermes_python: Path, tmp_path: Path
+) -> None:
+    def answer(prompt: str, number: int) -> Play:
+        if "Look." in prompt and prompt.endswith("#0"):
+            return Play("", uses=(_reading(0), _reading(1)))
+        return Play(f"Answer {number}. {FILLER}")
+
+    with Model(answer) as model:
         hermes = Hermes(hermes_python, tmp_path / "home", model)
-        talk = [f"Question {number}. {FILLER}" for number in range(1, 11)]
-        report = hermes.run(*talk, api_mode="codex_responses")
+        (hermes.work / "log.txt").write_text("a ship\n" * 100)
+        talk = [f"Question {number}. {FILLER}" for number in range(1, 12)]
+        report = hermes.run(*talk, "Look.", "Question 12.", api_mode=api_mode)
     assert report["status"]["requests_rebuilt"]
     assert report["status"]["last_prompt_tokens"] == _size(model.requests[-1])
-    assert all(call.path.endswith("/responses") for call in model.requests)
-    assert not [fault for call in model.requests for fault in violations("openai_responses", call.body)]
+    assert not [fault for call in model.requests for fault in violations(format, call.body)]
     last = json.dumps(_items(model.requests[-1]))
     assert "<summary id=" in last
     assert "Question 1." not in last
+    assert "Look." in last
     assert max(map(_size, model.requests)) < WINDOW
-    assert len(hermes.conversation(report["status"]["conversation"]).messages()) == 20
+    chat = hermes.conversation(report["status"]["conversation"])
+    assert _calls(chat) == ["call_read_0", "call_read_1"]
+    assert len(chat.messages()) == report["held"] == 2 * 13 + 3
 
 
 def test_the_command_finds_the_plugin_by_its_entry_point(hermes_python: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -120,12 +120,12 @@ def _as_responses(messages: list[dict[str, Any]]) -> dict[str, Any]:
             continue
         if each["content"]:
             sent.append({"role": each["role"], "content": each["content"]})
-        for call in each.get("tool_calls", ()):
-            sent.append({"type": "function_call", "call_id": call["id"], **call["function"]})
+        calls = each.get("tool_calls", ())
+        sent += [{"type": "function_call", "call_id": call["id"], **call["function"]} for call in calls]
     return {"instructions": "You are Hermes.", "input": sent}
 
 
-_REQUESTS = {
+_REQUESTS: dict[str, Callable[[list[dict[str, Any]]], dict[str, Any]]] = {
     "chat_completions": _as_chat,
     "anthropic_messages": _as_anthropic,
     "codex_responses": _as_responses,
@@ -358,12 +358,13 @@ class Rows:
     """Hermes's table of sessions: s1, continued as s2 and s3, and a branch of it."""
 
     def get_session(self, session_id: str) -> dict[str, Any] | None:
-        return {
+        rows: dict[str, dict[str, Any]] = {
             "s1": {"end_reason": "compression"},
             "s2": {"end_reason": "compression", "parent_session_id": "s1"},
             "s3": {"end_reason": None, "parent_session_id": "s2"},
             "branch": {"end_reason": None, "parent_session_id": "s3"},
-        }.get(session_id)
+        }
+        return rows.get(session_id)
 
 
 def test_a_resumed_session_is_found_by_the_first_of_its_chain(agent: Hermes) -> None:
