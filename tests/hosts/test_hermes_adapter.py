@@ -5,133 +5,20 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from lossless import Conversation, Lossless
+from lossless import Lossless
 from lossless.engine.shared import host_activity
 from lossless.hosts import hermes
-from lossless.hosts.hermes import Engine, Hooks, Memory, host
+from lossless.hosts.hermes import Engine, host
 from lossless.hosts.hermes.wires import WIRES, newest, size
-from lossless.model import SummaryRequest
+from tests.hosts.hermes_turns import API_FORMATS, LONG, WINDOW, Hermes, as_chat
 from tests.validators import violations
-
-WINDOW = 64_000
-LONG = "The ferry leaves at noon, and the ferry is late. " * 150
-
-
-class Hermes:
-    """What Hermes does with a plugin: one agent with its engine, its list and its requests."""
-
-    def __init__(
-        self, database: Path, *, api_mode: str = "chat_completions", session: str = "s1", **settings: Any
-    ) -> None:
-        self.database, self.api_mode = database, api_mode
-        self.asked: list[SummaryRequest] = []
-        about = {"database_path": str(database), "fresh_tail_count": 6, **settings}
-        self.memory = Memory(settings=lambda: about, summarize=self._summarize, version="0.19.0")
-        self.hooks = Hooks(self.memory)
-        self.engine = copy.deepcopy(Engine(self.memory))
-        self.session = session
-        self.list: list[dict[str, Any]] = []
-        self.sent: list[dict[str, Any]] = []
-        self.engine.update_model("stand-in", WINDOW, api_mode=api_mode)
-        self.engine.on_session_start(session, platform="cli")
-
-    def _summarize(self, request: SummaryRequest) -> str:
-        self.asked.append(request)
-        return f"They spoke of the ferry, part {len(self.asked)}."
-
-    def say(self, text: str, reply: str = "", *, calls: int = 0, result: str = "found") -> None:
-        """Take a turn: a prompt, rounds of tool calls, a reply."""
-        self.list.append({"role": "user", "content": text})
-        self.hooks.pre_llm_call(session_id=self.session, conversation_history=list(self.list))
-        for number in range(calls):
-            self.request()
-            name = f"call_{len(self.list)}_{number}"
-            function = {"name": "look", "arguments": '{"at": 1}'}
-            call = {"id": name, "type": "function", "function": function}
-            self.list.append({"role": "assistant", "content": "", "tool_calls": [call]})
-            self.list.append({"role": "tool", "tool_call_id": name, "tool_name": "look", "content": result})
-        self.request()
-        self.list.append({"role": "assistant", "content": reply or f"Reply to {text}", "finish_reason": "stop"})
-        self.engine.update_from_response({"prompt_tokens": size(self.sent[-1]), "completion_tokens": 5})
-        self.hooks.post_llm_call(session_id=self.session, conversation_history=list(self.list))
-
-    def request(self) -> dict[str, Any]:
-        request = {"tools": [{"name": "look"}], **_REQUESTS[self.api_mode](copy.deepcopy(self.list))}
-        done = self.hooks.llm_request(
-            request=request, session_id=self.session, api_mode=self.api_mode, model="stand-in", turn_id="t"
-        )
-        self.sent.append(done["request"] if done else request)
-        self.hooks.pre_api_request(session_id=self.session, conversation_history=list(self.list))
-        return self.sent[-1]
-
-    @property
-    def last(self) -> str:
-        return json.dumps(self.sent[-1])
-
-    @property
-    def chat(self) -> Conversation:
-        return Lossless.open(self.database).conversation(f"hermes:{self.session}")
-
-    def rows(self) -> list[tuple[str, str]]:
-        return [(stored.role, stored.text) for stored in self.chat.messages()]
-
-    def held(self) -> list[tuple[str, str]]:
-        return [(each["role"], each["content"]) for each in self.list]
-
-
-def _as_chat(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    known = ("role", "content", "tool_calls", "tool_call_id")
-    sent = [{key: each[key] for key in known if key in each} for each in messages]
-    sent[-1]["cache_control"] = {"type": "ephemeral"}
-    return {"messages": [{"role": "system", "content": "You are Hermes."}, *sent]}
-
-
-def _as_anthropic(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    sent: list[dict[str, Any]] = []
-    for each in messages:
-        if each["role"] == "tool":
-            content = [{"type": "tool_result", "tool_use_id": each["tool_call_id"], "content": each["content"]}]
-        else:
-            content = [{"type": "text", "text": each["content"]}] if each["content"] else []
-            content += [
-                {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {"at": 1}}
-                for call in each.get("tool_calls", ())
-            ]
-        role = "user" if each["role"] == "tool" else each["role"]
-        if sent and sent[-1]["role"] == role:
-            sent[-1]["content"] += content
-        else:
-            sent.append({"role": role, "content": content})
-    return {"system": "You are Hermes.", "max_tokens": 2_000, "messages": sent}
-
-
-def _as_responses(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    sent: list[dict[str, Any]] = []
-    for each in messages:
-        if each["role"] == "tool":
-            sent.append({"type": "function_call_output", "call_id": each["tool_call_id"], "output": each["content"]})
-            continue
-        if each["content"]:
-            sent.append({"role": each["role"], "content": each["content"]})
-        calls = each.get("tool_calls", ())
-        sent += [{"type": "function_call", "call_id": call["id"], **call["function"]} for call in calls]
-    return {"instructions": "You are Hermes.", "input": sent}
-
-
-_REQUESTS: dict[str, Callable[[list[dict[str, Any]]], dict[str, Any]]] = {
-    "chat_completions": _as_chat,
-    "anthropic_messages": _as_anthropic,
-    "codex_responses": _as_responses,
-    "bedrock_converse": lambda messages: {"messages": messages},
-}
-_NAMES = {"chat_completions": "openai_chat", "anthropic_messages": "anthropic", "codex_responses": "openai_responses"}
 
 
 @pytest.fixture(autouse=True)
@@ -228,7 +115,7 @@ def test_a_review_in_the_background_is_not_stored(agent: Hermes, monkeypatch: py
     assert [text for _, text in agent.rows()] == ["Hello.", "Reply to Hello."]
 
 
-@pytest.mark.parametrize("api_mode", _NAMES)
+@pytest.mark.parametrize("api_mode", API_FORMATS)
 def test_old_text_is_replaced_by_summaries_in_every_api(api_mode: str, tmp_path: Path) -> None:
     agent = Hermes(tmp_path / "lcm.db", api_mode=api_mode)
     for number in range(24):
@@ -236,7 +123,7 @@ def test_old_text_is_replaced_by_summaries_in_every_api(api_mode: str, tmp_path:
     agent.say("Look everywhere.", calls=12, result=f"All of it: {LONG}")
     assert len(agent.asked) >= 2
     assert agent.rows() == agent.held()
-    assert not [fault for each in agent.sent for fault in violations(_NAMES[api_mode], each)]
+    assert not [fault for each in agent.sent for fault in violations(API_FORMATS[api_mode], each)]
     assert max(map(size, agent.sent)) < WINDOW
     assert "<summary id=" in agent.last
     assert "Question 0." not in agent.last
@@ -258,7 +145,7 @@ def test_notes_that_hermes_adds_to_a_prompt_stay_in_the_request(agent: Hermes) -
     for number in range(24):
         agent.say(f"Question {number}. {LONG}", f"Answer {number}. {LONG}")
     agent.list.append({"role": "user", "content": "And now?"})
-    request = _as_chat(copy.deepcopy(agent.list))
+    request = as_chat(copy.deepcopy(agent.list))
     request["messages"][-1]["content"] += "\n\n<memory-context>likes ferries</memory-context>"
     done = agent.hooks.llm_request(request=request, session_id="s1", api_mode="chat_completions", model="stand-in")
     assert done is not None
@@ -268,7 +155,22 @@ def test_notes_that_hermes_adds_to_a_prompt_stay_in_the_request(agent: Hermes) -
 def test_a_short_conversation_is_sent_unchanged(agent: Hermes) -> None:
     agent.say("Hello.", calls=2)
     agent.say("Go on.")
-    assert agent.sent[-1]["messages"][1:] == _as_chat(agent.list[:-1])["messages"][1:]
+    assert agent.sent[-1]["messages"][1:] == as_chat(agent.list[:-1])["messages"][1:]
+
+
+@pytest.mark.parametrize("api_mode", API_FORMATS)
+def test_large_content_is_sent_once_and_then_shown_as_a_reference(api_mode: str, tmp_path: Path) -> None:
+    agent = Hermes(tmp_path / "lcm.db", api_mode=api_mode)
+    agent.say("Look.", calls=3, result=f"Everything: {LONG * 18}")
+    agent.say(f"All this: {LONG * 18}", "Thanks.")
+    agent.say("And now?")
+    agent.say("Go on.")
+    assert agent.rows() == agent.held()
+    assert max(map(size, agent.sent)) < WINDOW
+    assert size(agent.sent[-1]) < WINDOW / 2
+    assert "[LCM " in agent.last
+    assert not [fault for each in agent.sent for fault in violations(API_FORMATS[api_mode], each)]
+    agent.memory.close()
 
 
 def test_a_turn_that_was_taken_back_is_not_shown_again(agent: Hermes) -> None:
@@ -498,4 +400,4 @@ def test_the_newest_turns_that_fit_are_kept_and_the_last_one_always() -> None:
     assert kept == turns[-2:]
     assert newest(turns, 1) == turns[-2:]
     assert newest(turns, 10**9) == turns
-    assert set(WIRES) == set(_NAMES)
+    assert set(WIRES) == set(API_FORMATS)

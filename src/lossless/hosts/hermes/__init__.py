@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lossless.hosts.hermes import host
+from lossless.hosts.hermes import host, requests
 from lossless.hosts.hermes.engine import Engine
 from lossless.hosts.hermes.host import PluginContext
 from lossless.hosts.hermes.memory import Memory
@@ -45,7 +45,7 @@ def register(context: PluginContext) -> None:
 
 
 class Hooks:
-    """What Hermes calls in a turn, whichever agent has it."""
+    """The callbacks of a turn, for every agent of the process."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -74,7 +74,7 @@ class Hooks:
             return None
         session.model = model or session.model
         with self._memory.guarded("llm_request"):
-            changed = self._memory.rewrite(session, api_mode, request)
+            changed = requests.rewrite(self._memory, session, api_mode, request)
             return None if changed is None else {"request": changed, "source": "lossless"}
         return None
 

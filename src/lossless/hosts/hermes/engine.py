@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Self
 
+from lossless.hosts.hermes import requests
 from lossless.hosts.hermes.history import Record
 from lossless.hosts.hermes.host import SessionRows, root_session
 from lossless.hosts.hermes.memory import Memory, Session
@@ -115,7 +116,9 @@ class Engine:
         self.last_compression_rough_tokens = self._limit = 0
 
     def _start(self, session_id: str, continues: str = "") -> None:
-        root = root_session(self._rows, session_id)
+        root = session_id
+        with self._memory.guarded("session"):
+            root = root_session(self._rows, session_id)
         self._memory.start(session_id, root=root, continues=continues)
         self._session_id = session_id
         self._bound()
@@ -166,7 +169,7 @@ class Engine:
         if session is None:
             return messages
         with self._memory.guarded("compress"):
-            shortened = self._memory.shorten(session, messages, force=force)
+            shortened = requests.shorten(self._memory, session, messages, force=force)
             self._last_compression_made_progress = shortened is not messages
             if shortened is messages:
                 self._limit = current_tokens or self._limit

@@ -1,4 +1,4 @@
-"""What this adapter uses of Hermes. Nothing of it is imported before Hermes itself has loaded it."""
+"""Use Hermes: its classes, functions and tables. Nothing of it is imported when this module is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TESTED = (0, 19)
 
 
 class PluginContext(Protocol):
-    """What Hermes gives to a plugin that registers itself."""
+    """The object that Hermes gives to a plugin that registers itself."""
 
     def register_context_engine(self, engine: Any) -> None: ...
 
@@ -56,13 +56,6 @@ def settings() -> dict[str, Any]:
     for name in ("plugins", "entries", "lossless", "settings"):
         found = found.get(name) if isinstance(found, dict) else None
     return dict(found) if isinstance(found, dict) else {}
-
-
-def selected_engine() -> str:
-    """Return the context engine that config.yaml selects."""
-    found: Any = import_module("hermes_cli.config").load_config() or {}
-    engine = found.get("context") if isinstance(found, dict) else None
-    return str(engine.get("engine", "")) if isinstance(engine, dict) else ""
 
 
 def is_side_run() -> bool:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from msgspec import Struct, field
 
@@ -20,8 +20,7 @@ from lossless.errors import LosslessError
 from lossless.hosts.hermes import history as histories
 from lossless.hosts.hermes.history import Record
 from lossless.hosts.hermes.host import HOST, is_newer
-from lossless.hosts.hermes.splice import Spliced, splice
-from lossless.hosts.hermes.wires import CHAT, WIRES, Item, Trace, Wire, instructions, newest, size, trace, without_ours
+from lossless.hosts.hermes.wires import Trace, trace
 from lossless.model import SummaryRequest
 
 log = logging.getLogger("lossless.hosts.hermes")
@@ -30,8 +29,6 @@ _MOST_HELD = 64
 """Sessions whose last history is remembered: it belongs to Hermes, and many sessions pass through a gateway."""
 _PAUSE = 5.0
 """Seconds until a database that could not be opened is tried again."""
-_REPLY = 4_096
-_FALLBACK = 0.6
 
 
 class Session(Struct):
@@ -187,86 +184,6 @@ class Memory:
         )
         session.prompt_tokens = 0
 
-    # Requests
-
-    def rewrite(self, session: Session, api_mode: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return a request with our context in place of its old messages; None if it stays as it is."""
-        wire = WIRES.get(api_mode)
-        items = wire.items(request) if wire else None
-        if wire is None or items is None:
-            self.say(
-                f"api {api_mode}",
-                f"requests of the kind {api_mode!r} are not rebuilt: Hermes sends its own list, and compress() shortens it.",
-            )
-            session.is_assembled = False
-            return None
-        beside = sum(size(request.get(key)) for key in ("system", "instructions", "tools"))
-        try:
-            with session.lock:
-                spliced = self._assembled(session, wire, items, beside + _reply(request, session.window))
-            session.is_assembled = True
-        except Exception as error:  # noqa: BLE001 - whatever failed on our side, the host's request goes out, bounded
-            self.failed("llm_request", error)
-            session.is_assembled = False
-            return self._bounded(session, wire, request, items, beside)
-        if spliced.items == items:
-            return None
-        return {**request, wire.key: spliced.items}
-
-    def _assembled(self, session: Session, wire: Wire, items: list[Item], beside: int) -> Spliced:
-        chat, window = self.chat(session), session.window or None
-        items = without_ours(items, chat._delivery.is_ours)
-        start = instructions(items, session.first)
-        beside += size(items[:start])
-        most = int((session.window or 128_000) * _FALLBACK)
-        reserve, spliced = min(beside, most), None
-        for attempt in range(3):
-            context = chat.assemble(window, reserve=reserve, prompt_follows=True, model=session.model)
-            spliced = splice(wire, items, start, context)
-            unsaved = size(items[spliced.unsaved :])
-            session.shown = context.tokens, beside + unsaved
-            if attempt == 0 and unsaved and reserve < min(beside + unsaved, most):
-                reserve = min(beside + unsaved, most)
-            elif context.uncovered and attempt < 2:
-                observed = context.tokens + context.uncovered + reserve
-                chat.compact(window, observed=observed, model=session.model)
-            else:
-                break
-        assert spliced is not None
-        return spliced
-
-    def _bounded(
-        self,
-        session: Session,
-        wire: Wire,
-        request: Mapping[str, Any],
-        items: list[Item],
-        beside: int,
-    ) -> dict[str, Any] | None:
-        """Return a request with the newest of Hermes's own messages, if all of them do not fit."""
-        start = instructions(items, session.first)
-        space = int((session.window or 128_000) * 0.75) - beside - size(items[:start])
-        if size(items[start:]) <= space:
-            return None
-        return {**request, wire.key: [*items[:start], *newest(items[start:], max(space, 1))]}
-
-    def shorten(self, session: Session, messages: list[Record], *, force: bool) -> list[Record]:
-        """Return a list for Hermes to continue with: summaries, then its newest messages."""
-        window = session.window or 128_000
-        try:
-            with session.lock:
-                self.deliver(session, messages, is_final=False)
-                chat = self.chat(session)
-                observed = size(messages)
-                chat.compact(window, observed=observed, model=session.model, force=force)
-                context = chat.assemble(window, reserve=int(window * 0.25), prompt_follows=True, model=session.model)
-                spliced = splice(CHAT, without_ours(messages, chat._delivery.is_ours), 0, context)
-            shortened = _led([_fresh(each) for each in spliced.items])
-        except Exception as error:  # noqa: BLE001 - the host has asked because its list does not fit: it gets a shorter one
-            self.failed("compress", error)
-            shortened = [_fresh(each) for each in newest(messages, window // 2)]
-        return shortened if size(shortened) < size(messages) else messages
-
     # Reports
 
     def guarded(self, event: str) -> Guard:
@@ -323,24 +240,3 @@ class Guard:
 
 def _is_same(one: Sequence[Record], other: Sequence[Record]) -> bool:
     return len(one) == len(other) and all(left is right for left, right in zip(one, other, strict=True))
-
-
-def _reply(request: Mapping[str, Any], window: int) -> int:
-    """Return the tokens to leave for the reply."""
-    names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-    asked = next((request[name] for name in names if isinstance(request.get(name), int)), _REPLY)
-    return min(asked, (window or 128_000) // 4)
-
-
-def _led(records: list[Record]) -> list[Record]:
-    """Return a list for Hermes in which the summaries at the start are one message: it joins them otherwise."""
-    end = next((at for at, each in enumerate(records) if not str(each.get("content")).startswith("<")), len(records))
-    texts = [each["content"] for each in records[:end] if each.get("role") == "user"]
-    if len(texts) < 2 or len(texts) < end or not all(isinstance(each, str) for each in texts):
-        return records
-    return [{"role": "user", "content": "\n".join(texts)}, *records[end:]]
-
-
-def _fresh(record: Record) -> Record:
-    """Return a copy without the mark that Hermes has written the message to its own database."""
-    return {key: value for key, value in record.items() if key != "_db_persisted"}

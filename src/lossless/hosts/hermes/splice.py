@@ -6,12 +6,17 @@ Only summaries, pins and what the request does not contain are written by us.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from lossless.hosts.hermes.wires import Item, Trace, Wire, item_trace, trace, with_result
-from lossless.model import Context, Message, StoredMessage, ToolResult
+from lossless.engine.context.summary_xml import stands_for
+from lossless.engine.ingest.message_digest import tool_ids
+from lossless.hosts.hermes.wires import Item, Trace, Wire, item_trace, trace, with_result, with_text
+from lossless.model import Context, Message, StoredMessage
+
+Whole = Callable[[StoredMessage], Message]
+"""Returns a stored message as it was delivered: large content is stored, and shown, as a reference."""
 
 _LOOK_BACK = 64
 
@@ -26,6 +31,21 @@ class Spliced(Struct, frozen=True):
     """The index in the request of the first item that the context does not know."""
 
 
+class _Traces:
+    """The traces of a request's items, read when they are needed: most of a long list is not."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items, self._known = items, dict[int, Trace]()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, at: int) -> Trace:
+        if at not in self._known:
+            self._known[at] = item_trace(self._items[at])
+        return self._known[at]
+
+
 class _Shown(Struct):
     """One message of a context, and where the request has it."""
 
@@ -36,10 +56,10 @@ class _Shown(Struct):
     at: int | None = None
 
 
-def splice(wire: Wire, items: Sequence[Item], start: int, context: Context) -> Spliced:
+def splice(wire: Wire, items: Sequence[Item], start: int, context: Context, whole: Whole) -> Spliced:
     """Return the items up to `start`, the context, and the items that are newer than the context."""
-    traces = [item_trace(each) for each in items]
-    shown = _shown(context)
+    traces = _Traces(items)
+    shown = _shown(context, whole)
     _find(shown, traces, start)
     places = [each.at for each in shown if each.at is not None]
     if not places:
@@ -47,23 +67,33 @@ def splice(wire: Wire, items: Sequence[Item], start: int, context: Context) -> S
     return Spliced(_merged(wire, items, traces, start, shown), len(places), max(places) + 1)
 
 
-def _shown(context: Context) -> list[_Shown]:
-    stored = [item for item in context.items if isinstance(item, StoredMessage)]
-    exact = {id(item.message): item.seq for item in stored}
-    calls = {part.call_id: item.seq for item in stored for part in item.message.parts if isinstance(part, ToolResult)}
-    return [
-        _Shown(message, trace(message), exact.get(id(message), _answering(message, calls)), id(message) in exact)
-        for message in context.messages
-    ]
+def _shown(context: Context, whole: Whole) -> list[_Shown]:
+    shown = list[_Shown]()
+    exact = {id(item.message): item for item in context.items if isinstance(item, StoredMessage)}
+    messages = set(map(id, context.messages))
+    changed = [item for item in exact.values() if id(item.message) not in messages]
+    for message in context.messages:
+        item = exact.get(id(message)) or _origin(message, changed)
+        if item is None:
+            shown.append(_Shown(message, trace(message), None, True))
+        else:
+            said = whole(item)
+            shown.append(_Shown(message, trace(said), item.seq, message is said or message.parts == said.parts))
+    return shown
 
 
-def _answering(message: Message, calls: dict[str, int]) -> int | None:
-    """Return the seq of a result that is shown in another form."""
-    found = [calls[part.call_id] for part in message.parts if isinstance(part, ToolResult) and part.call_id in calls]
-    return found[0] if found else None
+def _origin(message: Message, changed: list[StoredMessage]) -> StoredMessage | None:
+    """Return, and remove from the list, the stored message that is shown in another form; None for one that we wrote."""
+    if stands_for(message) is not None and message.role == "user":
+        return None
+    for at, item in enumerate(changed):
+        if item.message.role == message.role and tool_ids(item.message) == tool_ids(message):
+            del changed[: at + 1]
+            return item
+    return None
 
 
-def _find(shown: list[_Shown], traces: Sequence[Trace], start: int) -> None:
+def _find(shown: list[_Shown], traces: _Traces, start: int) -> None:
     """Find the messages in the request, the newest first."""
     last = len(traces)
     for each in reversed(shown):
@@ -77,9 +107,7 @@ def _find(shown: list[_Shown], traces: Sequence[Trace], start: int) -> None:
         last = last if each.at is None else each.at
 
 
-def _merged(
-    wire: Wire, items: Sequence[Item], traces: Sequence[Trace], start: int, shown: Sequence[_Shown]
-) -> list[Item]:
+def _merged(wire: Wire, items: Sequence[Item], traces: _Traces, start: int, shown: Sequence[_Shown]) -> list[Item]:
     result, waiting = list(items[:start]), list[Message]()
     done, before = start - 1, None
     swapped: dict[int, Item] = {}
@@ -91,9 +119,10 @@ def _merged(
             continue
         result += wire.write(waiting) if waiting else []
         waiting = []
-        if each.seq is not None and not each.is_exact:
+        if not each.is_exact:
             item = swapped.get(each.at, items[each.at])
-            swapped[each.at] = with_result(item, each.trace.results, each.message.text)
+            text, results = each.message.text, each.trace.results
+            swapped[each.at] = with_result(item, results, text) if results else with_text(item, text)
         follows = before is not None and each.seq == before + 1
         first = done + 1 if follows else max(done + 1, _beginning(traces, each))
         result += items[first : each.at + 1]
@@ -112,7 +141,7 @@ def _belongs(each: _Shown, calls: frozenset[str]) -> bool:
     return bool(each.trace.results & calls) if each.trace.results else each.seq is None
 
 
-def _beginning(traces: Sequence[Trace], each: _Shown) -> int:
+def _beginning(traces: _Traces, each: _Shown) -> int:
     """Return where a message begins: one API writes reasoning, text and calls of a reply as items of their own."""
     assert each.at is not None
     at = each.at

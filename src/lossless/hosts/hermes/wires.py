@@ -21,7 +21,7 @@ _MOST_BEFORE = 64
 
 
 class Trace(Struct, frozen=True):
-    """What identifies a message, in whatever form it is sent."""
+    """The identity of a message, in whatever form it is sent."""
 
     role: str
     text: str = ""
@@ -123,6 +123,18 @@ def with_result(item: Item, call_ids: frozenset[str], text: str) -> Item:
             for block in _blocks(item.get("content"))
         ]
     }
+
+
+def with_text(item: Item, text: str) -> Item:
+    """Return an item with another text; its calls and pictures stay."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return item | {"content": text}
+    if not isinstance(content, list):
+        return item
+    kinds = [block.get("type") for block in _blocks(content) if isinstance(block.get("text"), str)]
+    rest = [block for block in _blocks(content) if not isinstance(block.get("text"), str)]
+    return item | {"content": [{"type": kinds[0] if kinds else "text", "text": text}, *rest]}
 
 
 def size(value: object) -> int:
