@@ -101,6 +101,9 @@ agent: {{environment_probe: false}}
             "HERMES_HOME": str(self.home / ".hermes"),
             "TERMINAL_CWD": str(self.work),
             "LCM_DATABASE_PATH": str(self.database),
+            # Hermes installs optional packages when it starts: not here, and without trying again.
+            "PIP_NO_INDEX": "1",
+            "PIP_RETRIES": "0",
             **self.extra,
             **nowhere,
         }
