@@ -13,7 +13,9 @@ import lossless
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-FEATURES = sorted(EXTRAS.keys() - {"all", "dev"})
+FRAMEWORKS = {"langchain", "openai-agents", "pydantic-ai"}
+"""Extras for users of a framework, who have it already; `frameworks` is all of them, for the tests."""
+FEATURES = sorted(EXTRAS.keys() - {"all", "dev", "frameworks"})
 
 
 @pytest.mark.parametrize("extra", FEATURES)
@@ -25,7 +27,13 @@ def test_an_extra_is_used_by_the_code(extra: str) -> None:
 
 
 def test_all_is_every_extra() -> None:
-    assert EXTRAS["all"] == [f"lossless[{','.join(key for key in EXTRAS if key in FEATURES)}]"]
+    assert EXTRAS["all"] == [
+        f"lossless[{','.join(key for key in EXTRAS if key in FEATURES and key not in FRAMEWORKS)}]"
+    ]
+
+
+def test_the_tests_of_frameworks_have_all_of_them() -> None:
+    assert EXTRAS["frameworks"][0] == f"lossless[{','.join(sorted(FRAMEWORKS))}]"
 
 
 def test_the_version_is_stated_once() -> None:

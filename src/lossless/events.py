@@ -23,6 +23,7 @@ EventName: TypeAlias = Literal[
     "file.model_failed",
     "file.repaired",
     "file.unavailable",
+    "host.failed",
     "ingest.collisions",
     "ingest.copies",
     "ingest.disabled",

@@ -12,11 +12,18 @@ import pytest
 
 from lossless import Lossless
 from tests.conftest import KEY
+from tests.hosts.frameworks import needs
 from tests.provider import Play, Provider, Use
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHOWN = re.compile(r"<!-- examples/(\w+)\.py -->\n```python\n(.*?)```\n", re.S)
+FRAMEWORKS = {
+    "langchain_agent": ("langchain", "langchain_openai"),
+    "openai_agents_agent": ("openai_agents", "agents"),
+    "pydantic_ai_agent": ("pydantic_ai", "pydantic_ai"),
+}
+"""Examples of frameworks: the framework, and the module they need."""
 QUESTION = "What did we decide about the deploy key?"
 
 
@@ -34,6 +41,11 @@ def run(example: Path, folder: Path, provider: Provider) -> str:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_looks_into_its_memory_and_answers(example: Path, tmp_path: Path) -> None:
+    key = "agent:main:main"
+    if example.stem in FRAMEWORKS:
+        host, module = FRAMEWORKS[example.stem]
+        needs(host, module)
+        key = f"{host.replace('_', '-')}:main"
     lookup = Use("call_1", "lcm_grep", {"pattern": "deploy key", "mode": "full_text"})
     with Provider() as provider:
         provider.script(Play(text="Let me look.", uses=(lookup,)), Play(text="It is in the vault."))
@@ -52,7 +64,7 @@ def test_an_example_looks_into_its_memory_and_answers(example: Path, tmp_path: P
     assert "It is in the vault." in str(third)
 
     with Lossless.open(tmp_path / "agent.db") as lcm:
-        stored = lcm.conversation("agent:main:main").messages()
+        stored = lcm.conversation(key).messages()
         assert [each.role for each in stored] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
         assert stored[0].text == stored[4].text == QUESTION
         assert "deploy key" in stored[2].text

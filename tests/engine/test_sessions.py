@@ -13,6 +13,7 @@ from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Summary, SummaryRequest
 from lossless.client.jobs import Job
+from lossless.engine import sessions
 from lossless.engine.sessions import leaving
 from lossless.engine.shared.model_flow import advance
 from lossless.errors import InvalidInput, NotFound
@@ -568,3 +569,40 @@ def test_the_same_verbs_can_be_awaited(database: str) -> None:
             assert not await chat.end("restart")
 
     anyio.run(main)
+
+
+def test_a_message_that_its_host_takes_back_leaves_the_context_and_stays_stored(chat: Conversation) -> None:
+    chat.ingest([Message.user(text, event_id=text) for text in ("one", "two", "three")])
+    last = chat.messages()[-1]
+    now = chat._intake.now()
+    assert sessions.withdraw(chat._store, chat.key, None, [last.seq], now) == 1
+    assert sessions.withdraw(chat._store, chat.key, None, [last.seq], now) == 0
+    assert [each.text for each in chat.context().messages] == ["one", "two"]
+    assert [each.text for each in chat.messages()] == ["one", "two", "three"]
+    assert [each.cause for each in chat.detached()] == ["withdrawn"]
+    assert chat.grep("three").total == 1
+
+
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        (["one", "two"], ["one", "two"]),
+        (["one", "three"], ["one", "three"]),
+        (["three"], ["one", "two", "three"]),
+        (["unknown"], ["one", "two", "three"]),
+        ([], ["one", "two", "three"]),
+    ],
+)
+def test_a_context_follows_the_list_of_its_host(
+    lcm: Lossless, chat: Conversation, held: list[str], shown: list[str]
+) -> None:
+    def follow(names: list[str]) -> None:
+        sessions.follow_host(chat._store, chat.key, None, names, chat._intake.now())
+
+    follow(held)
+    chat.ingest([Message.user(text, event_id=text) for text in ("one", "two", "three")])
+    follow(held)
+    assert [each.text for each in chat.context().messages] == shown
+    follow(["one", "two", "three"])
+    assert [each.text for each in chat.context().messages] == ["one", "two", "three"]
+    assert lcm.doctor().findings == ()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,13 @@ def claude(provider: Provider, tmp_path: Path) -> ClaudeCode:
 def codex(provider: Provider, tmp_path: Path) -> Codex:
     program = found("@openai/codex", "0.166.0", "@openai/codex-*/vendor/*/bin/codex")
     return Codex(program, tmp_path / "home", provider)
+
+
+@pytest.fixture
+def own_loop() -> Iterator[None]:
+    """A loop for functions that run without one, which use the thread's, whatever another test left there."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()

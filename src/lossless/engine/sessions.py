@@ -6,18 +6,20 @@ key, and both can still be found and read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lossless.ids import message_id
 from lossless.session_patterns import is_scheduled
-from lossless.store.rows.codec import moment
+from lossless.store.rows.codec import event_key, moment
 from lossless.store.rows.types import SPAN, ConversationRow, ItemRow
 from lossless.store.store import Store
 
 if TYPE_CHECKING:
     from lossless.model import Detached, Renewed
 
+WITHDRAWN = "withdrawn"
+"""The cause for which a message left the context: its host took it back."""
 _RENEWED = "renewed"
 _CONTINUED = ("", "new", "unknown", "restart", "shutdown")
 """Reasons for which a session ends and its conversation continues."""
@@ -151,6 +153,41 @@ def attach_to_parent(store: Store, row: ConversationRow, key: str, session: str 
 def detached(store: Store, row: ConversationRow) -> tuple[Detached, ...]:
     """Return what left a context, by position."""
     return named_items(store, row.id, store.context.detached(row.id))
+
+
+def withdraw(store: Store, key: str, session: str | None, seqs: Collection[int], now: int) -> int:
+    """Take messages out of the context because their host took them back; return how many. They stay stored.
+
+    A message that a summary covers stays covered by it.
+    """
+    with store.transaction():
+        row = _lock_current(store, key, session)
+        if row is None:
+            return 0
+        items = [item for item in store.context.items(row.id) if item.is_message and item.ordinal in seqs]
+        return store.context.detach(row.id, items, WITHDRAWN, now) if items else 0
+
+
+def follow_host(store: Store, key: str, session: str | None, held: Collection[str], now: int) -> tuple[int, int]:
+    """Withdraw the messages that a host dropped, and bring back those it holds again; return how many of each.
+
+    `held` are the event ids of its list. Only what follows the first message that both have is compared: a host may
+    hold the newest messages only, or none after a restart.
+    """
+    row = current(store, key, session)
+    if row is None or not held:
+        return 0, 0
+    keys = {name for each in held if (name := event_key(each)) is not None}
+    shown = [item.ordinal for item in store.context.items(row.id) if item.is_message]
+    named = {each.seq: each.event_id for each in store.messages.at(row.id, shown) if each.event_id}
+    first = min((seq for seq, name in named.items() if name in keys), default=None)
+    dropped = [] if first is None else [seq for seq, name in named.items() if seq > first and name not in keys]
+    gone = [item.ordinal for item, cause, _ in store.context.detached(row.id) if cause == WITHDRAWN and item.is_message]
+    back = [each.seq for each in store.messages.at(row.id, gone) if each.event_id in keys] if gone else []
+    if back:
+        with store.transaction():
+            store.context.attach(row.id, back)
+    return withdraw(store, key, session, dropped, now) if dropped else 0, len(back)
 
 
 def named_items(store: Store, conversation_id: int, left: Sequence[tuple[ItemRow, str, int]]) -> tuple[Detached, ...]:
