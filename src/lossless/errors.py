@@ -14,6 +14,7 @@
         SettingNotFound        no such setting
       GrantRefused           a grant is unknown, used up, expired, or does not cover the request
       FileUnavailable        the bytes of a stored file are missing
+      InstallRefused         a file of a host cannot be changed; the message says which and why
       ContextMoved           the context changed while a summary was written; nothing was stored
       SummarizerError        a summarizer returned no text
         SummarizerAuth         the provider refuses the credentials, or there are none
@@ -118,6 +119,10 @@ class GrantRefused(LosslessError):
 
 class FileUnavailable(LosslessError):
     code = "FILE_UNAVAILABLE"
+
+
+class InstallRefused(LosslessError):
+    code = "INSTALL_REFUSED"
 
 
 class ContextMoved(LosslessError):

@@ -27,6 +27,7 @@ from lossless.errors import (
 SECTIONS: Final = {
     "Look": {
         "status": ("status", "show what is stored, new, pending and failing"),
+        "hosts": ("install:hosts", "show which agents are connected and deliver"),
         "conversations": ("conversations", "list conversations, show one"),
         "messages": ("messages", "list messages, show one in full"),
         "summaries": ("summaries", "list summaries, show their tree and texts"),
@@ -43,6 +44,7 @@ SECTIONS: Final = {
         "ask": ("ask", "answer a question from stored history"),
     },
     "Operate": {
+        "install": ("install", "connect Claude Code, Codex, OpenClaw and others"),
         "import": ("imports:import_", "import sessions, databases and archives"),
         "watch": ("watch", "follow live transcripts"),
         "backfill": ("backfill", "import a history and compact all of it"),

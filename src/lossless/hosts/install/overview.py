@@ -1,0 +1,154 @@
+"""Show which hosts are on this machine, which are connected, and what they delivered."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from lossless.engine.shared import host_activity
+from lossless.engine.shared.host_activity import HostActivity
+from lossless.errors import LosslessError
+from lossless.hosts.install import entries, hermes, records
+from lossless.hosts.install.hosts import HOSTS, Host
+from lossless.hosts.install.plans import HostPlan, Place
+from lossless.hosts.install.records import Record
+
+Connection: TypeAlias = Literal["connected", "by hand", "broken", "not connected"]
+_VERSION = re.compile(r"(?<![\d.])(\d+\.\d+\.\d+(?:[-.]\w+)?)(?![\d.])")
+
+
+class HostState(Struct, frozen=True, kw_only=True):
+    """A host: where it is, if it is connected, and its newest activity."""
+
+    name: str
+    title: str
+    found: bool
+    program: str
+    """The path of its program, empty if it was not found."""
+    version: str
+    directory: str
+    """The directory of its configuration, empty if it is missing."""
+    connection: Connection
+    problems: tuple[str, ...]
+    """What keeps the connection from working, and what solves it."""
+    projects: tuple[str, ...]
+    """The projects for which it was connected."""
+    installed_at: float
+    """Seconds since 1970, 0 if it is not connected by `lcm install`."""
+    activity: HostActivity | None
+
+
+def overview(place: Place) -> list[HostState]:
+    """Return the state of every host. Nothing is run or changed."""
+    activity = {each.host: each for each in host_activity.read_all()}
+    every = records.load_all()
+    return [_state(host, place, [each for each in every if each.host == host.name], activity) for host in HOSTS]
+
+
+def _state(host: Host, place: Place, known: list[Record], activity: dict[str, HostActivity]) -> HostState:
+    root, program = host.root(place), find_program(host, place)
+    recent = activity.get(host.name)
+    connection, problems = _connection(host, place, known)
+    users = [each for each in known if each.scope == "user" and each.root == str(root)]
+    return HostState(
+        name=host.name,
+        title=host.title,
+        found=program is not None or root.is_dir(),
+        program=str(program or ""),
+        version=(find_version(host, program) if program else "") or (recent.version if recent else ""),
+        directory=str(root) if root.is_dir() else "",
+        connection=connection,
+        problems=tuple(problems),
+        projects=tuple(each.root for each in known if each.scope == "project"),
+        installed_at=min((each.at for each in users or known), default=0.0),
+        activity=recent,
+    )
+
+
+def find_program(host: Host, place: Place) -> Path | None:
+    """Return the program of a host."""
+    if host.name == "hermes":
+        return hermes.find_program(place)
+    found = shutil.which(host.program, path=place.search_path)
+    return Path(found) if found else None
+
+
+def find_version(host: Host, program: Path) -> str:
+    """Return the version of a program without running it: from its package, else from its path."""
+    real = program.resolve()
+    if host.name == "hermes":
+        return hermes.installed_version(real.parent / "python", host.package) or ""
+    for folder in real.parents:
+        about = _package(folder / "package.json")
+        if about.get("name", "").startswith(host.package):
+            return about.get("version", "")
+    found = _VERSION.findall(str(real))
+    return found[-1] if found else ""
+
+
+def _package(path: Path) -> dict[str, str]:
+    try:
+        about = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {key: each for key, each in about.items() if isinstance(each, str)} if isinstance(about, dict) else {}
+
+
+def _connection(host: Host, place: Place, known: list[Record]) -> tuple[Connection, list[str]]:
+    if not known:
+        return ("by hand" if _is_by_hand(host, place) else "not connected"), []
+    problems = [problem for record in known for problem in _problems(record)]
+    return ("broken" if problems else "connected"), problems
+
+
+def _is_by_hand(host: Host, place: Place) -> bool:
+    """Return whether the configuration contains our entries, or our plugin is there."""
+    try:
+        plan = host.plan(place)
+    except LosslessError:
+        return False
+    return any(_has_entries(plan)) or (not plan.configs and all(copy.path.exists() for copy in plan.copies))
+
+
+def _has_entries(plan: HostPlan) -> list[bool]:
+    found = list[bool]()
+    for config in plan.configs:
+        text = _read(config.path)
+        wanted = [each for each in config.entries if isinstance(each, entries.Put | entries.Hook)]
+        if text is not None and wanted:
+            try:
+                found.append(any(entries.is_present(config.grammar, text, each) for each in wanted))
+            except ValueError:
+                found.append(False)
+    return found
+
+
+def _problems(record: Record) -> list[str]:
+    """Return what of an installation is no longer there."""
+    again = f"`lcm install {record.host} --apply` writes it again."
+    if record.scope == "project":
+        again = f"`lcm install {record.host} --scope project --apply` in {record.root} writes it again."
+    found = list[str]()
+    if not Path(record.interpreter).exists():
+        found.append(f"{record.interpreter} is missing: the environment of lossless was moved or deleted. {again}")
+    for written in record.files:
+        path = Path(written.path)
+        text = _read(path)
+        if text is None:
+            found.append(f"{path} is missing. {again}")
+        elif written.grammar is not None:
+            gone = entries.missing(written.grammar, text, written.entries)
+            found += [f"{path} no longer contains {entries.describe(gone[0])}. {again}"] if gone else []
+    return found
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError:
+        return None
