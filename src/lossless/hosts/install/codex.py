@@ -9,6 +9,8 @@ from lossless.hosts.install.plans import ConfigFile, HostPlan, Place, skill_file
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd")
 TIMEOUT = 20
+_FORWARDED = ("LCM_CONFIG", "LCM_DATABASE_PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+"""Variables that decide which database is used; Codex starts servers without them."""
 
 
 def root(place: Place) -> Path:
@@ -17,13 +19,16 @@ def root(place: Place) -> Path:
 
 
 def plan(place: Place) -> HostPlan:
-    """Return what connects Codex."""
+    """Return what connects Codex.
+
+    The server is not `required`: Codex would not start at all once the environment of lossless is deleted.
+    """
     base = root(place) if place.project is None else place.project / ".codex"
     command, *arguments = (*place.command, "mcp")
     server = {
         "command": command,
         "args": arguments,
-        "required": True,  # otherwise the first turn starts without the tools
+        "env_vars": list(_FORWARDED),
         "startup_timeout_sec": 20,
         "default_tools_approval_mode": "approve",  # the server only reads
     }

@@ -219,15 +219,15 @@ def _take_out_hook(text: str, entry: Hook, original: str | None) -> str:
         for group, number, _ in _own_hooks(text, entry)[:1]:
             text = json_text.replace(text, ("hooks", entry.event, group, "hooks", number, "command"), before[0][2])
         return text
-    path = ("hooks", entry.event)
-    for group, number, _ in reversed(_own_hooks(text, entry)):
+    path, found = ("hooks", entry.event), _own_hooks(text, entry)
+    for group, number, _ in reversed(found):
         inner = json_text.find(text, (*path, group, "hooks"))
         assert inner is not None
         if len(inner.members) == 1:
             text = json_text.remove_item(text, path, group)
         else:
             text = _remove_inner(text, path, group, number)
-    return _prune(text, path, original)
+    return _prune(text, path, original) if found else text
 
 
 def _remove_inner(text: str, path: tuple[str, str], group: int, number: int) -> str:

@@ -112,8 +112,10 @@ def backup(record: Record, name: str) -> bytes:
 
 
 def discard(record: Record) -> None:
-    """Remove a record and its backups."""
-    shutil.rmtree(place(record.host, Path(record.root)))
+    """Remove a record, then its backups: a record without them could not be followed."""
+    folder = place(record.host, Path(record.root))
+    (folder / "record.json").unlink()
+    shutil.rmtree(folder)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -79,8 +79,7 @@ def append(text: str, path: tuple[str, str], value: str) -> str:
     if key is None:
         return _insert_child(lines, parent, [f"{path[1]}:", f"  - {value}"])
     if key.value.startswith("["):
-        inside = key.value[1:-1].rstrip(" ,")
-        return _with_value(lines, key, f"[{inside}, {value}]" if inside.strip() else f"[{value}]")
+        return _with_value(lines, key, _with_item(key.value, value))
     return _append_item(lines, key, value)
 
 
@@ -108,8 +107,7 @@ def remove_item(text: str, path: tuple[str, str], value: str, original: str | No
     key = _child(lines, parent, path[1])
     assert key is not None
     if key.value.startswith("["):
-        parts = [each for each in _split(key.value[1:-1]) if _plain(each) != value]
-        return _with_value(lines, key, _flow_list(parts))
+        return _with_value(lines, key, _without_item(key.value, value))
     for at, item in reversed(_items(lines, key)):
         if _plain(item) == value:
             del lines[at]
@@ -122,8 +120,8 @@ def check(text: str) -> None:
     """Refuse a text that is not one document of plain lines."""
     if "\t" in re.sub(r"[^\n]*[^\s][^\n]*", lambda line: line[0][: len(line[0]) - len(line[0].lstrip())], text):
         raise ValueError("a line is indented with tabs, which YAML does not allow")
-    marks = re.findall(r"^---(?=\s|$)", text.lstrip("\ufeff"), re.M)
-    if len(marks) > 1:
+    bare = re.sub(r"\A(?:%[^\n]*\n|[ \t]*#[^\n]*\n|\s)*---(?=\s|$)", "", text.removeprefix("\ufeff"))
+    if re.search(r"^(?:---|\.\.\.)(?=\s|$)", bare, re.M):
         raise ValueError("it contains several documents")
 
 
@@ -260,6 +258,23 @@ def _flow_pairs(value: str) -> dict[str, str]:
 
 def _flow_mapping(pairs: dict[str, str]) -> str:
     return "{" + ", ".join(f"{key}: {value}" for key, value in pairs.items()) + "}"
+
+
+def _with_item(value: str, item: str) -> str:
+    """Return a list on one line with another item at its end; spaces and a last comma stay."""
+    inside = value[1:-1]
+    head = inside.rstrip()
+    tail = inside[len(head) :]
+    if not head:
+        return f"[{item}]"
+    return f"[{head} {item},{tail}]" if head.endswith(",") else f"[{head}, {item}{tail}]"
+
+
+def _without_item(value: str, item: str) -> str:
+    """Return a list on one line without an item."""
+    name = rf"""(?:{re.escape(item)}|"{re.escape(item)}"|'{re.escape(item)}')"""
+    shorter, count = re.subn(rf"\s*,\s*{name}(?=\s*[,\]])", "", value, count=1)
+    return shorter if count else re.sub(rf"(?<=\[){name}\s*,?\s*|(?<=\[\s){name}\s*,?\s*", "", value, count=1)
 
 
 def _flow_list(items: Sequence[str]) -> str:
