@@ -93,8 +93,8 @@ def _put_candidates(
     if block := _block(lines, path):
         yield "".join([*lines[: block[0]], *_updated(lines[block[0] : block[1]], table, newline), *lines[block[1] :]])
     if place := _inline(lines, path):
-        start, end, head = place
-        yield "".join([*lines[:start], f"{head}{toml(merged)}{newline}", *lines[end:]])
+        at, head = place
+        yield "".join([*lines[:at], f"{head}{toml(merged)}{newline}", *lines[at + 1 :]])
     body = newline.join([f"[{'.'.join(path)}]", *(f"{key} = {toml(each)}" for key, each in table.items())])
     gap = "" if not text.strip(_MARK + " \t\r\n") else newline if text.endswith("\n") else newline * 2
     yield f"{text}{gap}{body}{newline}"
@@ -113,17 +113,17 @@ def _remove_candidates(text: str, path: Sequence[str], original: str | None) -> 
             yield "".join([*lines[: block[0]], old, *_without_blocks(lines[block[0] :], path)])
         yield _without_gap("".join(kept[: block[0]]), "".join(kept[block[0] :]))
     if place := _inline(lines, path):
-        start, end, _ = place
-        yield "".join([*lines[:start], old, *lines[end:]])
+        at, _ = place
+        yield "".join([*lines[:at], old, *lines[at + 1 :]])
 
 
 def _own_text(original: str, path: Sequence[str]) -> str:
-    """Return the lines of a table in the original."""
+    """Return the lines of a table in the original, with those of the tables below it."""
     lines = _lines(original)
-    if block := _block(lines, path):
-        return "".join(lines[block[0] : block[1]])
+    if _block(lines, path):
+        return "".join(lines[at] for at in sorted(_own_lines(lines, path)))
     place = _inline(lines, path)
-    return "".join(lines[place[0] : place[1]]) if place else ""
+    return lines[place[0]] if place else ""
 
 
 def _without_gap(above: str, below: str) -> str:
@@ -135,7 +135,15 @@ def _without_gap(above: str, below: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+    """Return the lines of a valid text; a value that goes over several lines is one of them."""
+    lines, found, at = re.findall(r"[^\n]*\n|[^\n]+", text), list[str](), 0
+    while at < len(lines):
+        ends = range(at + 1, len(lines) + 1)
+        is_entry = "=" in lines[at] and not lines[at].lstrip(f"{_MARK} \t").startswith(("[", "#"))
+        end = next((end for end in ends if _values("".join(lines[at:end])) is not None), at + 1) if is_entry else at + 1
+        found.append("".join(lines[at:end]))
+        at = end
+    return found
 
 
 def _key_pattern(path: Sequence[str]) -> str:
@@ -159,22 +167,22 @@ def _block_end(lines: Sequence[str], start: int) -> int:
     return end
 
 
+def _own_lines(lines: Sequence[str], path: Sequence[str]) -> set[int]:
+    """Return the numbers of the lines of `[path]` and of the tables below it."""
+    header = re.compile(rf"{_MARK}?[ \t]*\[\[?[ \t]*{_key_pattern(path)}[ \t]*[\].]")
+    starts = [at for at, line in enumerate(lines) if header.match(line)]
+    return {number for start in starts for number in range(start, _block_end(lines, start))}
+
+
 def _without_blocks(lines: Sequence[str], path: Sequence[str]) -> list[str]:
     """Return the lines without `[path]` and the tables below it."""
-    header = re.compile(rf"{_MARK}?[ \t]*\[\[?[ \t]*{_key_pattern(path)}[ \t]*[\].]")
-    kept, at = list[str](), 0
-    while at < len(lines):
-        if header.match(lines[at]):
-            kept += [_MARK] if lines[at].startswith(_MARK) else []
-            at = _block_end(lines, at)
-        else:
-            kept.append(lines[at])
-            at += 1
-    return kept
+    own = _own_lines(lines, path)
+    mark = [_MARK] if 0 in own and lines[0].startswith(_MARK) else []
+    return mark + [line for at, line in enumerate(lines) if at not in own]
 
 
-def _inline(lines: Sequence[str], path: Sequence[str]) -> tuple[int, int, str] | None:
-    """Return the lines of `path = { ... }` and what stands before the value."""
+def _inline(lines: Sequence[str], path: Sequence[str]) -> tuple[int, str] | None:
+    """Return the line of `path = { ... }` and what stands before the value."""
     for depth in range(len(path)):
         block = (0, next((at for at, line in enumerate(lines) if _HEADER.match(line)), len(lines)))
         if depth:
@@ -185,13 +193,8 @@ def _inline(lines: Sequence[str], path: Sequence[str]) -> tuple[int, int, str] |
         head = re.compile(rf"{_MARK}?[ \t]*{_key_pattern(path[depth:])}[ \t]*=[ \t]*")
         for at in range(*block):
             if matched := head.match(lines[at]):
-                return at, _entry_end(lines, at, block[1]), matched[0]
+                return at, matched[0]
     return None
-
-
-def _entry_end(lines: Sequence[str], start: int, last: int) -> int:
-    ends = range(start + 1, last + 1)
-    return next((end for end in ends if _values("".join(lines[start:end])) is not None), start + 1)
 
 
 def _updated(lines: Sequence[str], table: Mapping[str, Any], newline: str) -> list[str]:
@@ -205,10 +208,9 @@ def _updated(lines: Sequence[str], table: Mapping[str, Any], newline: str) -> li
                 result[0] += newline
             result.insert(1, f"{key} = {toml(value)}{newline}")
             continue
-        entry = result[at : _entry_end(result, at, len(result))]
-        if _values("".join(entry)) != {key: value}:
+        if _values(result[at]) != {key: value}:
             matched = head.match(result[at])
             assert matched is not None
-            ending = newline if entry[-1].endswith("\n") else ""
-            result[at : at + len(entry)] = [f"{matched[0]}{toml(value)}{ending}"]
+            ending = newline if result[at].endswith("\n") else ""
+            result[at] = f"{matched[0]}{toml(value)}{ending}"
     return result

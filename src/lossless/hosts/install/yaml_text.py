@@ -37,15 +37,16 @@ def get(text: str, path: tuple[str, str]) -> str | list[str] | None:
     if key is None:
         return None
     if key.value in _EMPTY:
-        items = [_plain(item) for _, item in _items(lines, key)]
-        return items or None
+        return [_plain(item) for _, item in _items(lines, key)] or None
     return _scalar_or_list(key.value)
 
 
 def put(text: str, path: tuple[str, str], value: str) -> str:
     """Set the text at a path."""
-    if get(text, path) == value:
-        return text
+    return text if get(text, path) == value else _put_raw(text, path, value)
+
+
+def _put_raw(text: str, path: tuple[str, str], value: str) -> str:
     lines = _lines(text)
     parent = _find(lines, path[0], 0, len(lines), 0)
     if parent is None:
@@ -85,10 +86,8 @@ def append(text: str, path: tuple[str, str], value: str) -> str:
 
 def remove(text: str, path: tuple[str, str], original: str | None) -> str:
     """Remove the value at a path, or give it back the one that the original has."""
-    before = get(original, path) if original is not None else None
-    if isinstance(before, str):
-        return put(text, path, before)
-    return _without_key(text, path, original)
+    before = _raw(original, path) if original is not None else ""
+    return _put_raw(text, path, before) if before not in _EMPTY else _without_key(text, path, original)
 
 
 def remove_item(text: str, path: tuple[str, str], value: str, original: str | None) -> str:
@@ -114,6 +113,18 @@ def remove_item(text: str, path: tuple[str, str], value: str, original: str | No
     if rest:
         return "".join(lines)
     return _with_value(lines, key, "[]")
+
+
+def _raw(text: str, path: tuple[str, str]) -> str:
+    """Return the value at a path as it is written on its line."""
+    lines = _lines(text)
+    parent = _find(lines, path[0], 0, len(lines), 0)
+    if parent is None:
+        return ""
+    if parent.value.startswith("{"):
+        return _flow_pairs(parent.value).get(path[1], "")
+    key = _child(lines, parent, path[1])
+    return key.value if key else ""
 
 
 def check(text: str) -> None:
@@ -188,12 +199,9 @@ def _split_comment(text: str) -> tuple[str, str]:
 
 def _is_closed(value: str) -> bool:
     """Return whether a value ends on its line."""
-    for opening, closing in ("[]", "{}"):
-        if value.startswith(opening):
-            inside = value[1:-1]
-            return value.endswith(closing) and not re.search(
-                r"[\[\]{}]", inside.replace("[", "", 1).replace("]", "", 1)
-            )
+    if value[:1] in ("[", "{"):
+        bare = re.sub(r"""'[^']*'|"[^"]*\"""", "", value)
+        return bare[-1:] in ("]", "}") and all(bare.count(one) == bare.count(other) for one, other in ("[]", "{}"))
     return value[:1] not in ('"', "'") or (len(value) > 1 and value.endswith(value[0]))
 
 
@@ -247,6 +255,8 @@ def _scalar_or_list(value: str) -> str | list[str] | None:
 def _flow_pairs(value: str) -> dict[str, str]:
     """Return the pairs of `{a: 1, b: [x, y]}`."""
     pairs = dict[str, str]()
+    if "{" in value[1:] or re.search(r"""(["'])[^"']*[,:\[\]}][^"']*\1""", value):
+        raise ValueError("a mapping on one line cannot be read")
     for part in re.findall(r"(?:\[[^\]]*\]|[^,\[])+", value[1:-1]):
         key, colon, inner = part.partition(":")
         if not colon and part.strip():
