@@ -37,6 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME", "OPENCLAW_STATE_DIR", "PI_CODING_AGENT_DIR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # no test here cuts the power, and disks are slow
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
 
@@ -212,8 +213,8 @@ def test_a_plugin_is_copied_and_removed_with_its_directories(host: Host, name: s
     after = snapshot(home)
     for copy in host.plan(place).copies:
         assert copy.path.read_bytes() == copy.content
-    (settings,) = (copy for copy in host.plan(place).copies if copy.path.name == "lossless.json")
-    assert json.loads(settings.content) == {"command": list(COMMAND)}
+    (settings,) = configs(host, place)
+    assert json.loads(settings.path.read_bytes()) == {"command": list(COMMAND)}
     assert (host.root(place) / "skills/lossless/SKILL.md").exists()
 
     assert prepare(host, place).is_empty
@@ -339,6 +340,18 @@ def test_an_entry_that_the_user_chose_since_stays(home: Path, place: Place) -> N
     plugins = values("json", path.read_bytes())["plugins"]
     assert plugins["slots"]["contextEngine"] == "another"
     assert (plugins["allow"], list(plugins["entries"])) == (["telegram"], ["telegram"])
+
+
+@pytest.mark.parametrize("host", COPIED, ids=lambda host: host.name)
+def test_settings_of_the_user_beside_the_command_survive(host: Host, home: Path, place: Place) -> None:
+    install(host, place)
+    (settings,) = configs(host, place)
+    mine = {"settings": {"fresh_tail_count": 8}}
+    settings.path.write_text(json.dumps({"command": ["/old/python"], **mine}))
+    install(host, place)
+    assert json.loads(settings.path.read_bytes()) == {"command": list(COMMAND), **mine}
+    remove(host, place)
+    assert json.loads(settings.path.read_bytes()) == mine
 
 
 @pytest.mark.parametrize("host", COPIED, ids=lambda host: host.name)

@@ -340,11 +340,11 @@ def test_a_list_that_excludes_others_is_only_extended() -> None:
 
 @pytest.mark.parametrize(("grammar", "text"), [("json", "\ufeff"), ("toml", "\ufeff"), ("yaml", "\ufeff")])
 def test_a_file_with_only_a_mark_keeps_it(grammar: str, text: str) -> None:
-    entries: list[Entry] = {
-        "json": OURS,
-        "toml": [Put(("mcp_servers", "lcm"), TABLE, named=True)],
-        "yaml": ENTRIES,
-    }[grammar]
-    changed = add(grammar, text, entries)  # type: ignore[arg-type]  # one of the three
+    server = Put(("mcp_servers", "lcm"), TABLE, named=True)
+    changed = {
+        "json": lambda: add("json", text, OURS),
+        "toml": lambda: add("toml", text, [server]),
+        "yaml": lambda: add("yaml", text, ENTRIES),
+    }[grammar]()
     assert changed.startswith("\ufeff")
     assert yaml_text.get(changed, ("context", "engine")) == "lossless" if grammar == "yaml" else True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lossless.hosts.install import HostState, Preparation
     from lossless.hosts.install.files import FileChange
 
-_COLORS = {"connected": "green", "by hand": "green", "broken": "red", "not connected": None}
+_COLORS = {"connected": "green", "by hand": "green", "outdated": "yellow", "broken": "red", "not connected": None}
 
 
 @click.command(cls=Plain, examples=("lcm install claude-code", "lcm install codex --apply"))

@@ -12,6 +12,7 @@ _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 _NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|Infinity|NaN|(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.$])"
 )
+_CHARACTERS = {'"': re.compile(r'[^"\\\n\r]*'), "'": re.compile(r"[^'\\\n\r]*")}
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _WORDS = {"true": True, "false": False, "null": None}
 _DEEPEST = 200
@@ -153,13 +154,18 @@ class _Parser:
     def _string(self) -> str:
         quote, parts = self._peek(), list[str]()
         self._at += 1
-        while (char := self._peek()) != quote:
-            if char in ("", "\n", "\r"):
+        while True:
+            found = _CHARACTERS[quote].match(self._text, self._at)
+            assert found is not None
+            parts.append(found[0])
+            self._at = found.end() + 1
+            end = self._text[found.end() : self._at]
+            if end == quote:
+                return "".join(parts) if len(parts) == 1 else _join_surrogates("".join(parts))
+            if end != "\\":
+                self._at = found.end()
                 self._fail("a text without end")
-            self._at += 1
-            parts.append(self._escape() if char == "\\" else char)
-        self._at += 1
-        return _join_surrogates("".join(parts))
+            parts.append(self._escape())
 
     def _escape(self) -> str:
         char = self._peek()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lossless.hosts.install.pi import settings_file
-from lossless.hosts.install.plans import CopiedFile, HostPlan, Place, bundle_files, skill_files
+from lossless.hosts.install.plans import HostPlan, Place, bundle_files, command_file, skill_files
 
 
 def root(place: Place) -> Path:
@@ -17,15 +16,12 @@ def root(place: Place) -> Path:
 
 
 def plan(place: Place) -> HostPlan:
-    """Return what connects OpenCode. It loads every file in the directory of plugins."""
+    """Return what connects OpenCode. It loads every script in the directory of plugins, but none below it."""
     base = root(place) if place.project is None else place.project / ".opencode"
     plugins = base / "plugin"
     return HostPlan(
         root=base if place.project is None else place.project,
-        copies=(
-            *bundle_files("opencode", plugins),
-            CopiedFile(plugins / "lossless.json", settings_file(place)),
-            *skill_files(base / "skills"),
-        ),
+        configs=(command_file(plugins, place),),
+        copies=(*bundle_files("opencode", plugins), *skill_files(base / "skills")),
         notes=("Restart OpenCode.",),
     )

@@ -18,7 +18,7 @@ from lossless.hosts.install.hosts import HOSTS, Host
 from lossless.hosts.install.plans import HostPlan, Place
 from lossless.hosts.install.records import Record
 
-Connection: TypeAlias = Literal["connected", "by hand", "broken", "not connected"]
+Connection: TypeAlias = Literal["connected", "by hand", "outdated", "broken", "not connected"]
 _VERSION = re.compile(r"(?<![\d.])(\d+\.\d+\.\d+(?:[-.]\w+)?)(?![\d.])")
 
 
@@ -103,16 +103,32 @@ def _connection(host: Host, place: Place, known: list[Record]) -> tuple[Connecti
     if not known:
         return ("by hand" if _is_by_hand(host, place) else "not connected"), []
     problems = [problem for record in known for problem in _problems(record)]
-    return ("broken" if problems else "connected"), problems
+    if problems:
+        return "broken", problems
+    if _is_outdated(host, place, known):
+        again = f"`lcm install {host.name} --apply` updates them."
+        return "outdated", [f"Its files are those of lossless {known[0].version}. {again}"]
+    return "connected", []
 
 
-def _is_by_hand(host: Host, place: Place) -> bool:
-    """Return whether the configuration contains our entries, or our plugin is there."""
+def _is_outdated(host: Host, place: Place, known: list[Record]) -> bool:
+    """Return whether copied files are still as we wrote them, but not those of this version."""
     try:
         plan = host.plan(place)
     except LosslessError:
         return False
-    return any(_has_entries(plan)) or (not plan.configs and all(copy.path.exists() for copy in plan.copies))
+    digests = {each.path: each.digest for record in known for each in record.files if each.grammar is None}
+    current = {str(copy.path): records.digest(copy.content) for copy in plan.copies}
+    return any(path in digests and digests[path] != digest for path, digest in current.items())
+
+
+def _is_by_hand(host: Host, place: Place) -> bool:
+    """Return whether the configuration contains our entries."""
+    try:
+        plan = host.plan(place)
+    except LosslessError:
+        return False
+    return any(_has_entries(plan))
 
 
 def _has_entries(plan: HostPlan) -> list[bool]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from lossless.hosts.install.plans import CopiedFile, HostPlan, Place, bundle_files, skill_files
+from lossless.hosts.install.plans import HostPlan, Place, bundle_files, command_file, skill_files
 
 
 def root(place: Place) -> Path:
@@ -19,15 +18,7 @@ def plan(place: Place) -> HostPlan:
     extension = base / "extensions" / "lossless"
     return HostPlan(
         root=base if place.project is None else place.project,
-        copies=(
-            *bundle_files("pi", extension),
-            CopiedFile(extension / "lossless.json", settings_file(place)),
-            *skill_files(base / "skills"),
-        ),
+        configs=(command_file(extension, place),),
+        copies=(*bundle_files("pi", extension), *skill_files(base / "skills")),
         notes=("Restart pi, or type /reload.",),
     )
-
-
-def settings_file(place: Place) -> bytes:
-    """Return the file beside a plugin that says how lossless is started."""
-    return (json.dumps({"command": list(place.command)}, indent=2) + "\n").encode()

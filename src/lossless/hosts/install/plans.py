@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from lossless.errors import LosslessError
 from lossless.hosts import bundled
-from lossless.hosts.install.entries import Entry, Grammar
+from lossless.hosts.install.entries import Entry, Grammar, Put
 
 Scope: TypeAlias = Literal["user", "project"]
 _SKIPPED = ("__pycache__", "node_modules", ".DS_Store")
@@ -110,6 +110,11 @@ def bundle_files(name: bundled.Bundle, target: Path) -> tuple[CopiedFile, ...]:
 def skill_files(skills: Path) -> tuple[CopiedFile, ...]:
     """Return the files of the skill below a host's directory of skills."""
     return bundle_files("skill", skills / "lossless")
+
+
+def command_file(folder: Path, place: Place) -> ConfigFile:
+    """Return the file beside a plugin that says how lossless is started; settings of the user may be there, too."""
+    return ConfigFile(folder / "lossless.json", "json", (Put(("command",), list(place.command), named=True),))
 
 
 def user_only(place: Place, title: str) -> None:
