@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from lossless import Lossless, Message, SummaryRequest, Text, ToolCall, ToolResu
 from lossless.cli import cli
 from lossless.cli.app import each_command
 from tests.histories import SMALL
+from tests.hosts.bundles import stand_in
 from tests.transcribing import Session, assistant, user
 
 TRANSCRIPTS = Path(__file__).parents[1] / "cases" / "golden"
@@ -112,6 +114,15 @@ CASES: dict[str, tuple[str, ...]] = {
     "prompts render": ("prompts render leaf --target 100",),
     "prompts export": ("prompts export {dir}/prompts", "prompts export {dir}/prompts"),
     "prompts check": ("prompts check {dir}/prompts",),
+    "install": (
+        "install codex",
+        "install codex --apply",
+        "install codex --apply",
+        "install codex --remove --apply",
+        "install codx",
+        "install hermes --scope project",
+    ),
+    "hosts": ("hosts", "install pi --apply", "hosts"),
     "status": ("status", "status other", "status --fail-on warning", "status nobody"),
     "stats": ("stats", "stats other", "stats --since yesterdy"),
     "conversations list": (
@@ -194,7 +205,10 @@ class House:
         small = {name: getattr(SMALL, name) for name in SMALL.__struct_fields__}
         default = type(SMALL)()
         changed = {name: value for name, value in small.items() if value != getattr(default, name)}
-        home = {name: str(self.directory / "home") for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+        home = {
+            name: str(self.directory / "home")
+            for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+        }
         return {
             **{f"LCM_{name.upper()}": str(value) for name, value in changed.items()},
             **home,
@@ -203,6 +217,7 @@ class House:
             "COLUMNS": str(columns),
             "TZ": "UTC",
             "LCM_OUTPUT": "text",
+            "PATH": "/usr/bin:/bin",  # the agents of this machine are not part of a transcript
         }
 
     def line(self, case: str) -> str:
@@ -223,6 +238,8 @@ class House:
     def plain(self, text: str) -> str:
         """What is the same every time."""
         text = text.replace(str(self.directory), "DIR").replace(__version__, "VERSION")
+        text = text.replace(sys.executable, "PYTHON")
+        text = re.sub(r'"installed_at": [1-9][\d.]+', '"installed_at": 1', text)
         text = re.sub(r"\([\d,]+ \w+ ago\)", "(AGO)", text)
         for day in (datetime.now(UTC) - timedelta(days=n) for n in range(20)):
             text = re.sub(rf"{day:%Y-%m-%d}[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?", "NOW", text)
@@ -319,6 +336,11 @@ def _copied(built: House, directory: Path) -> House:
     shutil.copytree(built.directory, copy.directory)
     copy.ids = built.ids
     return copy
+
+
+@pytest.fixture(autouse=True)
+def bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path / "package", monkeypatch)
 
 
 @pytest.mark.parametrize("command", CASES)

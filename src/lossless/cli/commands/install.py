@@ -108,8 +108,8 @@ def hosts() -> None:
 
 
 def _host_lines(found: list[HostState]) -> Iterator[Line]:
-    heads = ("host", "found", "connected", "since", "last delivery", "messages", "last event", "took")
-    yield from table(heads, [_row(each) for each in found], least=("since", "took", "messages"))
+    heads = ("host", "found", "connected", "first delivery", "last delivery", "messages", "last event", "took")
+    yield from table(heads, [_row(each) for each in found], least=("first delivery", "took", "messages"))
     for state in found:
         if state.problems or state.projects or (state.activity and state.activity.failures):
             yield ""

@@ -30,7 +30,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
 
     @property
     def is_change(self) -> bool:
-        """Whether the file differs afterwards."""
+        """Return True if the file differs afterwards."""
         return self.before != self.after
 
 
@@ -111,7 +111,7 @@ def write(change: FileChange) -> None:
 def remove_empty(directories: tuple[Path, ...]) -> None:
     """Remove directories that contain nothing, the innermost first."""
     for each in reversed(directories):
-        with suppress(OSError):  # somebody else uses it
+        with suppress(OSError):  # another program uses it
             each.rmdir()
 
 

@@ -39,7 +39,7 @@ class Preparation(Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return True if there is nothing to do."""
         return not self.programs and not any(change.is_change for change in self.changes)
 
 

@@ -41,7 +41,7 @@ class RanProgram(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """What an installation wrote."""
+    """The files and programs of one installation."""
 
     host: str
     scope: str
