@@ -175,8 +175,8 @@ def test_deliveries_events_and_failures_are_shown(home: Path, place: Place) -> N
     shown = fine("hosts", COLUMNS="160")
     (line,) = (line for line in shown.splitlines() if line.startswith("codex"))
     assert "2023-11-14 22:13" in line
-    assert "SessionStart 2023-11-14 22:14" in line
-    assert line.endswith("0.05 s")
+    assert "SessionStart (0.05 s)" in line
+    assert line.endswith("2023-11-14 22:14")
 
     host_activity.record("codex", "Stop", error="The database is locked.", clock=lambda: 1_700_000_120.0)
     shown = fine("hosts", COLUMNS="160")

@@ -16,7 +16,6 @@ from lossless.cli.session_directories import short_path
 from lossless.cli.tables import Line, Styled, diff_lines, format_minute, format_size, plural, table
 
 if TYPE_CHECKING:
-    from lossless.engine.shared.host_activity import HostActivity
     from lossless.hosts.install import HostState, Preparation
     from lossless.hosts.install.files import FileChange
 
@@ -108,8 +107,8 @@ def hosts() -> None:
 
 
 def _host_lines(found: list[HostState]) -> Iterator[Line]:
-    heads = ("host", "found", "connected", "first delivery", "last delivery", "messages", "last event", "took")
-    yield from table(heads, [_row(each) for each in found], least=("first delivery", "took", "messages"))
+    heads = ("host", "found", "connected", "first delivery", "last delivery", "messages", "last event", "at")
+    yield from table(heads, [_row(each) for each in found], least=("first delivery", "at", "messages"))
     for state in found:
         if state.problems or state.projects or (state.activity and state.activity.failures):
             yield ""
@@ -129,8 +128,8 @@ def _row(state: HostState) -> tuple[str, ...]:
         _minute(recent.first_delivery if recent else 0),
         _minute(recent.last_delivery if recent else 0),
         f"{recent.delivered:,}" if recent else "-",
-        _event(recent),
-        f"{recent.last_seconds:.2f} s" if recent and recent.last_event_at else "-",
+        f"{recent.last_event} ({recent.last_seconds:.2f} s)" if recent and recent.last_event_at else "-",
+        _minute(recent.last_event_at if recent else 0),
     )
 
 
@@ -138,12 +137,6 @@ def _where(state: HostState) -> str:
     if state.program:
         return state.version or short_path(state.program)
     return short_path(state.directory) if state.directory else "-"
-
-
-def _event(recent: HostActivity | None) -> str:
-    if recent is None or not recent.last_event_at:
-        return "-"
-    return f"{recent.last_event} {_minute(recent.last_event_at)}"
 
 
 def _minute(at: float) -> str:

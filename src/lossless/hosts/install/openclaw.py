@@ -1,4 +1,4 @@
-"""Connect OpenClaw: the plugin in its configuration, selected as the context engine, and the skill."""
+"""Connect OpenClaw: the plugin in its configuration, selected as the context engine. The skill is in the plugin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from lossless.hosts import bundled
 from lossless.hosts.install import json_text
 from lossless.hosts.install.entries import Append, Put
-from lossless.hosts.install.plans import ConfigFile, HostPlan, Place, skill_files, user_only
+from lossless.hosts.install.plans import ConfigFile, HostPlan, Place, user_only
 
 ID = "lossless"
 
@@ -41,7 +41,6 @@ def plan(place: Place) -> HostPlan:
     return HostPlan(
         root=path.parent,
         configs=(ConfigFile(path, "json", entries),),
-        copies=skill_files(path.parent / "skills"),
         notes=("Restart the gateway: `openclaw gateway restart`.",),
         warnings=_warnings(path),
     )
