@@ -22,19 +22,20 @@ class Host(Struct, frozen=True):
     name: str
     title: str
     program: str
-    package: str
-    """Its package on npm or PyPI."""
+    packages: tuple[str, ...]
+    """Its names on npm or PyPI, the newest first."""
     root: Callable[[Place], Path]
     plan: Callable[[Place], HostPlan]
 
 
+_PI = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 HOSTS = (
-    Host("openclaw", "OpenClaw", "openclaw", "openclaw", openclaw.root, openclaw.plan),
-    Host("hermes", "Hermes", "hermes", "hermes-agent", hermes.root, hermes.plan),
-    Host("claude-code", "Claude Code", "claude", "@anthropic-ai/claude-code", claude_code.root, claude_code.plan),
-    Host("codex", "Codex", "codex", "@openai/codex", codex.root, codex.plan),
-    Host("pi", "pi", "pi", "@mariozechner/pi-coding-agent", pi.root, pi.plan),
-    Host("opencode", "OpenCode", "opencode", "opencode-ai", opencode.root, opencode.plan),
+    Host("openclaw", "OpenClaw", "openclaw", ("openclaw",), openclaw.root, openclaw.plan),
+    Host("hermes", "Hermes", "hermes", ("hermes-agent",), hermes.root, hermes.plan),
+    Host("claude-code", "Claude Code", "claude", ("@anthropic-ai/claude-code",), claude_code.root, claude_code.plan),
+    Host("codex", "Codex", "codex", ("@openai/codex",), codex.root, codex.plan),
+    Host("pi", "pi", "pi", _PI, pi.root, pi.plan),
+    Host("opencode", "OpenCode", "opencode", ("opencode-ai",), opencode.root, opencode.plan),
 )
 
 

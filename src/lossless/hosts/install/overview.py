@@ -82,10 +82,10 @@ def find_version(host: Host, program: Path) -> str:
     """Return the version of a program without running it: from its package, else from its path."""
     real = program.resolve()
     if host.name == "hermes":
-        return hermes.installed_version(real.parent / "python", host.package) or ""
+        return hermes.installed_version(real.parent / "python", host.packages[0]) or ""
     for folder in real.parents:
         about = _package(folder / "package.json")
-        if about.get("name", "").startswith(host.package):
+        if about.get("name", "").startswith(host.packages):
             return about.get("version", "")
     found = _VERSION.findall(str(real))
     return found[-1] if found else ""
