@@ -81,7 +81,9 @@ def _lines(prepared: Preparation, title: str, applied: bool) -> Iterator[Line]:
     elif prepared.removes:
         yield f"{title} is disconnected: {plural(len(changed), 'file')} restored."
     else:
-        yield f"{title} is connected: {plural(len(changed), 'file')} written. `lcm install {prepared.host} --remove` reverts it."
+        scope = " --scope project" if prepared.record and prepared.record.scope == "project" else ""
+        yield f"{title} is connected: {plural(len(changed), 'file')} written."
+        yield f"`lcm install {prepared.host}{scope} --remove --apply` reverts it, `lcm hosts` shows if it delivers."
 
 
 def _change_lines(change: FileChange) -> Iterator[Line]:
