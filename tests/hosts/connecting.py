@@ -8,11 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from tests.hosts.hooking import Home
-from tests.hosts.programs import ClaudeCode, Codex, Program
+from tests.hosts.programs import Codex, Program
 
 EVENTS = (
     *("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop"),
@@ -37,16 +36,11 @@ def connected(program: Program, host: str, **settings: object) -> Iterator[Home]
 
 
 def install(program: Program, host: str) -> None:
-    """Write the hooks into the settings of a program."""
-    hook = {"type": "command", "command": f"{sys.executable} -P -m lossless hook {host}", "timeout": 20}
-    hooks = {"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}}
-    name = ".claude/settings.json" if isinstance(program, ClaudeCode) else ".codex/hooks.json"
-    _write(program.home / name, hooks)
-
-
-def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(value))
+    """Connect a program as its user does."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(program.home)}
+    command = [sys.executable, "-P", "-m", "lossless", "install", host, "--apply"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def trust(codex: Codex) -> None:

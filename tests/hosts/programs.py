@@ -77,6 +77,7 @@ class ClaudeCode(Program):
             DISABLE_AUTOUPDATER="1",
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
             CLAUDE_CODE_AUTO_COMPACT_WINDOW="90000",
+            ENABLE_TOOL_SEARCH="false",
         )
         return str(json.loads(told)["session_id"])
 

@@ -106,20 +106,22 @@ def test_hooks_capture_claude_code_and_give_back_what_its_compactions_remove(cla
         before = len(claude.asked())
         say("Go on.", summary, Play("I go on.", used=FULL), compacts=True)
         say("And on.", summary, Play("Still here.", used=18), compacts=True)
-        say("What did we decide about the code word?", Play("Kittiwake."))
-        _, compaction, first, again, second, resumed = claude.asked()[before - 1 :]
+        recall = Use("toolu_recall", "mcp__lcm__lcm_grep", {"pattern": "code word", "mode": "full_text"})
+        say("What did we decide about the code word?", Play("", uses=(recall,)), Play("Kittiwake."))
+        _, compaction, first, again, second, resumed, _ = claude.asked()[before - 1 :]
+        assert "The code word is Kittiwake" in claude.received()["toolu_recall"]
         with home.open() as lcm:
             chat = lcm.conversation(f"claude-code:{claude.session}")
             wait_until(lambda: len(spoken(chat)) == len(said))
             assert spoken(chat) == said
-            assert len(calls(chat)) == 40
+            assert len(calls(chat)) == 41
             assert results(chat) == claude.received()
             at_once = lcm.conversation("at once")
             at_once.bootstrap(claude.transcript)
             assert [each.message for each in at_once.messages()] == [each.message for each in chat.messages()]
             assert [each.key for each in lcm.conversations() if each.key.startswith("claude-code")] == [chat.key]
         assert home.activity("claude-code").failures == 0
-        assert home.activity("claude-code").delivered == len(said) + 40
+        assert home.activity("claude-code").delivered == len(said) + 41
         assert len(home.services()) == 1
     for request in (first, second, resumed):
         block = request.rpartition("<lossless_history trust=")[2].partition("</lossless_history>")[0]
