@@ -1,8 +1,9 @@
-"""Parse and print the ids of messages (`msg#...`), summaries (`sum_...`) and files (`file_...`)."""
+"""Parse and print the ids of messages (`msg#...`), summaries (`sum_...`), files (`file_...`) and briefs (`brief_...`)."""
 
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 
 from msgspec import Struct
 
@@ -46,6 +47,20 @@ def parse(named: object) -> Reference:
 def message_id(number: int) -> str:
     """Return the id of a message as it is shown."""
     return f"msg#{number}"
+
+
+def brief_id(key: str, name: str) -> str:
+    """Return the id of the brief with a name in the conversations of a key; it stays the same when the brief is rewritten."""
+    return f"{_brief_prefix(key)}{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def is_brief_of(key: str, named: str) -> bool:
+    """Return True for the id of any brief of a key, stored or not."""
+    return named.startswith(_brief_prefix(key))
+
+
+def _brief_prefix(key: str) -> str:
+    return f"brief_{sha256(key.encode()).hexdigest()[:8]}"
 
 
 def _message(digits: str) -> Reference:

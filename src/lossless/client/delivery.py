@@ -11,6 +11,7 @@ from msgspec import structs
 
 from lossless.errors import InvalidInput, LosslessError
 from lossless.events import Event
+from lossless.ids import is_brief_of
 from lossless.model import Message
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class Delivery:
             return found is not None and found[0] == row.id
         if name.startswith("pin_"):
             return any(pin.id == name for pin in self._chat._store.manifests.key_pins(row.key))
+        if name.startswith("brief_"):
+            return is_brief_of(row.key, name)
         return not name or self._chat._assembler.seq(row, name) is not None
 
     def read(self, path: Path, format: str | None = None, *, expected: bool = False) -> Bootstrapped:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lossless.model.transfer import *
 
 _NAMES = {
-    "context": "Item LeftOut Context Rejection Detached Explanation Pin",
+    "context": "Item LeftOut Context Rejection Detached Explanation Pin Brief",
     "erase": "OldConversation Pruning Garbage Forgotten",
     "health": "Severity Finding Health Proof FixStep Fix Junk Cleaning",
     "lists": "Listing ListedConversation Relative TranscriptPosition ContextFigures ShownConversation Whereabouts ListedMessage ShownMessage MessageTail Neighbours ShownFile Nearest",

@@ -20,7 +20,8 @@ class LeftOut(Struct, frozen=True):
     """`msg#...` or `sum_...`; `older` for everything before the oldest item considered."""
     reason: str
     """`budget`: the oldest are left out first. `tool result`, `picture`: replaced by a reference. `tail over budget`: a tool
-    round. `no call`, `empty`: not accepted by providers. `rejected`: refused by a provider (`report_rejection`)."""
+    round. `no call`, `empty`: not accepted by providers. `rejected`: refused by a provider (`report_rejection`). `no space`: the
+    brief of a task."""
     tokens: int
 
 
@@ -41,6 +42,8 @@ class Context(Struct, frozen=True):
     """The model it was assembled for, if the host named it; reasoning of other models is not sent to it."""
     uncovered: int = 0
     """Tokens of stored messages that are neither shown nor covered by a shown summary; 0 unless compaction is behind."""
+    brief: str | None = None
+    """The id of the brief (`focus`) among the messages, which is no item; None if there is none."""
 
 
 class Rejection(Struct, frozen=True):
@@ -84,3 +87,31 @@ class Pin(Struct, frozen=True):
     tokens: int
     message: int | None = None
     """The id of the message it was taken from, if any."""
+
+
+class Brief(Struct, frozen=True):
+    """What matters for a task, found by recall and shown to the model before the newest messages."""
+
+    id: str
+    """`brief_...`; it stays the same when the brief is rewritten."""
+    task: str
+    text: str
+    """Statements with the ids they were taken from, or quotations, the most important first."""
+    tokens: int
+    """The tokens of the message that shows it."""
+    sources: tuple[str, ...]
+    """The ids of the texts it was made from."""
+    model: str
+    """The model that wrote it; `extractive` for quotations, for which no model is needed."""
+    created_at: datetime
+    name: str = ""
+    active: bool = True
+    """False if it is kept and not shown."""
+    new_messages: int = 0
+    """The number of messages stored since it was made."""
+    stale: bool = False
+    """True if some of these messages are not in the context any more, or if a text it was made from changed or is gone."""
+    dropped: int = 0
+    """Statements of the model that were left out now, because their sources do not support them."""
+    problem: str = ""
+    """The reason for which no model wrote it now; empty if there is none."""

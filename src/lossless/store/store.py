@@ -16,6 +16,7 @@ from lossless.store.sql.columns import Row
 
 if TYPE_CHECKING:
     from lossless.store.sql.backups import Backups
+    from lossless.store.sql.briefs import Briefs
     from lossless.store.sql.context import ContextItems
     from lossless.store.sql.conversations import Conversations
     from lossless.store.sql.debts import Debts
@@ -316,6 +317,12 @@ class Store(ABC):
         from lossless.store.sql.backups import Backups
 
         return Backups(self)
+
+    @cached_property
+    def briefs(self) -> Briefs:
+        from lossless.store.sql.briefs import Briefs
+
+        return Briefs(self)
 
     @cached_property
     def debts(self) -> Debts:

@@ -5,6 +5,9 @@ fresh tail exceeds half of the budget (its oldest tool results become references
 then its oldest rounds leave); then the oldest summaries. The newest words of the user and the newest tool round stay
 whole: only they can make a view exceed its budget. A call and its results stay or leave together. Nothing before the tail
 depends on the time or the question, so that a provider's cache keeps hitting.
+
+The brief of a task follows the summaries. It takes free space, then that of what is oldest before the tail, and never that of
+the tail: without enough space it is left out.
 """
 
 from __future__ import annotations
@@ -133,10 +136,11 @@ def assemble(
     budget: int,
     older: int = 0,
     caps: Caps = NO_CAPS,
+    brief: ViewEntry | None = None,
 ) -> Assembly:
     """Choose the entries of `body` (oldest first, fresh tail from index `fresh`) that fit after `head`.
 
-    `older` is the number of tokens before the body that were not read.
+    `older` is the number of tokens before the body that were not read. `brief` is shown after the summaries if there is space.
     """
     users = (at for at in range(len(body) - 1, -1, -1) if is_from_user(body[at]))
     user = next(users, None)
@@ -156,16 +160,54 @@ def assemble(
         _unload(view, caps)
         messages, tokens = _fit(view, limit)
         heavy = _is_heavy(view, caps)
+    over = tokens > limit or heavy
+    found = None if brief is None or over else _with_space(view, limit - brief.tokens, caps, brief)
+    if found is not None:
+        view, messages, tokens = found
     kept = view.kept
+    left_out = (*view.left, *(() if view.in_order else _left_by_pairing(kept, messages)))
+    if brief is not None and found is not None:
+        place = _place_of_brief(view, messages)
+        messages, tokens = (*messages[:place], brief.message, *messages[place:]), tokens + brief.tokens
     head_items = [entry for entry in head if entry.item is not None]
     context = Context(
         tuple(entry.item for entry in (*head_items, *kept) if entry.item is not None),
         tokens + head_tokens,
         (*(entry.message for entry in head), *messages),
-        (*view.left, *(() if view.in_order else _left_by_pairing(kept, messages))),
-        tokens > limit or heavy,
+        left_out,
+        over,
     )
     return Assembly(context, [*head_items, *kept], view.first_fresh + len(head_items))
+
+
+def _with_space(
+    view: _View, limit: int, caps: Caps, brief: ViewEntry
+) -> tuple[_View, tuple[Message, ...], int] | None:
+    """Return the view with space for a brief beside it, its messages and their tokens; None if the tail would have to give way.
+
+    The oldest summaries leave first, then the oldest messages before the tail.
+    """
+    view = structs.replace(view, gone=set(view.gone), left=list(view.left))
+    if view.tokens > limit and not view.rounds:
+        view.rounds = _rounds([entry.message for entry in view.entries])
+        view.whole = _untouchable(view)
+    outside = [each for each in view.rounds if each[-1] < view.fresh and view.whole.isdisjoint(each)]
+    for each in sorted(outside, key=lambda each: any(map(view.is_raw, each))):
+        if view.tokens > limit:
+            view.drop(each, "budget")
+    kept = view.kept
+    messages = pair_tool_calls([entry.message for entry in kept], fresh=view.first_fresh)
+    tokens = _cost(kept, messages)
+    if tokens > limit or _is_heavy(view, structs.replace(caps, bytes=caps.bytes - wire_bytes(brief.message))):
+        return None
+    view.in_order = messages == tuple(entry.message for entry in kept)
+    return view, messages, tokens
+
+
+def _place_of_brief(view: _View, messages: Sequence[Message]) -> int:
+    """Return the place after the last summary before the tail: it stays the same until the next compaction."""
+    summaries = {id(entry.message) for entry in view.kept[: view.first_fresh] if entry.summary is not None}
+    return max((at + 1 for at, message in enumerate(messages) if id(message) in summaries), default=0)
 
 
 def shown_as(entry: ViewEntry, message: Message, plain: Message | None = None) -> ViewEntry:

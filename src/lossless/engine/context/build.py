@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
+from functools import partial
 from itertools import takewhile
 from typing import Literal
 
@@ -73,7 +74,7 @@ def build_context(
             prompt_follows=options.prompt_follows,
             caps=options.caps,
         )
-        made = Assembly(context, [], 0)
+        made, brief = Assembly(context, [], 0), None
     else:
         body = [
             *_use_host_text(_restore_large_content(found.entries, options), options),
@@ -81,7 +82,8 @@ def build_context(
         ]
         refused = _remove_rejected(body, options)
         prompt = load.system_entry(store, row.id)
-        made = _with_prompt(prompt, head, body, found, options)
+        brief_id, brief = load.brief_entry(store, row, options.budget)
+        made = _name_brief(_with_prompt(prompt, head, body, found, options, brief), brief_id, brief)
         hidden = found.older - _unread_tokens(prompt, found)
         if hidden or made.context.left_out or refused:
             older = (LeftOut("older", "budget", hidden),) if hidden else ()
@@ -95,7 +97,7 @@ def build_context(
         window=options.window,
         tokens=made.context.tokens,
         reason=made.context.reason,
-        extra="".join(entry.message.text for entry in head),
+        extra="".join(entry.message.text for entry in (*head, *([brief] if brief and made.context.brief else ()))),
         uncovered=made.context.uncovered,
     )
     return made.context, note
@@ -107,23 +109,35 @@ def _with_prompt(
     body: Sequence[ViewEntry],
     found: load.LoadedView,
     options: BuildOptions,
+    brief: ViewEntry | None,
 ) -> Assembly:
     """Assemble a context that always contains the newest system message.
 
     In the fresh tail, or after older instructions, it keeps its place. Otherwise, or if it would not fit there, it comes first.
     """
     older = found.older - _unread_tokens(prompt, found)
+    show = partial(assemble, budget=options.budget, older=older, caps=options.caps, brief=brief)
     if prompt is None:
-        return assemble(head, body, fresh=found.fresh, budget=options.budget, older=older, caps=options.caps)
+        return show(head, body, fresh=found.fresh)
     at = next((at for at, entry in enumerate(body) if _is_same(entry, prompt)), None)
     if at is not None and (at >= max(1, found.fresh) or any(_instructs(entry) for entry in body[:at])):
-        made = assemble(head, body, fresh=found.fresh, budget=options.budget, older=older, caps=options.caps)
+        made = show(head, body, fresh=found.fresh)
         if any(_is_same(entry, prompt) for entry in made.kept):
             return made
     rest = [entry for entry in body if not _is_same(entry, prompt)]
     fresh = found.fresh - (at is not None and at < found.fresh)
     first = prompt if at is None else body[at]
-    return assemble([first, *head], rest, fresh=fresh, budget=options.budget, older=older, caps=options.caps)
+    return show([first, *head], rest, fresh=fresh)
+
+
+def _name_brief(made: Assembly, brief_id: str, brief: ViewEntry | None) -> Assembly:
+    """Return the assembly with the id of the brief that it shows, or leaves out."""
+    if not brief_id:
+        return made
+    if brief is not None and any(message is brief.message for message in made.context.messages):
+        return structs.replace(made, context=structs.replace(made.context, brief=brief_id))
+    left = (*made.context.left_out, LeftOut(brief_id, "no space", brief.tokens if brief else 0))
+    return structs.replace(made, context=structs.replace(made.context, left_out=left))
 
 
 def _instructs(entry: ViewEntry) -> bool:

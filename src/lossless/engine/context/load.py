@@ -18,16 +18,19 @@ from lossless.engine.compaction import plan
 from lossless.engine.compaction.plan import Limits
 from lossless.engine.compaction.summarize import as_summary
 from lossless.engine.context.assemble import ViewEntry
-from lossless.engine.context.summary_xml import as_message, as_pin
+from lossless.engine.context.summary_xml import as_brief, as_message, as_pin
 from lossless.errors import StoreCorrupt
 from lossless.model import StoredMessage
+from lossless.session_patterns import is_scheduled
 from lossless.store.rows.codec import message_of, moment
-from lossless.store.rows.types import SPAN, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, SummaryRow
+from lossless.store.rows.types import SPAN, BriefRow, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, SummaryRow
 from lossless.store.store import Store
 from lossless.tokens import message_tokens
 
 KEPT = 1_000
 """The number of manifests that are kept for a conversation."""
+BRIEF_SHARE = 8
+"""A brief takes at most this part of a budget: one eighth."""
 _FIRST, _MORE = 512, 8
 _FRAME = 400
 """Bytes around the words of a message or a summary in a request."""
@@ -174,6 +177,26 @@ def pin_entries(store: Store, key: str) -> list[ViewEntry]:
     """Return the pins of a key as messages."""
     shown = [as_pin(pin.id, pin.text) for pin in store.manifests.key_pins(key)]
     return [ViewEntry(None, message, message_tokens(message)) for message in shown]
+
+
+def active_brief(store: Store, row: ConversationRow) -> BriefRow | None:
+    """Return the brief that a conversation shows. Each run of a scheduled job has its own."""
+    brief = store.briefs.active(row.key)
+    return None if brief is None or (is_scheduled(row.key) and brief.conversation_id != row.id) else brief
+
+
+def brief_entry(store: Store, row: ConversationRow, budget: int) -> tuple[str, ViewEntry | None]:
+    """Return the id of the active brief, and the entry that shows it in its share of the budget, if that is enough."""
+    brief = active_brief(store, row)
+    if brief is None:
+        return "", None
+    shown = as_brief(*brief_texts(brief), budget // BRIEF_SHARE)
+    return brief.id, None if shown is None else ViewEntry(None, *shown)
+
+
+def brief_texts(brief: BriefRow) -> tuple[str, str, str, str]:
+    """Return what of a brief is shown to a model."""
+    return brief.id, brief.task, brief.text, "extractive" if brief.model == "extractive" else "model"
 
 
 def manifest(

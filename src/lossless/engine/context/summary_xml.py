@@ -1,4 +1,4 @@
-"""The XML of summaries, pins and references: marked as history, escaped, and recognisable.
+"""The XML of summaries, pins, briefs and references: marked as history, escaped, and recognisable.
 
 Pure. Such a text is recognised when a host sends it back (`stands_for`).
 """
@@ -25,6 +25,13 @@ _OURS = re.compile(
     r'(?:  <parents>\n(?:    <summary_ref id="[^"<>]*" />\n)*  </parents>\n)?  <content>\n[^<]*\n  </content>\n</summary>'
     r'|(?:<tool_result id="(msg#[0-9]{1,19})"[^<>]*>\n[^<]*\n</tool_result>\n?)+'
 )
+_BRIEF = re.compile(
+    r'<focus_brief id="(brief_[0-9a-f]{16})" [^<>]*trust="untrusted"[^<>]*>\n  <content>\n[^<]*\n  </content>\n</focus_brief>'
+)
+_SHORTENED = "[{count} more statements are left out here for lack of space; `lcm focus` shows them.]"
+_STATEMENT = re.compile(r"\n(?=- )")
+_LEAST_BRIEF = 120
+"""The fewest tokens in which a brief is shown."""
 _PIN = re.compile(r'<(pinned(?:-\d+)?) id="(pin_[0-9a-f]{8})" trust="(?:operator|untrusted)">\n(.*)\n</\1>', re.DOTALL)
 _LEFT_OUT = "[lossless] Left out for lack of room: about {tokens:,} tokens. lcm_describe shows msg#{id} in full."
 _REFERENCE = re.compile(
@@ -58,6 +65,33 @@ def as_pin(pin_id: str, text: str) -> Message:
     """Return the message that shows a pin: the operator's words, verbatim, in a tag they cannot close."""
     tag = _tag_beside(text)
     return Message.user(f'<{tag} id={quoteattr(pin_id)} trust="operator">\n{text}\n</{tag}>')
+
+
+@lru_cache(64)
+def as_brief(brief_id: str, task: str, text: str, level: str, most: int) -> tuple[Message, int] | None:
+    """Return the message that shows a brief in at most so many tokens, and its tokens; None if there is too little space.
+
+    Statements leave from the end, so that the same brief has the same bytes in every request of a window.
+    """
+    if most < _LEAST_BRIEF:
+        return None
+    statements = _STATEMENT.split(text)
+    kept = len(statements)
+    while kept:
+        message = _brief_message(brief_id, task, statements[:kept], len(statements) - kept, level)
+        tokens = message_tokens(message)
+        if tokens <= most:
+            return message, tokens
+        kept = min(kept - 1, kept * most // tokens)
+    return None
+
+
+def _brief_message(brief_id: str, task: str, statements: Sequence[str], left: int, level: str) -> Message:
+    shown = "\n".join([*statements, _SHORTENED.format(count=left)] if left else statements)
+    # Always within double quotes: a task cannot look like another attribute.
+    named = escape(" ".join(task.split()), {'"': "&quot;"})
+    head = f'id="{brief_id}" task="{named}" trust="untrusted" level="{level}"'
+    return Message.user(f"<focus_brief {head}>\n  <content>\n{escape(shown)}\n  </content>\n</focus_brief>")
 
 
 def _tag_beside(text: str) -> str:
@@ -125,6 +159,8 @@ def stands_for(message: object) -> str | None:
         return (found := _REFERENCE.fullmatch(text)) and found[1]
     if pin := _PIN.fullmatch(text):
         return pin[2] if _tag_beside(pin[3]) == pin[1] else None
+    if brief := _BRIEF.fullmatch(text):
+        return brief[1]
     return (found := _OURS.fullmatch(text)) and (found[1] or found[2])
 
 

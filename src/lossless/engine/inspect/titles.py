@@ -16,7 +16,7 @@ _ESCAPES = re.compile(
 )
 _UNSAFE = re.compile(r"[\0-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+")
 _FRAMES = re.compile(
-    r'<summary id="sum_|<pinned(?:-\d+)? id="pin_|\[LCM '  # ours
+    r'<summary id="sum_|<focus_brief id="brief_|<pinned(?:-\d+)? id="pin_|\[LCM '  # ours
     r"|</?[a-z]+[-_][a-z_-]+[\s>]|Caveat: The messages below were generated"  # of agents, in the name of the user
 )
 

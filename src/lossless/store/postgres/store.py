@@ -385,7 +385,7 @@ class PostgresStore(PostgresConnection):
 
 
 _WORDY = (
-    *("message", "copy", "summary", "revision", "pin", "file", "vector", "debt", "conversation"),
+    *("message", "copy", "summary", "revision", "pin", "brief", "file", "vector", "debt", "conversation"),
     *("search_message", "search_summary", "operation", "change", "grant_read"),
 )
 

@@ -232,6 +232,26 @@ class PinRow(Struct, frozen=True):
     created_at: int
 
 
+class BriefRow(Struct, frozen=True):
+    """What matters for a task, found by recall."""
+
+    conversation_id: int
+    """The conversation it was made in."""
+    id: str
+    name: str
+    task: str
+    text: str
+    size: int | None
+    """The tokens that were asked for."""
+    model: str
+    sources: str
+    """JSON: the id and the version of each text it was made from."""
+    covered: str
+    """JSON: the conversations it was made from, and their next seqs then."""
+    active: bool
+    created_at: int
+
+
 class Heap(Struct, frozen=True):
     """Totals of contexts: items, tokens of messages in them and set aside, tokens below their summaries."""
 

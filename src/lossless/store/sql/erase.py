@@ -22,6 +22,7 @@ _WORDS = (
     ("revision t JOIN summary s ON s.id = t.summary_id JOIN conversation c ON c.id = s.conversation_id",
      "'an earlier text of ' || s.public_id", ("text",)),
     ("pin t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("text",)),
+    ("brief t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("name", "task", "text")),
     ("file t JOIN conversation c ON c.id = t.conversation_id", "t.id", ("name", "summary")),
     ("cursor t JOIN conversation c ON c.id = t.conversation_id", "'a cursor of ' || c.key", ("source", "state")),
     ("grant_read t JOIN recall_grant c ON c.id = t.grant_id", "'the ledger of ' || c.id", ("what",)),

@@ -58,6 +58,7 @@ _TALLIED = (
     ("count(*)", "detached", _OWN),
     # What goes and comes again has another time.
     ("count(*) + coalesce(max(t.created_at), 0)", "pin", _OWN),
+    ("count(*) + coalesce(max(t.created_at), 0)", "brief", _OWN),
     ("count(*) + coalesce(max(t.updated_at), 0)", "cursor", _OWN),
     ("count(*) + coalesce(max(t.last_at), 0)", "session", _OWN),
     ("CAST(coalesce(sum(t.revision), 0) AS BIGINT)", "summary", _OWN),

@@ -145,6 +145,7 @@ _MENDABLE = {
     "debt": None,
     "manifest": None,
     "pin": None,
+    "brief": None,
     "vector": None,
     "recall_grant": None,
     "grant_conversation": None,

@@ -40,6 +40,7 @@ TABLES = (
     "debt",
     "manifest",
     "pin",
+    "brief",
     "vector",
     "recall_grant",
     "grant_conversation",
