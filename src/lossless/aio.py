@@ -19,7 +19,7 @@ from lossless.client import Conversation, Lossless
 from lossless.client.conversations import Conversations
 from lossless.client.doctor import Doctor
 from lossless.client.files import ConversationFiles, StoredFiles
-from lossless.client.jobs import Inquiry, Job, Ready, Repairs
+from lossless.client.jobs import Briefing, Inquiry, Job, Ready, Repairs
 from lossless.client.messages import Messages
 from lossless.client.summaries import Summaries
 from lossless.client.surgery import Remaking
@@ -29,7 +29,7 @@ from lossless.engine.ingest.message_digest import Canonicalize
 from lossless.engine.shared.model_flow import drive_async
 from lossless.engine.surgery.rewrite import AT_ONCE
 from lossless.errors import LosslessError, SummarizerError
-from lossless.model import Answer, Compaction, Outcome, Step, SummaryRequest
+from lossless.model import Answer, Brief, Compaction, Outcome, Step, SummaryRequest
 from lossless.summarizers import AsyncSummarizer, Reply, function_name, is_async
 from lossless.summarizers.base import counting
 
@@ -77,12 +77,14 @@ class awaited(Generic[T, P, R]):  # used like a decorator
 
 
 async def _finish(job: object) -> Any:
-    """Await work that was prepared: a compaction, a question, a rewrite or the repairs of several conversations."""
+    """Await work that was prepared: a compaction, a question, a brief, a rewrite or the repairs of several conversations."""
     match job:
         case Job():
             return await _driven(job)
         case Inquiry():
             return await _answered(job)
+        case Briefing():
+            return await _briefed(job)
         case Remaking():
             return await _remade(job)
         case Repairs():
@@ -108,7 +110,11 @@ async def _answered(inquiry: Inquiry) -> Answer:
     return await drive_async(inquiry.flow, partial(_answer, inquiry))
 
 
-async def _answer(job: Job | Inquiry, request: SummaryRequest) -> Reply | SummarizerError:
+async def _briefed(job: Briefing) -> Brief:
+    return await _run(job.described, await drive_async(job.flow, partial(_answer, job)))
+
+
+async def _answer(job: Job | Inquiry | Briefing, request: SummaryRequest) -> Reply | SummarizerError:
     try:
         await _run(job.guards.before_call)
         if isinstance(job.summarizer, AsyncSummarizer):
@@ -291,6 +297,10 @@ class AsyncConversation(Twin[Conversation]):
     pin = awaited(Conversation.pin)
     unpin = awaited(Conversation.unpin)
     pins = awaited(Conversation.pins)
+    focus = awaited(Conversation.focus)
+    unfocus = awaited(Conversation.unfocus)
+    focused = awaited(Conversation.focused)
+    briefs = awaited(Conversation.briefs)
     forget = awaited(Conversation.forget)
     grant = awaited(Conversation.grant)
     revoke = awaited(Conversation.revoke)

@@ -40,7 +40,7 @@ _LISTS = ("Sequence[", "Iterable[str]")
 _UNION = re.compile(r" \| (?![^\[]*\])")
 _CHOICES = {"Guidance": ("none", "short", "full")}
 
-_TOKENS = {"window", "target", "max_tokens", "token_cap", "reserve", "observed"}
+_TOKENS = {"window", "target", "tokens", "max_tokens", "token_cap", "reserve", "observed"}
 _LEAST = {
     **dict.fromkeys(("window", "target", "max_tokens", "token_cap", "batch", "count", "first", "last"), 1),
     **dict.fromkeys(("reserve", "observed", "limit", "before", "keep_copies", "start", "offset", "tail"), 0),

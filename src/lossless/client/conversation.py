@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from lossless.client.arguments import checked, checks_arguments, hidden, stateless
-from lossless.client.jobs import Compacting, Inquiry, runs
+from lossless.client.jobs import Compacting, Focusing, Inquiry, runs
 from lossless.engine import sessions
 from lossless.engine.shared.defaults import FLAW_KINDS, GRANT_SECONDS, GREP_SECONDS
 from lossless.errors import InvalidInput, NotFound
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lossless.client.compactor import Compactor
     from lossless.client.delivery import Delivery
     from lossless.client.files import ConversationFiles
+    from lossless.client.focus import Focus
     from lossless.client.lossless import Lossless
     from lossless.client.surgery import Rewrite, RewriteOptions, Rewriting
     from lossless.engine.context.build import Guidance
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lossless.engine.surgery.select import Selection
     from lossless.model import (
         Bootstrapped,
+        Brief,
         ConversationStatus,
         Description,
         Detached,
@@ -119,6 +121,12 @@ class Conversation:
         from lossless.client.assembler import Assembler
 
         return Assembler(self)
+
+    @property
+    def _focus(self) -> Focus:
+        from lossless.client.focus import Focus
+
+        return Focus(self)
 
     def _row(self) -> ConversationRow | None:
         return sessions.current(self._store, self.key, self._intake.session)
@@ -529,6 +537,51 @@ class Conversation:
         return [
             Pin(each.id, each.text, each.tokens, each.message_id) for each in self._store.manifests.key_pins(self.key)
         ]
+
+    @runs
+    def focus(
+        self,
+        task: str | None = None,
+        *,
+        name: str | None = None,
+        tokens: int | None = None,
+        refresh: bool = False,
+    ) -> Focusing:
+        """Show a model what matters for a task, found in the entire history, until `unfocus`.
+
+        The brief follows the summaries in every request. A model writes it, and only statements that their sources support stay;
+        without a model it contains the best passages, word for word. `tokens` (500 to 12,000) is its size, by default a tenth of
+        the history's. A brief with a `name` is kept beside others: `focus(name=...)` shows it again. `refresh` rewrites the active
+        or the named one if anything was stored or changed since; otherwise it stays as it is.
+
+        >>> chat.focus("Find the deploy key.").model  # without a model: quotations
+        'extractive'
+        """
+        return self._focus.prepare(task, name=name, tokens=tokens, refresh=refresh)
+
+    def unfocus(self) -> bool:
+        """Stop showing the brief to models; returns False if none was shown. It is kept: see `briefs`.
+
+        >>> chat.unfocus()
+        False
+        """
+        return self._focus.stop()
+
+    def focused(self) -> Brief | None:
+        """Return the brief that is shown to models, and whether it is stale; None if there is none.
+
+        >>> chat.focused() is None
+        True
+        """
+        return self._focus.active()
+
+    def briefs(self) -> list[Brief]:
+        """List the briefs of this key, the newest first; at most one is active.
+
+        >>> chat.briefs()
+        []
+        """
+        return self._focus.all()
 
     def describe(
         self,

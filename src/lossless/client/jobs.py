@@ -15,9 +15,10 @@ from lossless.events import Event, Hook, Level
 if TYPE_CHECKING:
     from lossless.engine.compaction.sweep import Flow
     from lossless.engine.recall import answer as answering
+    from lossless.engine.recall import brief as briefing
     from lossless.engine.shared.call_limits import Guards
     from lossless.errors import SummarizerError
-    from lossless.model import Answer, Compaction, Outcome, SummaryRequest
+    from lossless.model import Answer, Brief, Compaction, Outcome, SummaryRequest
     from lossless.store.rows.types import ConversationRow
     from lossless.summarizers import Summarizer
     from lossless.summarizers.base import Cancellation, Reply
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-_RESULTS = {"Inquiry": "Answer", "Compacting": "Compaction", "Rewrite": "Outcome", "Repairs": "tuple[Outcome, ...]"}
+_RESULTS = {
+    "Inquiry": "Answer",
+    "Compacting": "Compaction",
+    "Focusing": "Brief",
+    "Rewrite": "Outcome",
+    "Repairs": "tuple[Outcome, ...]",
+}
 
 
 class Runnable(Protocol[R_co]):
@@ -123,7 +130,23 @@ class Inquiry(Struct):
         return drive(self.flow, ask)
 
 
+class Briefing(Struct):
+    """A brief that is written, and the model it asks."""
+
+    flow: briefing.Flow
+    summarizer: Summarizer
+    guards: Guards
+    described: Callable[[briefing.WrittenBrief], Brief]
+
+    def run(self) -> Brief:
+        """Write the brief and store it."""
+        from lossless.engine.shared.model_flow import drive
+
+        return self.described(drive(self.flow, partial(self.guards.ask, self.summarizer)))
+
+
 Compacting: TypeAlias = "Job | Ready[Compaction]"
+Focusing: TypeAlias = "Briefing | Ready[Brief]"
 
 
 class Repairs(Struct):

@@ -81,6 +81,8 @@ class Forgotten(Struct, frozen=True):
     other_texts: int = 0
     """Other texts with the event ids of these messages."""
     pins: int = 0
+    briefs: int = 0
+    """Briefs of tasks (`focus`) that were made from these messages or contain their words; they are erased."""
     backups: tuple[str, ...] = ()
     """Copies, backups and archives beside the database, which may still contain the text."""
     transcripts: tuple[str, ...] = ()

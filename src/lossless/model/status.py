@@ -181,6 +181,9 @@ class ConversationFigures(Struct, frozen=True):
     updated_at: datetime
     debt: Debt | None = None
     following: TranscriptLag = TranscriptLag()
+    brief: str = ""
+    """The id of the active brief (`focus`); empty if there is none."""
+    brief_task: str = ""
 
 
 class FullContext(Struct, frozen=True):

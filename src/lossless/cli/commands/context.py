@@ -18,7 +18,7 @@ from lossless.model import Context, Summary
 _FORMATS = ("anthropic", "openai_chat", "openai_responses", "openclaw")
 _LEAST = 5
 _OVER = "pins, the newest user message and the newest tool round are always included, and exceed it"
-_BESIDE = "frames of summaries, pins, and references in place of large content"
+_BESIDE = "frames of summaries, pins, the brief of a task, and references in place of large content"
 
 
 @click.command(cls=Command, examples=("lcm context demo --window 4000", "lcm context demo --as-prompt anthropic"))
@@ -56,6 +56,7 @@ def _data(shown: Context) -> dict[str, Any]:
         "reason": shown.reason,
         "items": [_item(item) for item in shown.items],
         "left_out": msgspec.to_builtins(shown.left_out),
+        "brief": shown.brief,
     }
 
 
@@ -78,6 +79,8 @@ def _lines(shown: Context, window: int | None) -> Iterator[Line]:
         head = f"{what} {item.tokens:>7,}  "
         space = terminal_width() - len(head)
         yield Styled(head, None if is_message else "cyan"), shorten(_text(item), space) if space >= _LEAST else ""
+    if shown.brief:
+        yield from fact_lines("focus", f"{shown.brief} is shown after the summaries; `lcm focus` prints it.")
     if beside := shown.tokens - sum(item.tokens for item in shown.items):
         yield from fact_lines("as sent", f"{beside:+,} tokens: {_BESIDE}", dim=True)
     for left_out in shown.left_out:

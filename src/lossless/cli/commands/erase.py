@@ -73,6 +73,8 @@ def _forget_lines(done: Forgotten) -> Iterator[Line]:
     yield from fact_lines("vectors", f"{done.vectors:,}")
     yield from fact_lines("other texts", f"{done.other_texts:,}")
     yield from fact_lines("pins", f"{done.pins:,}")
+    if done.briefs:
+        yield from fact_lines("briefs", f"{done.briefs:,}")
     if done.applied:
         yield from fact_lines("verified", f"{done.sought:,} words searched, {done.left:,} left among the bytes")
         yield from (f"the same words are in {name}" for name in done.elsewhere)

@@ -20,7 +20,7 @@ from lossless.cli.options import (
 )
 from lossless.cli.output import answer
 from lossless.cli.session_directories import short_path
-from lossless.cli.tables import INDENT, Line, Styled, fact_lines, format_minute, format_size, plural
+from lossless.cli.tables import INDENT, Line, Styled, fact_lines, format_minute, format_size, plural, shorten
 from lossless.engine.inspect.verdict import span
 from lossless.model import Calls, ConversationFigures, Debt, Holdings, Reason, Status, TranscriptLag
 
@@ -193,6 +193,8 @@ def _conversation(found: ConversationFigures) -> Iterator[Line]:
     yield from fact_lines("last activity", f"{format_minute(found.updated_at)} UTC ({_ago(found.updated_at)})")
     yield from _transcripts(found.following)
     yield from fact_lines("pending work", _debt(found.debt))
+    if found.brief:
+        yield from fact_lines("focus", f"{found.brief}: {shorten(found.brief_task, 80)}")
 
 
 def _verdict(found: Status) -> Iterator[Line]:

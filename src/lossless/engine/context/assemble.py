@@ -180,9 +180,7 @@ def assemble(
     return Assembly(context, [*head_items, *kept], view.first_fresh + len(head_items))
 
 
-def _with_space(
-    view: _View, limit: int, caps: Caps, brief: ViewEntry
-) -> tuple[_View, tuple[Message, ...], int] | None:
+def _with_space(view: _View, limit: int, caps: Caps, brief: ViewEntry) -> tuple[_View, tuple[Message, ...], int] | None:
     """Return the view with space for a brief beside it, its messages and their tokens; None if the tail would have to give way.
 
     The oldest summaries leave first, then the oldest messages before the tail.
@@ -198,7 +196,7 @@ def _with_space(
     kept = view.kept
     messages = pair_tool_calls([entry.message for entry in kept], fresh=view.first_fresh)
     tokens = _cost(kept, messages)
-    if tokens > limit or _is_heavy(view, structs.replace(caps, bytes=caps.bytes - wire_bytes(brief.message))):
+    if tokens > limit or _is_heavy(view, caps._replace(bytes=caps.bytes - wire_bytes(brief.message))):
         return None
     view.in_order = messages == tuple(entry.message for entry in kept)
     return view, messages, tokens

@@ -23,7 +23,16 @@ from lossless.errors import StoreCorrupt
 from lossless.model import StoredMessage
 from lossless.session_patterns import is_scheduled
 from lossless.store.rows.codec import message_of, moment
-from lossless.store.rows.types import SPAN, BriefRow, ConversationRow, ItemRow, Manifest, MessageRow, NewManifest, SummaryRow
+from lossless.store.rows.types import (
+    SPAN,
+    BriefRow,
+    ConversationRow,
+    ItemRow,
+    Manifest,
+    MessageRow,
+    NewManifest,
+    SummaryRow,
+)
 from lossless.store.store import Store
 from lossless.tokens import message_tokens
 

@@ -84,6 +84,7 @@ def forget(runtime: Runtime, request: ForgetRequest) -> Forgotten:
             report,
             messages=report.messages + more.messages,
             copied=report.copied + more.copied,
+            briefs=report.briefs + more.briefs,
             summaries=tuple(dict.fromkeys((*report.summaries, *more.summaries))),
             gone=tuple(dict.fromkeys((*report.gone, *more.gone))),
         )
@@ -120,6 +121,7 @@ def _report(runtime: Runtime, request: ForgetRequest, erasures: Sequence[Erasure
         vectors=sum(vectors for vectors, _ in derived),
         other_texts=sum(texts for _, texts in derived),
         pins=len({(each.row.key, pin) for each in erasures for pin in each.pins}),
+        briefs=len({brief for each in erasures for brief in each.briefs}),
         backups=_backups(runtime),
         transcripts=tuple(_transcripts(store, erasures)),
         beyond=_out_of_reach(runtime, request, erasures),

@@ -65,6 +65,8 @@ def erase(runtime: Runtime, templates: Callable[[], Templates], erasure: Erasure
         _record_pending(runtime, files=erasure.files.values(), rewriting=summaries)
         for pin in erasure.pins:
             store.manifests.remove_key_pin(erasure.row.key, pin)
+        for key, brief in erasure.briefs:
+            store.briefs.remove(key, brief)
         store.erase.remove_files(conversation_id, list(erasure.files))
         store.erase.clear(conversation_id, [], title=erasure.title)
     seqs = set(erasure.seqs)

@@ -14,6 +14,7 @@ from lossless.engine.shared.transplanted_ranges import copy_digest
 from lossless.errors import FileUnavailable
 from lossless.search.byte_search import choose_needles
 from lossless.search.query.stopwords import STOP_WORDS
+from lossless.store import jsontext
 from lossless.store.rows.types import BURIED, SPAN, ConversationRow, MessageRow, PinRow, SummaryRow
 from lossless.store.store import Store
 
@@ -51,11 +52,13 @@ class Erasure(Struct):
     files: dict[str, str] = field(default_factory=dict)
     """The SHA-256 of files that nothing else mentions, by id."""
     pins: list[str] = field(default_factory=list)
+    briefs: list[tuple[str, str]] = field(default_factory=list)
+    """The keys and ids of briefs that were made from these messages or repeat their words."""
     title: bool = False
 
     @property
     def is_empty(self) -> bool:
-        return not (self.seqs or self.rewritten or self.removed)
+        return not (self.seqs or self.rewritten or self.removed or self.briefs)
 
 
 class Fingerprint(Struct):
@@ -138,6 +141,7 @@ def _select(
         fingerprints[row.id].seqs = sorted({*fingerprints[row.id].seqs, *erasure.seqs})
     if fingerprint := fingerprints.get(row.id):
         _select_summaries(store, erasure, fingerprint)
+        _select_briefs(store, erasure, fingerprint)
         erasure.title = bool(row.title) and (
             erasure.whole or bool(_remaining_words(store, fingerprint, row, [row.title or ""]))
         )
@@ -212,6 +216,33 @@ def _select_summaries(store: Store, erasure: Erasure, fingerprint: Fingerprint) 
             erasure.removed.append(row)
         else:
             erasure.rewritten.append(row)
+
+
+def _select_briefs(store: Store, erasure: Erasure, fingerprint: Fingerprint) -> None:
+    """Select the briefs, of any key, that were made from erased texts or contain traces of them."""
+    briefs = store.briefs.of_owner()
+    if not briefs:
+        return
+    row = erasure.row
+    lost = {f"msg#{row.id * SPAN + seq}" for seq in fingerprint.seqs}
+    lost |= {each.public_id for each in (*erasure.rewritten, *erasure.removed)} | erasure.files.keys()
+    texts = {each: f"{each.name}\n{each.task}\n{each.text}" for each in briefs}
+    words = _remaining_words(store, fingerprint, row, list(texts.values()))
+    keys = {each.conversation_id: _key_of(store, each.conversation_id) for each in briefs}
+    for brief, text in texts.items():
+        sources = {source[0] for source in jsontext.stored(brief.sources)}
+        if (
+            not lost.isdisjoint(sources)
+            or not words.isdisjoint(_distinctive_words(text))
+            or not fingerprint.phrases.isdisjoint(_distinctive_phrases(text))
+            or (erasure.whole and brief.conversation_id == row.id)
+        ):
+            erasure.briefs.append((keys[brief.conversation_id], brief.id))
+
+
+def _key_of(store: Store, conversation_id: int) -> str:
+    row = store.conversations.get(conversation_id)
+    return "" if row is None else row.key
 
 
 def _find_traces(

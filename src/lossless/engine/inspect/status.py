@@ -12,6 +12,7 @@ from msgspec import Struct, convert
 
 from lossless.config import is_file
 from lossless.engine.compaction.resummarize import MOST_TRIES
+from lossless.engine.context.load import active_brief
 from lossless.engine.inspect.verdict import is_trouble, judge
 from lossless.engine.shared import host_activity
 from lossless.engine.shared.calibration import Budget, budgets
@@ -147,6 +148,7 @@ def _health(rows: Sequence[DepthRow]) -> SummaryHealth:
 
 
 def _conversation(runtime: Runtime, request: StatusRequest, row: ConversationRow) -> ConversationFigures:
+    brief = active_brief(runtime.store, row)
     return ConversationFigures(
         id=row.id,
         key=row.key,
@@ -156,6 +158,8 @@ def _conversation(runtime: Runtime, request: StatusRequest, row: ConversationRow
         updated_at=moment(row.updated_at),
         debt=next(iter(_debts(runtime, request, row.id)), None),
         following=following_report(runtime.store, row.id, request.now, request.is_closed)[0],
+        brief=brief.id if brief else "",
+        brief_task=brief.task if brief else "",
     )
 
 

@@ -24,7 +24,6 @@ from lossless.store import jsontext
 from lossless.store.rows.types import BURIED, SPAN, BriefRow, ConversationRow
 from lossless.store.store import Store
 from lossless.summarizers.base import Reply
-from lossless.tokens import estimate
 
 LEAST, MOST = 500, 12_000
 """The tokens of a brief."""
@@ -127,7 +126,8 @@ def _draft(
                 if statements and 2 * len(statements) >= dropped:
                     return _Draft(statements, read, reply.model, dropped)
                 problem = "The statements of the model were not found in the texts that they cite."
-    excerpts = (each.excerpt for each in found)
+    covering = {each.excerpt.above for each in found}  # a message says it better than the summary over it
+    excerpts = (each.excerpt for each in found if each.excerpt.id not in covering)
     quoted, _ = take(excerpts, size, request.task, part=_QUOTES)
     if not quoted:
         quoted = [passage(found[0].excerpt, request.task, size)]
@@ -226,8 +226,3 @@ def hidden_since(store: Store, row: ConversationRow, scope: Sequence[int], brief
 def listed_sources(brief: BriefRow) -> list[tuple[str, str, int]]:
     """Return id, version and conversation of every text that a brief was made from."""
     return [(str(each[0]), str(each[1]), int(each[2])) for each in jsontext.stored(brief.sources)]
-
-
-def is_short_task(task: str) -> bool:
-    """Return whether a task can be searched for and shown as the title of its brief."""
-    return 0 < estimate(task) <= LEAST // 2

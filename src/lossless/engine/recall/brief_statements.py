@@ -100,7 +100,8 @@ def quotations(read: Iterable[Excerpt]) -> list[str]:
 
 
 def _quotation(excerpt: Excerpt) -> str:
-    facts = ", ".join(filter(None, (excerpt.role or excerpt.kind, stamp(excerpt.at))))
+    above = f"below {excerpt.above}" if excerpt.above else ""
+    facts = ", ".join(filter(None, (excerpt.role or excerpt.kind, stamp(excerpt.at), above)))
     # A line of a quotation never looks like the beginning of another statement.
     text = "\n  ".join(line.rstrip() for line in excerpt.text.strip().splitlines())
     return f"- {excerpt.id} ({facts}): {text}"

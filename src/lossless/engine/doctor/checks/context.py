@@ -8,6 +8,7 @@ from itertools import groupby
 
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check, to_faults
+from lossless.engine.recall.brief import are_current, listed_sources
 from lossless.engine.sessions import begun_after
 from lossless.engine.shared.calibration import budgets
 from lossless.store.rows.types import MESSAGE, SPAN, USER_MESSAGE, ConversationRow, Step
@@ -233,3 +234,17 @@ def find_outside_messages(examination: Examination) -> Iterator[Fault]:
 )
 def find_wrong_item_tokens(examination: Examination) -> Iterator[Fault]:
     yield from to_faults(examination.query("costs", "sums"))
+
+
+@check(
+    "C09",
+    "warn",
+    "Every text that a brief was made from is still there, unchanged.",
+    "{count} [brief quotes|briefs quote] texts that changed or are gone: lcm focus --refresh",
+    fix="Removes the briefs; `lcm focus` writes new ones.",
+)
+def find_outdated_briefs(examination: Examination) -> Iterator[Fault]:
+    for brief in examination.store.briefs.of_owner():
+        if brief.conversation_id in examination.ids and not are_current(examination.store, listed_sources(brief)):
+            key = {"conversation_id": brief.conversation_id, "id": brief.id}
+            yield Fault(brief.conversation_id, brief.id, Step("remove", "brief", key))
