@@ -58,6 +58,8 @@ SECTIONS: Final = {
         "pin": ("pin", "show a model a text in every request"),
         "unpin": ("pin:unpin", "remove a pin"),
         "pins": ("pin:pins", "list pins"),
+        "focus": ("focus", "show a model what matters for a task"),
+        "unfocus": ("focus:unfocus", "take that brief away"),
         "export": ("backup:export", "write conversations to a portable archive"),
         "backup": ("backup", "copy the database to one verified file"),
         "restore": ("backup:restore", "restore a backup"),

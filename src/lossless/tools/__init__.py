@@ -3,6 +3,7 @@
     from lossless.tools import tools
 
     kit = tools(chat)                         # three tools; with a grant, lcm_expand for lcm_expand_query
+    kit = tools(chat, focus=True)             # also lcm_focus, which writes
     kit.schemas("anthropic")                  # or "openai", "mcp"
     kit.call("lcm_grep", {"pattern": "deploy key", "mode": "full_text"}).text
 
@@ -32,7 +33,18 @@ from lossless.model import Expansion
 from lossless.summarizers.reply_text import well_formed
 from lossless.tokens import estimate
 from lossless.tools import outcomes
-from lossless.tools.arguments import TOOLS, Arguments, Describe, Expand, ExpandQuery, Grep, Style, converted, schema
+from lossless.tools.arguments import (
+    TOOLS,
+    Arguments,
+    Describe,
+    Expand,
+    ExpandQuery,
+    Focus,
+    Grep,
+    Style,
+    converted,
+    schema,
+)
 from lossless.tools.outcomes import ToolOutcome
 
 if TYPE_CHECKING:
@@ -45,24 +57,29 @@ _FILE_BYTES = (1_024, 512_000)
 _MOST_FOUND = 50
 
 
-def tools(chat: Conversation | AsyncConversation, grant: str | None = None) -> Tools:
-    """Return the tools of a conversation. With a `grant` they are a delegate's: bounded by it and metered."""
-    return Tools(chat if isinstance(chat, Conversation) else chat._sync, grant)
+def tools(chat: Conversation | AsyncConversation, grant: str | None = None, *, focus: bool = False) -> Tools:
+    """Return the tools of a conversation. With a `grant` they are a delegate's: bounded by it and metered.
+
+    `focus` adds lcm_focus, with which an agent chooses the brief in its own context; a delegate never has it.
+    """
+    return Tools(chat if isinstance(chat, Conversation) else chat._sync, grant, focus=focus)
 
 
 class Tools:
     """A set of tools for one conversation."""
 
-    def __init__(self, chat: Conversation, grant: str | None = None) -> None:
+    def __init__(self, chat: Conversation, grant: str | None = None, *, focus: bool = False) -> None:
         self._chat, self._lcm, self._store = chat, chat._lcm, chat._store
         self._delegate = None if grant is None else Delegate(chat._store, grant, chat._lcm._clock)
         self._blocked: set[str] = set()
+        self._absent = {"lcm_expand_query" if self._delegate else "lcm_expand"}
+        if self._delegate or not focus:
+            self._absent.add("lcm_focus")
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the tools on offer: a delegate reads with lcm_expand, all others ask with lcm_expand_query."""
-        other = "lcm_expand_query" if self._delegate else "lcm_expand"
-        return tuple(name for name in TOOLS if name != other)
+        return tuple(name for name in TOOLS if name not in self._absent)
 
     def schemas(self, style: Style) -> list[dict[str, Any]]:
         """Return the tools as a provider's API or an MCP client takes them."""
@@ -88,6 +105,7 @@ class Tools:
             "lcm_describe": self._describe,
             "lcm_expand_query": partial(self._expand_query, progress=progress, cancellation=cancellation),
             "lcm_expand": self._expand,
+            "lcm_focus": self._focus,
         }
         try:
             if self._chat._hidden:
@@ -296,6 +314,20 @@ class Tools:
             }
         )
 
+    # focus
+
+    def _focus(self, arguments: Focus) -> ToolOutcome:
+        action = arguments.action
+        if action == "clear":
+            return outcomes.in_json({"cleared": self._chat.unfocus()})
+        if action == "show":
+            return outcomes.briefed(self._chat.focused())
+        if action == "refresh":
+            found = self._chat.focus(name=arguments.name, tokens=arguments.max_tokens, refresh=True)
+        else:
+            found = self._chat.focus(arguments.task, name=arguments.name, tokens=arguments.max_tokens)
+        return outcomes.briefed(found)
+
 
 def _unknown(name: str, names: Sequence[str]) -> LosslessError:
     if name == "lcm_expand":
@@ -303,6 +335,8 @@ def _unknown(name: str, names: Sequence[str]) -> LosslessError:
             "lcm_expand is for delegates that were given a grant.",
             hint="Use lcm_expand_query, or lcm_grep and lcm_describe.",
         )
+    if name == "lcm_focus":
+        return InvalidInput("lcm_focus is not offered here.", hint=f"There are {', '.join(names)}.")
     return InvalidInput(f"There is no tool {name[:80]!r}.", hint=f"There are {', '.join(names)}.")
 
 

@@ -24,8 +24,12 @@ _Summaries = Annotated[tuple[str, ...], Meta(description='Ids of summaries, "sum
 _AtLeast1 = {"minimum": 1}
 
 
-class Arguments(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The arguments that every tool takes."""
+class AnyArguments(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The arguments of a tool."""
+
+
+class Arguments(AnyArguments, frozen=True, kw_only=True):
+    """The arguments that every tool for searching and reading takes."""
 
     conversation_id: _Id = None
     all_conversations: _All = False
@@ -115,11 +119,30 @@ class Expand(Arguments, frozen=True, kw_only=True):
     cursor: Annotated[str | None, Meta(description="nextCursor of the page before.")] = None
 
 
-TOOLS: dict[str, type[Arguments]] = {
+class Focus(AnyArguments, frozen=True, kw_only=True):
+    """Keep a brief of what matters for a task before you: it is made from the whole history and shown in every request until you clear it. Set it when a long task begins, refresh it when it is stale, clear it at the end."""
+
+    action: Annotated[
+        Literal["set", "show", "refresh", "clear"],
+        Meta(description='"set" needs task, or the name of a brief that was kept.'),
+    ] = "set"
+    task: Annotated[str | None, Meta(description="What you are about to do, with the names that matter for it.")] = None
+    name: Annotated[str | None, Meta(description="Keep it under this name, to come back to it.")] = None
+    max_tokens: Annotated[
+        int | None,
+        Meta(
+            description="How long it may be; a tenth of the history otherwise.",
+            extra_json_schema={"minimum": 500, "maximum": 12_000},
+        ),
+    ] = None
+
+
+TOOLS: dict[str, type[AnyArguments]] = {
     "lcm_grep": Grep,
     "lcm_describe": Describe,
     "lcm_expand_query": ExpandQuery,
     "lcm_expand": Expand,
+    "lcm_focus": Focus,
 }
 
 

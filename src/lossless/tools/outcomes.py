@@ -15,7 +15,7 @@ from lossless.engine.recall.reader import render_excerpt, stamp
 from lossless.engine.recall.routing import Route
 from lossless.engine.recall.search_request import sort_order
 from lossless.errors import LosslessError
-from lossless.model import Answer, Branch, Description, Expansion, Hit, Hits, Share, TextPage
+from lossless.model import Answer, Branch, Brief, Description, Expansion, Hit, Hits, Share, TextPage
 from lossless.tokens import estimate, truncate
 from lossless.tools.arguments import Grep
 
@@ -328,3 +328,31 @@ def _share(share: Share) -> dict[str, Any]:
     if share.status == "failed":
         details |= {"phase": share.phase, "elapsedMs": share.elapsed_ms, "errorCode": share.error_code}
     return details
+
+
+def briefed(found: Brief | None) -> ToolOutcome:
+    """Return the brief of a task, marked and escaped, or that there is none."""
+    if found is None:
+        return ToolOutcome("No brief is active.", {"briefId": None})
+    since = f"{found.new_messages} new messages since{'; it is stale' if found.stale else ''}"
+    text = "\n".join(
+        [
+            f"## Brief {found.id} ({found.tokens} tokens, {since})",
+            f"Task: {escape(found.task)}",
+            f'<content trust="untrusted">\n{escape(found.text)}\n</content>',
+            *([escape(found.problem)] if found.problem else []),
+        ]
+    )
+    details = {
+        "briefId": found.id,
+        "task": found.task,
+        "name": found.name or None,
+        "tokenCount": found.tokens,
+        "sourceIds": list(found.sources),
+        "model": found.model,
+        "createdAt": _when(found.created_at),
+        "newMessageCount": found.new_messages,
+        "stale": found.stale,
+        "droppedStatements": found.dropped,
+    }
+    return ToolOutcome(text, details | ({"problem": found.problem} if found.problem else {}))

@@ -18,7 +18,7 @@ from lossless.model import Context, Summary
 _FORMATS = ("anthropic", "openai_chat", "openai_responses", "openclaw")
 _LEAST = 5
 _OVER = "pins, the newest user message and the newest tool round are always included, and exceed it"
-_BESIDE = "frames of summaries, pins, the brief of a task, and references in place of large content"
+_BESIDE = "frames of summaries, pins, and references in place of large content"
 
 
 @click.command(cls=Command, examples=("lcm context demo --window 4000", "lcm context demo --as-prompt anthropic"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import astuple
 
+from lossless.store import jsontext
 from lossless.store.rows.types import SPAN, BriefRow
 from lossless.store.sql.columns import Row
 from lossless.store.sql.section import Section
@@ -60,6 +61,16 @@ class Briefs(Section):
         """Remove a brief of the key (in a transaction)."""
         gone = self.run(f"DELETE FROM brief WHERE id = :id AND {_UNDER_KEY}", id=brief_id, owner=self.owner, key=key)
         return gone > 0
+
+    def remove_made_from(self, ids: Collection[str]) -> None:
+        """Remove the briefs, of any key, that were made from one of these texts (in a transaction)."""
+        for brief in self.of_owner():
+            if not {source[0] for source in jsontext.stored(brief.sources)}.isdisjoint(ids):
+                self.run(
+                    "DELETE FROM brief WHERE conversation_id = :conversation AND id = :id",
+                    conversation=brief.conversation_id,
+                    id=brief.id,
+                )
 
     def message_tokens(self, conversation_ids: Sequence[int]) -> int:
         """Return the tokens of all messages of these conversations."""

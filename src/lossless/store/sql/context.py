@@ -157,6 +157,7 @@ class ContextItems(Section):
         chosen = f"IN ({self.each_of('ids', 'bigint')})"
         for table in ("copy", "vector", "pin"):
             self.run(f"DELETE FROM {table} WHERE message_id {chosen}", ids=self.listing(ids))
+        self.store.briefs.remove_made_from({f"msg#{identity}" for identity in ids})
         self.run(
             f"DELETE FROM detached WHERE conversation_id = :conversation AND summary_id IS NULL AND ordinal {chosen}",
             conversation=conversation_id,

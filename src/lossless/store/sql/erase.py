@@ -87,6 +87,7 @@ class Erase(Section):
         """Replace the text of a summary without a trace of earlier texts; the context follows (in a transaction)."""
         columns = [name for name in NewSummary.__struct_fields__ if name not in ("public_id", "depth")]
         self.run("DELETE FROM revision WHERE summary_id = :id", id=old.id)
+        self.store.briefs.remove_made_from([old.public_id])
         self.run(
             f"UPDATE summary SET {', '.join(f'{name} = :{name}' for name in columns)}, revision = revision + 1,"
             " stale = 0, tries = 0 WHERE id = :id",
@@ -150,6 +151,8 @@ class Erase(Section):
         """Remove a summary of which nothing is left (in a transaction)."""
         self.store.tables.keep_ids("summary")
         self._weigh(conversation_id, summary_id, 0)
+        named = self.all("SELECT public_id FROM summary WHERE id = :id", id=summary_id)
+        self.store.briefs.remove_made_from([row[0] for row in named])
         above = self._made_from([summary_id])
         for table, column in (
             ("revision", "summary_id"),
