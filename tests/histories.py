@@ -86,4 +86,7 @@ def _live(lcm: Lossless, turns: int) -> None:
     assert chat.rewrite(summary.public_id, apply=True, model=lambda request: "told once more").operation
     lcm.conversation("agent:main:sub", parent="agent:main:main").ingest([Message.user("a sub-agent's")])
     chat.reset()
-    lcm.conversation("agent:main:main").ingest([Message.user("after the reset")])
+    again = lcm.conversation("agent:main:main")
+    again.ingest([Message.user("after the reset")])
+    again.focus("what a sub-agent said", name="kept")
+    again.focus("some words")

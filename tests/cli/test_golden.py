@@ -59,6 +59,15 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "expand": ("expand {leaf}", "expand {root} --max-tokens 100 --no-messages", "expand {message}", "expand lamp"),
     "ask": ("ask 'Which lamp was broken?' -c agent:main:main --model extractive",),
+    "focus": (
+        "focus -c agent:main:main",
+        "focus 'The broken lamp' -c agent:main:main --name lamps --model extractive",
+        "focus -c agent:main:main --refresh --model extractive",
+        "focus --list -c agent:main:main",
+        "focus zzyzx -c agent:main:main --model extractive",
+        "focus lamp --list -c agent:main:main",
+    ),
+    "unfocus": ("focus lamp -c other --model extractive", "unfocus other", "unfocus other"),
     "import": (
         "import {dir}/session.jsonl",
         "import {dir}/session.jsonl --apply",

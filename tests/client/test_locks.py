@@ -230,6 +230,7 @@ TALK: dict[str, Callable[[Conversation, Place], Any]] = {
     "bootstrap": lambda chat, place: chat.bootstrap(place.session),
     "bootstrap: mistaken": lambda chat, place: each(place, chat.bootstrap),
     "compact": lambda chat, place: chat.compact(500, force=True),
+    "briefs": lambda chat, place: chat.briefs(),
     "context": lambda chat, place: chat.context(),
     "describe": lambda chat, place: chat.describe(place.summary),
     "detached": lambda chat, place: chat.detached(),
@@ -239,6 +240,8 @@ TALK: dict[str, Callable[[Conversation, Place], Any]] = {
     "explain": lambda chat, place: chat.explain(place.message),
     "files.show": lambda chat, place: chat.files.show(place.file),
     "files": lambda chat, place: chat.files(),
+    "focus": lambda chat, place: chat.focus("some words", name="words"),
+    "focused": lambda chat, place: chat.focused(),
     "forget": lambda chat, place: chat.forget(place.message, apply=True, backups=True),
     "grant": lambda chat, place: chat.grant(),
     "grep": lambda chat, place: chat.grep("words"),
@@ -257,6 +260,7 @@ TALK: dict[str, Callable[[Conversation, Place], Any]] = {
     "rewrite": lambda chat, place: chat.rewrite(place.summary, apply=True),
     "status": lambda chat, place: chat.status(),
     "summaries": lambda chat, place: chat.summaries(),
+    "unfocus": lambda chat, place: chat.unfocus(),
     "unpin": lambda chat, place: chat.unpin(chat.pins()[0].id),
 }
 

@@ -90,7 +90,7 @@ class Pin(Struct, frozen=True):
 
 
 class Brief(Struct, frozen=True):
-    """What matters for a task, found by recall and shown to the model before the newest messages."""
+    """A brief of what matters for a task, found by recall and shown to the model before the newest messages."""
 
     id: str
     """`brief_...`; it stays the same when the brief is rewritten."""

@@ -79,7 +79,7 @@ def focus(reader: Reader, request: FocusRequest) -> Flow:
         found = _candidates(reader, request)
         draft = yield from _draft(reader, request, found, size)
         sources = [_source(reader.store, each) for each in draft.read]
-        stored = _store(reader, request, draft, size, covered, sources)
+        stored = _store(reader, request, draft, covered, sources)
         if stored is not None:
             return WrittenBrief(stored, draft.dropped, draft.problem)
     raise ContextMoved(
@@ -124,14 +124,15 @@ def _draft(
                 text = reply.text.rpartition("\n")[0] if reply.cut else reply.text
                 statements, dropped = supported(text, read)
                 if statements and 2 * len(statements) >= dropped:
-                    return _Draft(statements, read, reply.model, dropped)
+                    return _Draft(within(statements, size), read, reply.model, dropped)
                 problem = "The statements of the model were not found in the texts that they cite."
     covering = {each.excerpt.above for each in found}  # a message says it better than the summary over it
     excerpts = (each.excerpt for each in found if each.excerpt.id not in covering)
     quoted, _ = take(excerpts, size, request.task, part=_QUOTES)
     if not quoted:
         quoted = [passage(found[0].excerpt, request.task, size)]
-    return _Draft(quotations(quoted), quoted, problem=problem)
+    statements = within(quotations(quoted), size)
+    return _Draft(statements, quoted[: len(statements)], problem=problem)
 
 
 def _covered(store: Store, scope: Sequence[int]) -> list[tuple[int, int]]:
@@ -153,13 +154,12 @@ def _store(
     reader: Reader,
     request: FocusRequest,
     draft: _Draft,
-    size: int,
     covered: Sequence[tuple[int, int]],
     sources: Sequence[tuple[str, str, int]],
 ) -> BriefRow | None:
     """Store a brief if everything it was made from is still there; return None otherwise."""
     store = reader.store
-    text = jsontext.cleaned(request.clean(within(draft.statements, size)))
+    text = jsontext.cleaned(request.clean("\n".join(draft.statements)))
     brief = BriefRow(
         conversation_id=request.row.id,
         id=brief_id(request.key, request.name),
@@ -175,7 +175,7 @@ def _store(
     )
     with store.transaction():
         store.hold_key(request.key)
-        # Whoever forgets a message holds its conversation: either it sees this brief, or this sees the tombstone.
+        # Forgetting a message holds its conversation: either it finds this brief, or this finds the tombstone.
         held = {row.id for row in store.housekeeping.hold_all(sorted({request.row.id, *(each[2] for each in sources)}))}
         if request.row.id not in held or not _are_unchanged(store, draft.read, sources):
             return None

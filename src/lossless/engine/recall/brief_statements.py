@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 from lossless.engine.compaction.faithful import check_own, own_words, without
@@ -107,15 +107,12 @@ def _quotation(excerpt: Excerpt) -> str:
     return f"- {excerpt.id} ({facts}): {text}"
 
 
-def within(statements: Sequence[str], size: int) -> str:
+def within(statements: Sequence[str], size: int) -> list[str]:
     """Return as many statements, the first ones, as fit into `size` tokens; at least one."""
-    return "\n".join(_within(statements, size))
-
-
-def _within(statements: Sequence[str], size: int) -> Iterator[str]:
-    left = size
-    for place, each in enumerate(statements):
+    left, kept = size, list[str]()
+    for each in statements:
         left -= estimate(each) + 1
-        if left < 0 and place:
-            return
-        yield each
+        if left < 0 and kept:
+            break
+        kept.append(each)
+    return kept

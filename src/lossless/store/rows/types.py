@@ -233,7 +233,7 @@ class PinRow(Struct, frozen=True):
 
 
 class BriefRow(Struct, frozen=True):
-    """What matters for a task, found by recall."""
+    """A brief of what matters for a task, found by recall."""
 
     conversation_id: int
     """The conversation it was made in."""
