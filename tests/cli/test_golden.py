@@ -67,7 +67,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "focus zzyzx -c agent:main:main --model extractive",
         "focus lamp --list -c agent:main:main",
     ),
-    "unfocus": ("focus lamp -c other --model extractive", "unfocus other", "unfocus other"),
+    "unfocus": ("focus noted -c other --model extractive", "unfocus other", "unfocus other"),
     "import": (
         "import {dir}/session.jsonl",
         "import {dir}/session.jsonl --apply",

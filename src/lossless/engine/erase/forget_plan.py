@@ -219,25 +219,24 @@ def _select_summaries(store: Store, erasure: Erasure, fingerprint: Fingerprint) 
 
 
 def _select_briefs(store: Store, erasure: Erasure, fingerprint: Fingerprint) -> None:
-    """Select the briefs, of any key, that were made from erased texts or contain traces of them."""
-    briefs = store.briefs.of_owner()
+    """Select the briefs, of any key that reads this conversation, that were made from erased texts or contain traces of them."""
+    row = erasure.row
+    briefs = [each for each in store.briefs.of_owner() if row.id in {seen[0] for seen in jsontext.stored(each.covered)}]
     if not briefs:
         return
-    row = erasure.row
     lost = {f"msg#{row.id * SPAN + seq}" for seq in fingerprint.seqs}
     lost |= {each.public_id for each in (*erasure.rewritten, *erasure.removed)} | erasure.files.keys()
-    texts = {each: f"{each.name}\n{each.task}\n{each.text}" for each in briefs}
-    words = _remaining_words(store, fingerprint, row, list(texts.values()))
-    keys = {each.conversation_id: _key_of(store, each.conversation_id) for each in briefs}
-    for brief, text in texts.items():
+    texts = [f"{each.name}\n{each.task}\n{each.text}" for each in briefs]
+    words = _remaining_words(store, fingerprint, row, texts)
+    for brief, text in zip(briefs, texts, strict=True):
         sources = {source[0] for source in jsontext.stored(brief.sources)}
         if (
-            not lost.isdisjoint(sources)
+            (erasure.whole and brief.conversation_id == row.id)
+            or not lost.isdisjoint(sources)
             or not words.isdisjoint(_distinctive_words(text))
             or not fingerprint.phrases.isdisjoint(_distinctive_phrases(text))
-            or (erasure.whole and brief.conversation_id == row.id)
         ):
-            erasure.briefs.append((keys[brief.conversation_id], brief.id))
+            erasure.briefs.append((_key_of(store, brief.conversation_id), brief.id))
 
 
 def _key_of(store: Store, conversation_id: int) -> str:
