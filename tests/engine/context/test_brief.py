@@ -11,7 +11,8 @@ from lossless import Message
 from lossless.engine.context.assemble import ViewEntry, assemble
 from lossless.engine.context.summary_xml import as_brief, stands_for
 from lossless.tokens import message_tokens
-from tests.engine.context.test_valid_requests import FORMATS, SUMMARY, Histories, entry
+from tests.engine.context.test_assemble import entry
+from tests.engine.context.test_valid_requests import FORMATS, SUMMARY, Histories
 from tests.validators import violations
 
 _MESSAGE, _TOKENS = as_brief("brief_0123456789abcdef", "the task", "- a statement [msg#1]", "model", 1_000) or (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lossless import AsyncLossless, Brief, Conversation, Lossless, Message, Settings, SummaryRequest
-from lossless.engine.recall.brief import FocusRequest, focus, proportional_size
+from lossless.engine.recall.brief import Flow, FocusRequest, WrittenBrief, focus, proportional_size
 from lossless.engine.recall.brief_statements import supported
 from lossless.engine.shared.model_flow import advance
 from lossless.engine.shared.promise import promise_violations
 from lossless.errors import ContextMoved, InvalidInput, NotFound, SummarizerUnavailable
 from lossless.model import Excerpt
-from lossless.store.store import Store
 from lossless.summarizers.base import Reply
 from lossless.tools import tools
 from tests.engine.compaction.test_compaction import SMALL, WINDOW, assert_promise, short, turns
@@ -329,7 +328,6 @@ def test_hostile_words_stay_inside_the_brief(opened: Opener) -> None:
     element = ElementTree.fromstring(text)
     assert element.attrib["trust"] == "untrusted"
     assert [each.tag for each in element.iter()] == ["focus_brief", "content"]
-    assert text.count("trust=") - text.count("trust=&quot;") >= 1
     assert text.split(">")[0].count('trust="') == 1
 
 
@@ -372,36 +370,48 @@ def test_it_is_no_item_and_the_promise_holds(opened: Opener) -> None:
     chat.compact(WINDOW, force=True)
     assert_promise(chat)
     assert promise_violations(chat._store, chat.status().id) == []
-    assert chat._lcm.doctor().findings == () or all(each.check != "C09" for each in chat._lcm.doctor().findings)
+    assert all(each.check != "C09" for each in chat._lcm.doctor(checks=["C09", "S14", "S15"]).findings)
     assert {item.id for item in items if isinstance(item.id, int)} <= {each.id for each in chat.messages()}
 
 
-def flow_of(chat: Conversation, task: str = TASK) -> tuple[Store, Iterator[object]]:
+def started(chat: Conversation, task: str = TASK) -> Flow:
     row = chat._row()
     assert row is not None
     request = FocusRequest(
         key=chat.key, row=row, task=task, name="", size=500, with_model=True, now=chat._lcm._clock, clean=str
     )
-    return chat._store, focus(chat._reader(), request)  # type: ignore[return-value]  # driven by hand
+    return focus(chat._reader(), request)
 
 
 def test_late_text_about_a_forgotten_message_is_refused(opened: Opener, database: str, tmp_path: Path) -> None:
     chat = filled(opened(), fact="The deploy key is called xylophonist.")
-    _, flow = flow_of(chat)
-    request = advance(flow)  # type: ignore[arg-type]
+    flow = started(chat, "words of the deploy key")
+    request = advance(flow)
     assert isinstance(request, SummaryRequest)
     assert "xylophonist" in request.prompt
     chat.forget(fact_id(chat), apply=True)
-    late = Reply(f"- The deploy key is called xylophonist. [msg#{fact_id(chat)}]", "a model")
-    # It starts over from what is left.
-    again = advance(flow, late)  # type: ignore[arg-type]
-    if isinstance(again, SummaryRequest):
-        assert "xylophonist" not in again.prompt
-        with pytest.raises((ContextMoved, NotFound, StopIteration)):
-            raise StopIteration(advance(flow, Reply("", "a model")))  # type: ignore[arg-type]
-    assert all("xylophonist" not in each.text for each in chat.briefs())
+    again = advance(flow, Reply(f"- The deploy key is called xylophonist. [msg#{fact_id(chat)}]", "a model"))
+    assert chat.briefs() == []
+    assert isinstance(again, SummaryRequest)  # it starts over, from what is left
+    assert "xylophonist" not in again.prompt
+    done = advance(flow, Reply("", "a model"))
+    assert isinstance(done, WrittenBrief)
+    assert "xylophonist" not in done.row.text
     chat._lcm.close()
     assert_nowhere(tmp_path, database, "xylophonist")
+
+
+def test_a_history_that_changes_again_and_again_ends_the_attempt(opened: Opener) -> None:
+    chat = filled(opened())
+    flow = started(chat, "words of the question")
+    request: object = advance(flow)
+    with pytest.raises(ContextMoved):
+        for _ in range(3):
+            assert isinstance(request, SummaryRequest)
+            cited = re.findall(r'<message id="(msg#[0-9]+)"', request.prompt)
+            chat.forget(cited[0], apply=True)
+            request = advance(flow, Reply(f"- Some words of the question. [{cited[0]}]", "a model"))
+    assert chat.briefs() == []
 
 
 def test_forgotten_words_leave_every_brief_of_every_key(opened: Opener, database: str, tmp_path: Path) -> None:
@@ -442,30 +452,20 @@ def test_the_doctor_finds_briefs_whose_texts_changed_and_removes_them(opened: Op
 def test_compaction_and_focus_at_once_lose_nothing(opened: Opener) -> None:
     lcm = opened()
     chat = filled(lcm)
-    problems: list[BaseException] = []
 
     def compact() -> None:
-        try:
-            for n in range(4):
-                chat.ingest(turns(6, 1_000 + 10 * n))
-                lcm.conversation("k").compact(WINDOW, force=True)
-        except BaseException as error:
-            problems.append(error)
+        for n in range(4):
+            chat.ingest(turns(6, 1_000 + 10 * n))
+            lcm.conversation("k").compact(WINDOW, force=True)
 
     def focusing(task: str) -> None:
-        try:
-            for _ in range(4):
-                lcm.conversation("k").focus(task)
-        except BaseException as error:
-            problems.append(error)
+        for _ in range(4):
+            lcm.conversation("k").focus(task)
 
-    threads = [threading.Thread(target=compact)]
-    threads += [threading.Thread(target=focusing, args=[each]) for each in (TASK, "words of the question")]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert problems == []
+    with ThreadPoolExecutor(3) as pool:
+        work = [pool.submit(compact), *(pool.submit(focusing, each) for each in (TASK, "words of the question"))]
+    for each in work:
+        each.result()
     assert_promise(chat)
     assert [each.active for each in chat.briefs()] == [True]
 

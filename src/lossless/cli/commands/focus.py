@@ -15,7 +15,7 @@ from lossless.errors import InvalidInput
 
 @click.command(
     cls=Command,
-    examples=('lcm focus "Move the login page to OAuth" -c demo', "lcm focus --refresh -c demo", "lcm focus -c demo"),
+    examples=('lcm focus "Move the login page to OAuth" -c demo', "lcm focus --refresh -c demo"),
 )
 @click.argument("task", required=False)
 @conversation_option(positional=False)
