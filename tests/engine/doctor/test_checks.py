@@ -310,7 +310,7 @@ def test_settings_that_are_overridden_or_hold_a_password_are_told(
 
 
 def test_checks_are_listed_by_family_and_id() -> None:
-    assert len(CHECKS) == 46
+    assert len(CHECKS) == 47
     assert [each.id for each in CHECKS.values()] == list(CHECKS)
     families = [each.family for each in CHECKS.values()]
     assert list(dict.fromkeys(families)) == list(FAMILIES.values())
