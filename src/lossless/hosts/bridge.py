@@ -113,7 +113,7 @@ class Bridge:
             "server": {"name": "lossless", "version": __version__},
             "database": lcm.location,
             "enabled": lcm.settings.enabled,
-            "tools": [schema("mcp", name) for name in TOOLS],
+            "tools": [schema("mcp", name) for name in TOOLS if name != "lcm_focus"],
         }
 
     def _open(self, given: Initialize) -> Lossless:

@@ -129,7 +129,7 @@ class Toolbox:
         self._memory, self._place, self._grant = memory, place, grant
         self._asking, self._asked = threading.Condition(), list[Request]()
         hidden = "lcm_expand_query" if grant else "lcm_expand"
-        recall = [name for name in TOOLS if name != hidden and (allow_write or name in _TITLES)]
+        recall = [name for name in TOOLS if name != hidden and ((allow_write and not grant) or name in _TITLES)]
         # A delegate reads under its grant, and nothing else.
         own = [] if grant else [name for name, tool in self.own.items() if allow_write or not tool.writes]
         self.names = (*recall, *own)
@@ -172,7 +172,7 @@ class Toolbox:
 
     def _recall(self, name: str, arguments: Mapping[str, Any], request: Request) -> ToolOutcome:
         lcm = self._memory()
-        kit = tools(self._conversation(lcm, arguments, request), self._grant)
+        kit = tools(self._conversation(lcm, arguments, request), self._grant, focus="lcm_focus" in self.names)
 
         def report(number: int) -> None:
             request.progress(number, f"Asking the model ({number})")
