@@ -17,7 +17,7 @@ from tests.hosts.mcp_process import ASKED, TRANSPORTS, Process, Transport, refus
 
 jsonschema: Any = import_module("jsonschema")  # without types
 READING = {"lcm_grep", "lcm_describe", "lcm_expand_query", "lcm_status", "lcm_doctor"}
-WRITING = {"lcm_ingest", "lcm_compact"}
+WRITING = {"lcm_focus", "lcm_ingest", "lcm_compact"}
 
 
 @pytest.fixture
