@@ -34,6 +34,8 @@ class Use(NamedTuple):
     id: str
     name: str
     arguments: Mapping[str, Any]
+    namespace: str = ""
+    """The group of tools that it belongs to, where a program groups them (Codex: an MCP server's)."""
 
 
 class Play(NamedTuple):
@@ -439,7 +441,8 @@ class _Responses(_Wire):
             yield {**head, "content": content}
         for use in self.play.uses:
             head = {"type": "function_call", "id": f"fc_{use.id}", "call_id": use.id, "status": "completed"}
-            yield {**head, "name": use.name, "arguments": json.dumps(use.arguments)}
+            group = {"namespace": use.namespace} if use.namespace else {}
+            yield {**head, **group, "name": use.name, "arguments": json.dumps(use.arguments)}
 
     def whole(self) -> dict[str, Any]:
         head = {"id": f"resp_{self.number}", "object": "response", "created_at": 1, "model": self.model, "error": None}
