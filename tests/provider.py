@@ -125,6 +125,8 @@ class Provider:
         self.requests: list[Call] = []
         self.objects: Callable[[dict[str, Any]], str] = lambda body: ""
         """What it does not take about a request; empty if nothing. For the faults that only a provider can know of."""
+        self.choose: Callable[[Call], Play | None] = lambda call: None
+        """Chooses how a call goes by what it says, where several clients ask at the same time; None for the script."""
         self._script: list[Play] = [PLAYS["ok"]]
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -162,6 +164,8 @@ class Provider:
     def take(self, call: Call) -> Play:
         with self._lock:
             self.requests.append(call)
+            if (chosen := self.choose(call)) is not None:
+                return chosen
             return self._script.pop(0) if len(self._script) > 1 else self._script[0]
 
 

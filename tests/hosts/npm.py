@@ -41,7 +41,7 @@ def program(package: str, version: str, path: str, *, on: Path | None = None) ->
         if not place.exists():
             _install(f"{package}@{version}", path, place, on)
     # An older npm brings the program for every C library; the usual one's has the shortest name.
-    return min(place.glob(path))
+    return min((place if on is None else place / "node_modules").glob(path))
 
 
 def _install(package: str, path: str, place: Path, on: Path | None) -> None:
@@ -62,4 +62,9 @@ def _install(package: str, path: str, place: Path, on: Path | None) -> None:
         # The program itself is an optional dependency: npm is content without.
         if done.returncode or not any(modules.glob(path)):
             raise RuntimeError(f"npm could not install {package}: {done.stdout}{done.stderr}")
-        modules.rename(place)
+        if on is None:
+            modules.rename(place)
+        else:  # a program in JavaScript finds its dependencies by the name of their directory
+            (Path(new) / "package").mkdir()
+            modules.rename(Path(new) / "package" / "node_modules")
+            (Path(new) / "package").rename(place)

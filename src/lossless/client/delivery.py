@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,10 +92,13 @@ class Delivery:
             self._chat._lcm._background.wake()  # what is new has no vectors yet
         return structs.replace(done, skipped=done.skipped + len(said) - len(written))
 
-    def take_history(self, messages: Iterable[Message]) -> Ingested:
+    def take_history(
+        self, messages: Iterable[Message], record: str | None = None, position: str | None = None
+    ) -> Ingested:
         """Ingest a page of the host's own record, in order, each message with the record's id as its event id.
 
-        Messages that the host delivered itself are recognised, also under other ids. Call it from the oldest page on.
+        Messages that the host delivered itself are recognised, also under other ids. Call it from the oldest page on. The
+        `position` after the page is written with it.
         """
         from lossless.engine.ingest.heartbeats import outside
         from lossless.engine.ingest.ingest import ingest
@@ -103,15 +107,26 @@ class Delivery:
         written = list(messages)
         if self._chat._closed_to:
             return Ingested(skipped=len(written))
+        store = self._chat._store
         intake = structs.replace(self._chat._intake, stream="transcript", skip=self.skips, outside=outside)
         with self._chat._assembler.noting() as write_notes:
 
             def in_transaction(row: ConversationRow) -> None:
                 write_notes(row)
                 if not row.transcribed:
-                    self._chat._store.conversations.set_transcribed(row.id)
+                    store.conversations.set_transcribed(row.id)
+                if record is not None and position is not None:
+                    state = {"position": position}
+                    store.state.set_cursor(row.id, _record_name(record), state, self._chat._intake.now())
 
-            return ingest(self._chat._store, self._chat._files, intake, written, in_transaction=in_transaction)
+            return ingest(store, self._chat._files, intake, written, in_transaction=in_transaction)
+
+    def history_position(self, record: str) -> str | None:
+        """Return the position up to which a record of the host was stored; None at its start."""
+        row = self._chat._row()
+        state = None if row is None else self._chat._store.state.cursor(row.id, _record_name(record))
+        found = state.get("position") if isinstance(state, dict) else None
+        return found if isinstance(found, str) else None
 
     def without_ours(self, messages: list[Message]) -> list[Message]:
         """Return the messages without those that `assemble` wrote for the model and a host sent back."""
@@ -174,3 +189,8 @@ class Delivery:
             )
             return False
         return True
+
+
+def _record_name(record: str) -> str:
+    """Return the name of the cursor of a host's record."""
+    return f"record:{sha256(record.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

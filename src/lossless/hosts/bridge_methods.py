@@ -99,10 +99,12 @@ class Methods:
         return {"status": "duplicate" if is_repeated else "committed", **_stored(done)}
 
     def bootstrap(self, request: Request, given: params.Bootstrap) -> dict[str, Any]:
-        """Store a page of the host's own record."""
+        """Store a page of the host's own record, and the position after it. Without entries: return the position."""
         ids = [entry.id for entry in given.entries]
         messages = self._load([entry.message for entry in given.entries], ids)
-        return _stored(self._chat(given.conversation)._delivery.take_history(messages))
+        delivery = self._chat(given.conversation)._delivery
+        done = delivery.take_history(messages, given.record, given.cursor)
+        return {**_stored(done), "cursor": given.record and delivery.history_position(given.record)}
 
     # showing
 

@@ -92,6 +92,10 @@ class Entry(Params):
 
 class Bootstrap(About):
     entries: list[Entry]
+    record: str | None = None
+    """The host's name of its record, e.g. of a transcript."""
+    cursor: str | None = None
+    """The position in the record after these entries, as the host names it."""
 
 
 class New(About):

@@ -1,0 +1,188 @@
+// The context engine: the lifecycle methods of OpenClaw 2026.9, each a request to the bridge.
+//
+// OpenClaw stops using an engine that throws. So no method throws, and each says what the host should do instead.
+
+import { boundedMessages, estimateTokens } from "./bridge.js";
+import { lender } from "./lender.js";
+
+const WITHOUT_MEMORY =
+  "The long-term memory of this conversation is not available now, and older messages may be missing from it. " +
+  "If you are asked about something you cannot see, say so.";
+const NO_CHANGE = { changed: false, bytesFreed: 0, rewrittenEntries: 0 };
+
+export function createEngine(memory, { id, name, version }) {
+  const { bridge, conversation, failed, history, log, subagents } = memory;
+  return {
+    info: {
+      id,
+      name,
+      version,
+      ownsCompaction: true,
+      turnMaintenanceMode: "background",
+      acceptedHostParams: ["sessionKey", "sessionTarget", "runtimeSettings", "runtimeContext", "abortSignal"],
+      transcriptSemantics: {
+        currentTurnFence: "before-current-turn-entry-v1",
+        turnAdvancementIdempotency: "atomic-idempotent-v1",
+      },
+    },
+
+    async bootstrap(params) {
+      try {
+        const { stored, reason } = await history.read(params);
+        return { bootstrapped: true, importedMessages: stored, ...(reason ? { reason } : {}) };
+      } catch (error) {
+        failed("bootstrap", error);
+        return { bootstrapped: false, reason: error.message };
+      }
+    },
+
+    /** Hosts with durable turns deliver by commitTurn; others would by this. */
+    async ingest(params) {
+      try {
+        await bridge.request("ingest", { conversation: conversation(params), messages: [params.message] });
+        return { ingested: true };
+      } catch (error) {
+        failed("ingest", error);
+        return { ingested: false };
+      }
+    },
+
+    async commitTurn(params) {
+      const { advancementKey, admission, terminal, messages } = params;
+      try {
+        const { status } = await bridge.request("commitTurn", {
+          conversation: conversation(params),
+          advancementKey,
+          messages,
+          ids: entryIds(messages, admission, terminal),
+          ...model(params),
+        });
+        return { status };
+      } catch (error) {
+        failed("commitTurn", error);
+        // Neither of the two answers the host accepts: the turn stays in its queue, and comes again.
+        return { status: "failed" };
+      }
+    },
+
+    async assemble(params) {
+      try {
+        const found = await bridge.request(
+          "assemble",
+          {
+            conversation: conversation(params),
+            messages: params.messages,
+            promptFollows: true,
+            guidance: params.availableTools && !params.availableTools.has("lcm_grep") ? "none" : "short",
+            ...window(params.tokenBudget),
+            ...model(params),
+          },
+          { timeout: 20_000 },
+        );
+        return {
+          messages: found.messages.map(dated),
+          estimatedTokens: found.tokens,
+          ...(found.system ? { systemPromptAddition: found.system } : {}),
+        };
+      } catch (error) {
+        failed("assemble", error);
+        const messages = boundedMessages(params.messages, params.tokenBudget);
+        const estimatedTokens = messages.reduce((sum, message) => sum + estimateTokens(message), 0);
+        return { messages, estimatedTokens, systemPromptAddition: WITHOUT_MEMORY };
+      }
+    },
+
+    async compact(params) {
+      try {
+        const done = await bridge.request(
+          "compact",
+          {
+            conversation: conversation(params),
+            force: params.force === true,
+            ...(params.currentTokenCount > 0 ? { observed: Math.round(params.currentTokenCount) } : {}),
+            ...window(params.tokenBudget ?? params.runtimeContext?.tokenBudget),
+            ...model(params),
+          },
+          { lend: lender(params.runtimeContext?.llm, log), signal: params.abortSignal, timeout: 600_000 },
+        );
+        const result = { tokensBefore: done.tokensBefore, tokensAfter: done.tokensAfter };
+        return { ok: true, compacted: done.compacted, reason: done.stop, result };
+      } catch (error) {
+        if (params.abortSignal?.aborted) throw params.abortSignal.reason ?? error;
+        failed("compact", error);
+        return { ok: false, compacted: false, reason: error.message };
+      }
+    },
+
+    async maintain(params) {
+      const lend = lender(params.runtimeContext?.llm, log);
+      if (!lend) return { ...NO_CHANGE, reason: "the host lends no model now" };
+      try {
+        await bridge.request(
+          "maintain",
+          { conversation: conversation(params) },
+          { lend, signal: params.abortSignal, timeout: 600_000 },
+        );
+        return { ...NO_CHANGE, reason: "transcripts are never rewritten" };
+      } catch (error) {
+        if (!params.abortSignal?.aborted) failed("maintain", error);
+        return { ...NO_CHANGE, reason: error.message };
+      }
+    },
+
+    async prepareSubagentSpawn({ parentSessionKey, childSessionKey, childSessionId, parentSessionId, ttlMs }) {
+      try {
+        const child = { key: childSessionKey, ...(childSessionId ? { session: childSessionId } : {}) };
+        const { grant } = await bridge.request("subagent/start", {
+          conversation: conversation({ sessionKey: parentSessionKey, sessionId: parentSessionId }),
+          child,
+          ...(ttlMs > 0 ? { seconds: ttlMs / 1000 } : {}),
+        });
+        subagents.add(childSessionKey, parentSessionKey, grant);
+        return { rollback: () => endSubagent(memory, childSessionKey, "failed") };
+      } catch (error) {
+        failed("prepareSubagentSpawn", error);
+        return undefined;
+      }
+    },
+
+    async onSubagentEnded({ childSessionKey, reason }) {
+      await endSubagent(memory, childSessionKey, reason);
+    },
+
+    /** The process serves every engine of this host, and ends with the host. */
+    async dispose() {},
+  };
+}
+
+async function endSubagent({ bridge, subagents, failed }, child, reason) {
+  const known = subagents.remove(child);
+  if (!known && reason !== "deleted") return;
+  try {
+    await bridge.request("subagent/end", { child: { key: child }, reason, ...(known ? { grant: known.grant } : {}) });
+  } catch (error) {
+    failed("the end of a sub-agent", error);
+  }
+}
+
+/** The host names the first and the last entry of a turn. Those between are known by the turn and their place. */
+function entryIds(messages, admission, terminal) {
+  const ids = messages.map(() => null);
+  if (messages.length > 1 && terminal?.entryId) ids[messages.length - 1] = terminal.entryId;
+  if (messages.length > 0 && admission?.entryId) ids[0] = admission.entryId;
+  return ids;
+}
+
+function window(tokens) {
+  return tokens > 0 ? { window: Math.floor(tokens) } : {};
+}
+
+function model({ model: named, runtimeSettings, runtimeContext }) {
+  const found = named ?? runtimeSettings?.model?.resolved ?? runtimeContext?.modelId;
+  return typeof found === "string" && found ? { model: found } : {};
+}
+
+/** A summary has no time of its own, and the host expects one. A constant keeps the prompt the same in every turn. */
+function dated(message) {
+  return message.timestamp === undefined ? { ...message, timestamp: 0 } : message;
+}
