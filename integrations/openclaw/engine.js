@@ -11,7 +11,7 @@ const WITHOUT_MEMORY =
 const NO_CHANGE = { changed: false, bytesFreed: 0, rewrittenEntries: 0 };
 
 export function createEngine(memory, { id, name, version }) {
-  const { bridge, conversation, failed, history, log, subagents } = memory;
+  const { bridge, budgets, conversation, failed, history, log, subagents } = memory;
   return {
     info: {
       id,
@@ -55,7 +55,7 @@ export function createEngine(memory, { id, name, version }) {
           advancementKey,
           messages,
           ids: entryIds(messages, admission, terminal),
-          ...model(params),
+          ...limits(budgets, params),
         });
         return { status };
       } catch (error) {
@@ -66,6 +66,11 @@ export function createEngine(memory, { id, name, version }) {
     },
 
     async assemble(params) {
+      const { key } = conversation(params);
+      const isFirst = params.availableTools !== undefined || params.runtimeContext !== undefined;
+      const tokens = isFirst
+        ? budgets.begin(key, params.tokenBudget, params.model)
+        : budgets.within(key, params.tokenBudget);
       try {
         const found = await bridge.request(
           "assemble",
@@ -74,19 +79,19 @@ export function createEngine(memory, { id, name, version }) {
             messages: params.messages,
             promptFollows: true,
             guidance: params.availableTools && !params.availableTools.has("lcm_grep") ? "none" : "short",
-            ...window(params.tokenBudget),
-            ...model(params),
+            ...(tokens ? { window: tokens } : {}),
+            ...(params.model ? { model: params.model } : {}),
           },
           { timeout: 20_000 },
         );
         return {
-          messages: found.messages.map(dated),
+          messages: found.messages,
           estimatedTokens: found.tokens,
           ...(found.system ? { systemPromptAddition: found.system } : {}),
         };
       } catch (error) {
         failed("assemble", error);
-        const messages = boundedMessages(params.messages, params.tokenBudget);
+        const messages = boundedMessages(params.messages, tokens);
         const estimatedTokens = messages.reduce((sum, message) => sum + estimateTokens(message), 0);
         return { messages, estimatedTokens, systemPromptAddition: WITHOUT_MEMORY };
       }
@@ -100,8 +105,7 @@ export function createEngine(memory, { id, name, version }) {
             conversation: conversation(params),
             force: params.force === true,
             ...(params.currentTokenCount > 0 ? { observed: Math.round(params.currentTokenCount) } : {}),
-            ...window(params.tokenBudget ?? params.runtimeContext?.tokenBudget),
-            ...model(params),
+            ...limits(budgets, params),
           },
           { lend: lender(params.runtimeContext?.llm, log), signal: params.abortSignal, timeout: 600_000 },
         );
@@ -173,16 +177,10 @@ function entryIds(messages, admission, terminal) {
   return ids;
 }
 
-function window(tokens) {
-  return tokens > 0 ? { window: Math.floor(tokens) } : {};
-}
-
-function model({ model: named, runtimeSettings, runtimeContext }) {
-  const found = named ?? runtimeSettings?.model?.resolved ?? runtimeContext?.modelId;
-  return typeof found === "string" && found ? { model: found } : {};
-}
-
-/** A summary has no time of its own, and the host expects one. A constant keeps the prompt the same in every turn. */
-function dated(message) {
-  return message.timestamp === undefined ? { ...message, timestamp: 0 } : message;
+/** What fits at the beginning of a turn, and for which model: as the host said there, else as it says now. */
+function limits(budgets, { sessionKey, sessionId, tokenBudget, runtimeSettings, runtimeContext }) {
+  const key = sessionKey || `openclaw:${sessionId}`;
+  const tokens = budgets.base(key) ?? tokenBudget ?? runtimeContext?.tokenBudget;
+  const model = budgets.model(key) ?? runtimeSettings?.model?.resolved ?? runtimeContext?.modelId;
+  return { ...(tokens > 0 ? { window: Math.floor(tokens) } : {}), ...(model ? { model } : {}) };
 }

@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 
 import { Bridge } from "./bridge.js";
+import { Budgets } from "./budgets.js";
 import { createEngine } from "./engine.js";
 import { History } from "./history.js";
 import { lender } from "./lender.js";
@@ -40,7 +41,8 @@ function createMemory(api) {
     lends: "openclaw",
     log: { info: (text) => log.info(text), warn: (text) => log.warn(text), error: (text) => log.error(text) },
   });
-  const memory = { api, bridge, log, subagents: new Subagents(), failed: (what, error) => report(log, what, error) };
+  const failed = (what, error) => report(log, what, error);
+  const memory = { api, bridge, log, failed, budgets: new Budgets(), subagents: new Subagents() };
   memory.conversation = (params) => conversation(memory, params);
   memory.history = new History(memory);
   return memory;

@@ -12,7 +12,10 @@ export function lender(llm, log) {
       purpose: "lossless summary",
       ...(temperature === undefined ? {} : { temperature }),
     };
-    const reply = await completed(llm, request, model, log);
+    const reply = await completed(llm, request, model, log).catch((error) => {
+      if (!signal?.aborted) log.warn(`lossless: OpenClaw's model did not write a summary: ${error?.message ?? error}`);
+      throw error;
+    });
     const name = reply.provider && reply.model ? `${reply.provider}/${reply.model}` : reply.model;
     return { text: reply.text, model: name, cut: reply.stopReason === "length" };
   };

@@ -272,6 +272,16 @@ class Assembler:
             messages = [self._chat._intake.cleaned(message) for message in messages]
         return drop_repeated(messages, same_event)
 
+    def name_known(self, live: Sequence[Message]) -> list[Message]:
+        """Return the messages a host holds with the event ids of stored messages of the same role and time."""
+        from lossless.engine.context.live_messages import name_by_time
+
+        row = self._chat._row()
+        if row is None:
+            return list(live)
+        newest = max(0, row.next_seq - 1 - 2 * len(live) - _MOST_ALIKE)
+        return name_by_time(live, self._chat._store.messages.times(row.id, after=newest))
+
     def watch_coverage(
         self, row: ConversationRow, context: Context, window: int, reserve: int, model: str | None
     ) -> None:

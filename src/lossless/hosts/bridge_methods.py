@@ -15,7 +15,7 @@ from msgspec import structs
 
 from lossless import Conversation, Lossless
 from lossless.engine.shared.defaults import GRANT_SECONDS
-from lossless.errors import InvalidInput
+from lossless.errors import InvalidInput, StoreError
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.hosts import bridge_params as params
 from lossless.hosts.chat_command import run_command
@@ -114,7 +114,7 @@ class Methods:
         context = chat.assemble(
             self._window(chat, given.window),
             reserve=given.reserve,
-            live=self._load(given.messages),
+            live=self._live(chat, given.messages),
             prompt_follows=given.prompt_follows,
             guidance=given.guidance,
             model=given.model,
@@ -130,6 +130,14 @@ class Methods:
             "uncovered": context.uncovered,
             "reason": context.reason,
         }
+
+    def _live(self, chat: Conversation, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+        """Return the messages that the host holds, with the ids of those that it delivered."""
+        live = self._load(messages)
+        try:
+            return chat._assembler.name_known(live)
+        except StoreError:
+            return live  # they are what is shown if the database does not answer
 
     # summarising
 

@@ -5,12 +5,13 @@ Pure. A model must get a valid, bounded request whatever state the memory is in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from msgspec import structs
 
 from lossless.engine.context.assemble import NO_CAPS, ViewEntry, assemble
 from lossless.engine.context.summary_xml import stands_for
+from lossless.engine.ingest.intake import time_of
 from lossless.engine.ingest.without_ids import new_part
 from lossless.formats.fit import Caps, pictures_in, wire_bytes
 from lossless.model import INSTRUCTIONS, Context, Message
@@ -37,6 +38,22 @@ def find_unsaved(
         for message in said
         if (id(message) in fresh if (key := event_key(message)) is None else key not in known_events)
     ]
+
+
+def name_by_time(live: Sequence[Message], stored: Iterable[tuple[str, int, str]]) -> list[Message]:
+    """Return live messages with the event ids of stored ones (role, time, id) of the same role and time.
+
+    For a host that sends its own history back without ids, and with other ids of tool calls.
+    """
+    names: dict[tuple[str, int], list[str]] = {}
+    for role, at, name in stored:
+        names.setdefault((role, at), []).append(name)
+    found = []
+    for message in live:
+        moment = None if message.event_id is not None else time_of(message)
+        same = [] if moment is None else names.get((message.role, moment), [])
+        found.append(structs.replace(message, event_id=same.pop(0)) if same else message)
+    return found
 
 
 def drop_repeated(live: Sequence[Message], identity: Callable[[Message], Hashable | None]) -> list[Message]:

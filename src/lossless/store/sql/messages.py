@@ -143,6 +143,19 @@ class Messages(Section):
                 seq=seq,
             )
 
+    def times(self, conversation_id: int, *, after: int = 0) -> list[tuple[str, int, str]]:
+        """Return the role, the time and the event id of the messages after a place that have both."""
+        base = conversation_id * SPAN
+        rows = self.all(
+            "SELECT m.role, m.at, m.event_id FROM message m WHERE m.id > :first AND m.id < :last"
+            f" AND m.at IS NOT NULL AND m.event_id IS NOT NULL AND {OWNED} ORDER BY m.id",
+            first=base + after,
+            last=base + SPAN,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return [(str(row[0]), int(row[1]), str(row[2])) for row in rows]
+
     def digests(self, conversation_id: int, *, after: int = 0) -> list[bytes]:
         base = conversation_id * SPAN
         rows = self.all(

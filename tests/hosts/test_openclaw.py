@@ -1,0 +1,197 @@
+"""OpenClaw 2026.9.6 with our plugin: what is stored, what its model is sent, and what a killed bridge costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lossless import Lossless, StoredMessage
+from lossless.model import Summary, ToolCall, ToolResult
+from tests.hosts.openclaw import KEY, OpenClaw
+from tests.provider import Call, Play, Provider, Use
+
+pytestmark = pytest.mark.hosts
+
+SMALL = {"freshTailCount": 6, "contextThreshold": 0.12, "leafChunkTokens": 3000, "leafMinFanout": 8}
+TOOL_TURN, KILLED_BEFORE, KILLED_WITHIN, LAST = 5, 9, 10, 12
+CALLS, AT_ONCE = 40, 5
+SUMMARY = "The user gave one code word after another.\nExpand for details about: the code words"
+PATIENCE = 60.0
+
+
+def said(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content or ())
+
+
+class Model:
+    """The stand-in's part: it answers turns, calls tools where a turn asks for it, and writes summaries."""
+
+    def __init__(self) -> None:
+        self.turns: dict[int, list[Call]] = {}
+        self.summaries: list[Call] = []
+        self.during: dict[int, Callable[[], None]] = {}
+        """By turn: called once while the model is asked."""
+
+    def __call__(self, call: Call) -> Play:
+        messages = call.body["messages"]
+        prompts = [(at, found) for at, each in enumerate(messages) if (found := _turn(each)) is not None]
+        if not call.body.get("tools") or not prompts:
+            self.summaries.append(call)
+            return Play(SUMMARY)
+        place, turn = prompts[-1]
+        self.turns.setdefault(turn, []).append(call)
+        if turn in self.during:
+            self.during.pop(turn)()
+        results = sum(each["role"] == "tool" for each in messages[place:])
+        if turn == TOOL_TURN and results < CALLS:
+            numbers = range(results, results + AT_ONCE)
+            return Play("", uses=tuple(Use(f"call_ls{number:012}", "ls", {"path": "."}) for number in numbers))
+        if turn == LAST and not results:
+            return Play("", uses=(Use("call_grep00000000", "lcm_grep", {"pattern": "zebra0\\b"}),))
+        return Play(f"Noted {turn}. " + "omega " * 200)
+
+
+def _turn(message: dict[str, Any]) -> int | None:
+    """The number of the turn whose prompt a message is."""
+    found = re.search(r"Turn (\d+): the code word", said(message)) if message["role"] == "user" else None
+    return int(found[1]) if found and "<summary" not in said(message) else None
+
+
+class Story:
+    """A conversation of thirteen turns, in which the bridge is killed twice; then the gateway ends."""
+
+    def __init__(self, home: Path, provider: Provider) -> None:
+        self.model = provider.choose = Model()
+        self.host = OpenClaw(home, provider, settings=SMALL)
+        self.replies: dict[int, str] = {}
+        with self.host:
+            for turn in range(LAST + 1):
+                if turn == KILLED_BEFORE:
+                    self.kill()
+                if turn == KILLED_WITHIN:
+                    self.model.during[turn] = self.kill
+                self.replies[turn] = self.host.say(f"Turn {turn}: the code word is zebra{turn}. " + "alpha beta " * 300)
+                self.wait_for_maintenance()
+            self.status = self.host.say("/lcm status")
+            self.bridge = self.host.bridges()
+        self.log = self.host.log()
+        with Lossless.open(self.host.database) as lcm:
+            chat = lcm.conversation(KEY)
+            self.stored: list[StoredMessage] = chat.messages()
+            self.summaries: list[Summary] = chat.summaries()
+            self.proof = lcm.doctor.prove(KEY)
+
+    def kill(self) -> None:
+        (bridge,) = self.host.bridges()
+        os.kill(bridge, signal.SIGKILL)
+
+    def wait_for_maintenance(self) -> None:
+        """Wait until pending summaries are written: the host does it after the reply, in a process of its own."""
+        until = time.monotonic() + PATIENCE
+        with Lossless.open(self.host.database, read_only=True) as lcm:
+            while lcm.status().pending:
+                assert time.monotonic() < until, self.host.log()[-3000:]
+                time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    with Provider() as provider:
+        yield Story(tmp_path_factory.mktemp("openclaw"), provider)
+
+
+def test_our_engine_is_selected_and_never_degraded(story: Story) -> None:
+    assert 'context engine "lossless" owns compaction' in story.log
+    assert not re.search("degraded|quarantin", story.log)
+
+
+def test_every_message_is_stored_once_and_in_order(story: Story) -> None:
+    users = [each.text.partition(".")[0] for each in story.stored if each.role == "user"]
+    assert users == [f"Turn {turn}: the code word is zebra{turn}" for turn in range(LAST + 1)]
+    replies = [each.text for each in story.stored if each.role == "assistant" and each.text]
+    assert [text.partition(".")[0] for text in replies] == [f"Noted {turn}" for turn in range(LAST + 1)]
+    assert [text.strip() for text in replies] == [story.replies[turn].strip() for turn in range(LAST + 1)]
+    assert all(proof.holds for proof in story.proof)
+
+
+def test_a_turn_with_forty_tool_calls_is_stored_with_every_result(story: Story) -> None:
+    parts = [part for each in story.stored for part in each.message.parts]
+    calls = [part.call_id for part in parts if isinstance(part, ToolCall) and part.name == "ls"]
+    results = [part.call_id for part in parts if isinstance(part, ToolResult) and part.name == "ls"]
+    assert len(set(calls)) == CALLS
+    assert calls == results
+
+
+def test_summaries_are_written_by_the_model_of_the_host(story: Story) -> None:
+    assert len(story.model.summaries) >= 2
+    assert {each.model for each in story.summaries} <= {"fake/stand-in", "verbatim"}
+    assert any(each.model == "fake/stand-in" for each in story.summaries)
+
+
+def test_the_model_is_sent_summaries_in_place_of_old_messages(story: Story) -> None:
+    for turn in (TOOL_TURN + 1, KILLED_WITHIN + 1):
+        texts = [said(message) for message in story.model.turns[turn][0].body["messages"]]
+        assert any(text.startswith('<summary id="sum_') for text in texts)
+        assert not any("the code word is zebra0." in text for text in texts)
+        assert sum("the code word is" in text and f"Turn {turn}:" in text for text in texts) == 1
+    earlier, later = (_ids(story.model.turns[turn][0]) for turn in (TOOL_TURN + 1, KILLED_WITHIN + 1))
+    assert later - earlier, "the second compaction wrote new summaries"
+
+
+def _ids(call: Call) -> set[str]:
+    return {name for message in call.body["messages"] for name in re.findall(r'<summary id="(sum_\w+)"', said(message))}
+
+
+def test_requests_stay_bounded_while_the_history_grows(story: Story) -> None:
+    def size(turn: int) -> int:
+        messages = story.model.turns[turn][0].body["messages"]
+        return sum(len(json.dumps(message)) for message in messages if message["role"] != "system")
+
+    assert size(LAST) < size(TOOL_TURN) * 1.5
+    # Every request was valid, or the stand-in would have answered 400, and the turn would have no reply.
+    assert set(story.replies) == set(range(LAST + 1))
+
+
+def test_a_fact_of_the_first_turn_is_found_by_the_tool_in_the_last(story: Story) -> None:
+    final = story.model.turns[LAST][-1].body
+    (found,) = [
+        said(message) for message in final["messages"] if message.get("tool_call_id", "").startswith("callgrep")
+    ]
+    assert "zebra0" in found
+    assert "msg#1000000001" in found
+    names = {tool["function"]["name"] for tool in final["tools"]}
+    assert {"lcm_grep", "lcm_describe", "lcm_expand_query"} <= names
+    assert "lcm_expand" not in names  # only for sub-agents with a grant
+    assert "lcm_grep" in said(final["messages"][0])  # the system prompt explains recall
+
+
+def test_a_killed_bridge_costs_no_turn_and_leaves_an_error_people_can_see(story: Story) -> None:
+    assert story.log.count("the bridge ended (SIGKILL)") == 2
+    assert story.replies[KILLED_BEFORE].startswith(f"Noted {KILLED_BEFORE}.")
+    assert story.replies[KILLED_WITHIN].startswith(f"Noted {KILLED_WITHIN}.")
+
+
+def test_the_bridge_ends_with_the_gateway(story: Story) -> None:
+    (bridge,) = story.bridge
+    until = time.monotonic() + PATIENCE
+    while Path(f"/proc/{bridge}").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)  # it is not our child
+
+
+def test_the_command_answers_in_the_chat(story: Story) -> None:
+    assert "this conversation:" in story.status
+
+
+def test_keys_of_the_host_reach_neither_log_nor_database(story: Story) -> None:
+    assert "sk-openclaw-secret" not in story.log
+    assert b"sk-openclaw-secret" not in story.host.database.read_bytes()
