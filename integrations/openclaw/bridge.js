@@ -1,7 +1,7 @@
 // The client of `lcm bridge`: JSON-RPC 2.0 over the standard streams of a child process. No dependencies, no build step.
 //
 // Each plugin has its own copy of this file, because hosts install a directory. Change integrations/bridge.js and run
-// `python scripts/copy_bridge.py`; a test compares the copies.
+// `python scripts/copy_to_plugins.py`; a test compares the copies.
 
 import { AsyncResource } from "node:async_hooks";
 import { spawn } from "node:child_process";

@@ -42,7 +42,9 @@ function createMemory(api) {
     log: { info: (text) => log.info(text), warn: (text) => log.warn(text), error: (text) => log.error(text) },
   });
   const failed = (what, error) => report(log, what, error);
-  const memory = { api, bridge, log, failed, budgets: new Budgets(), subagents: new Subagents() };
+  // OpenClaw registers a plugin several times, and calls the engine of one and the tools of another.
+  const { budgets, subagents } = (bridge.shared ??= { budgets: new Budgets(), subagents: new Subagents() });
+  const memory = { api, bridge, log, failed, budgets, subagents };
   memory.conversation = (params) => conversation(memory, params);
   memory.history = new History(memory);
   return memory;

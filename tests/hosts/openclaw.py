@@ -150,6 +150,11 @@ class OpenClaw:
         finally:
             connection.close()
 
+    def call(self, method: str, **params: Any) -> Any:
+        """Call a method of the gateway, as its own programs do."""
+        address = ("--url", f"ws://127.0.0.1:{self.port}", "--token", "T")
+        return json.loads(self.run("gateway", "call", method, "--params", json.dumps(params), *address, "--json"))
+
     def run(self, *arguments: str) -> str:
         """Run a command of OpenClaw; returns what it printed."""
         done = subprocess.run(

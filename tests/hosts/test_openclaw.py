@@ -20,8 +20,9 @@ from tests.provider import Call, Play, Provider, Use
 
 pytestmark = pytest.mark.hosts
 
-SMALL = {"freshTailCount": 6, "contextThreshold": 0.12, "leafChunkTokens": 3000, "leafMinFanout": 8}
+SMALL = {"freshTailCount": 6, "contextThreshold": 0.08, "leafChunkTokens": 3000, "leafMinFanout": 8}
 TOOL_TURN, KILLED_BEFORE, KILLED_WITHIN, LAST = 5, 9, 10, 12
+SPAWNS, AFTER_NEW, AFTER_RESET = 13, 14, 15
 CALLS, AT_ONCE = 40, 5
 SUMMARY = "The user gave one code word after another.\nExpand for details about: the code words"
 PATIENCE = 60.0
@@ -38,6 +39,7 @@ class Model:
     def __init__(self) -> None:
         self.turns: dict[int, list[Call]] = {}
         self.summaries: list[Call] = []
+        self.child: list[Call] = []
         self.during: dict[int, Callable[[], None]] = {}
         """By turn: called once while the model is asked."""
 
@@ -47,6 +49,9 @@ class Model:
         if not call.body.get("tools") or not prompts:
             self.summaries.append(call)
             return Play(SUMMARY)
+        if any("[Subagent Context]" in said(message) for message in messages):
+            self.child.append(call)
+            return Play("The child's answer.")
         place, turn = prompts[-1]
         self.turns.setdefault(turn, []).append(call)
         if turn in self.during:
@@ -57,7 +62,10 @@ class Model:
             return Play("", uses=tuple(Use(f"call_ls{number:012}", "ls", {"path": "."}) for number in numbers))
         if turn == LAST and not results:
             return Play("", uses=(Use("call_grep00000000", "lcm_grep", {"pattern": "zebra0\\b"}),))
-        return Play(f"Noted {turn}. " + "omega " * 200)
+        if turn == SPAWNS and not results:
+            task = {"id": "sessions_spawn", "args": {"task": "Say what you know.", "context": "fork"}}
+            return Play("", uses=(Use("call_spawn0000000", "tool_call", task),))
+        return Play(f"Noted {turn}. " + "omega " * 400)
 
 
 def _turn(message: dict[str, Any]) -> int | None:
@@ -67,7 +75,7 @@ def _turn(message: dict[str, Any]) -> int | None:
 
 
 class Story:
-    """A conversation of thirteen turns, in which the bridge is killed twice; then the gateway ends."""
+    """A conversation of thirteen turns, in which the bridge is killed twice; then a sub-agent, /new, /reset, and the end."""
 
     def __init__(self, home: Path, provider: Provider) -> None:
         self.model = provider.choose = Model()
@@ -79,16 +87,34 @@ class Story:
                     self.kill()
                 if turn == KILLED_WITHIN:
                     self.model.during[turn] = self.kill
-                self.replies[turn] = self.host.say(f"Turn {turn}: the code word is zebra{turn}. " + "alpha beta " * 300)
-                self.wait_for_maintenance()
-            self.status = self.host.say("/lcm status")
+                self.say(turn)
+            with Lossless.open(self.host.database) as lcm:
+                chat = lcm.conversation(KEY)
+                self.stored: list[StoredMessage] = chat.messages()
+                self.summaries: list[Summary] = chat.summaries()
+                self.proof = lcm.doctor.prove(KEY)
+            self.go_on()
             self.bridge = self.host.bridges()
         self.log = self.host.log()
-        with Lossless.open(self.host.database) as lcm:
-            chat = lcm.conversation(KEY)
-            self.stored: list[StoredMessage] = chat.messages()
-            self.summaries: list[Summary] = chat.summaries()
-            self.proof = lcm.doctor.prove(KEY)
+
+    def go_on(self) -> None:
+        self.say(SPAWNS)
+        self.wait_for(lambda: bool(self.model.child))
+        self.host.call("chat.send", sessionKey=KEY, message="/lcm status", idempotencyKey="status")
+        self.host.call("sessions.reset", key=KEY, reason="new")
+        self.say(AFTER_NEW)
+        self.host.call("sessions.reset", key=KEY, reason="reset")
+        self.say(AFTER_RESET)
+
+    def say(self, turn: int) -> None:
+        self.replies[turn] = self.host.say(f"Turn {turn}: the code word is zebra{turn}. " + "alpha beta " * 300)
+        self.wait_for_maintenance()
+
+    def wait_for(self, happened: Callable[[], bool]) -> None:
+        until = time.monotonic() + PATIENCE
+        while not happened():
+            assert time.monotonic() < until, self.host.log()[-3000:]
+            time.sleep(0.05)  # another process does it
 
     def kill(self) -> None:
         (bridge,) = self.host.bridges()
@@ -96,11 +122,8 @@ class Story:
 
     def wait_for_maintenance(self) -> None:
         """Wait until pending summaries are written: the host does it after the reply, in a process of its own."""
-        until = time.monotonic() + PATIENCE
         with Lossless.open(self.host.database, read_only=True) as lcm:
-            while lcm.status().pending:
-                assert time.monotonic() < until, self.host.log()[-3000:]
-                time.sleep(0.05)
+            self.wait_for(lambda: not lcm.status().pending)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +181,7 @@ def test_requests_stay_bounded_while_the_history_grows(story: Story) -> None:
 
     assert size(LAST) < size(TOOL_TURN) * 1.5
     # Every request was valid, or the stand-in would have answered 400, and the turn would have no reply.
-    assert set(story.replies) == set(range(LAST + 1))
+    assert set(story.replies) == set(range(AFTER_RESET + 1))
 
 
 def test_a_fact_of_the_first_turn_is_found_by_the_tool_in_the_last(story: Story) -> None:
@@ -188,8 +211,50 @@ def test_the_bridge_ends_with_the_gateway(story: Story) -> None:
         time.sleep(0.05)  # it is not our child
 
 
+def texts(call: Call) -> str:
+    return "\n".join(said(message) for message in call.body["messages"] if message["role"] != "system")
+
+
 def test_the_command_answers_in_the_chat(story: Story) -> None:
-    assert "this conversation:" in story.status
+    with Lossless.open(story.host.database) as lcm:
+        (answer,) = [
+            hit for hit in lcm.conversation(KEY).grep("this conversation: [0-9]+ messages") if hit.role == "assistant"
+        ]
+    assert answer.snippet
+
+
+def test_new_empties_the_context_and_recall_still_reaches_it(story: Story) -> None:
+    shown = texts(story.model.turns[AFTER_NEW][0])
+    assert f"zebra{AFTER_NEW}" in shown
+    assert "zebra12" not in shown
+    with Lossless.open(story.host.database) as lcm:
+        assert lcm.conversation(KEY).grep("zebra12")
+
+
+def test_reset_starts_a_fresh_conversation_that_stores_nothing_twice(story: Story) -> None:
+    shown = texts(story.model.turns[AFTER_RESET][0])
+    assert f"zebra{AFTER_RESET}" in shown
+    assert f"zebra{AFTER_NEW}" not in shown
+    assert "<summary" not in shown
+    with Lossless.open(story.host.database) as lcm:
+        fresh, old = sorted(lcm.conversations(), key=lambda each: not each.active)[:1], lcm.conversations(active=False)
+        assert [(each.key, each.archive_cause) for each in old] == [(KEY, "manual-reset")]
+        assert [each.text.partition(".")[0] for each in lcm.conversation(KEY).messages()] == [
+            f"Turn {AFTER_RESET}: the code word is zebra{AFTER_RESET}",
+            f"Noted {AFTER_RESET}",
+        ]
+        assert fresh
+
+
+def test_a_sub_agent_is_below_its_parent_and_reads_it_with_a_grant(story: Story) -> None:
+    with Lossless.open(story.host.database) as lcm:
+        (child,) = [each for each in lcm.conversations() if ":subagent:" in each.key]
+        parent = lcm.conversations.show(child.id).parent
+    assert parent is not None
+    assert parent.key == KEY
+    names = {tool["function"]["name"] for tool in story.model.child[0].body["tools"]}
+    assert "lcm_expand" in names
+    assert "lcm_expand_query" not in names
 
 
 def test_keys_of_the_host_reach_neither_log_nor_database(story: Story) -> None:

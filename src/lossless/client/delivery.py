@@ -14,6 +14,7 @@ from lossless.errors import InvalidInput, LosslessError
 from lossless.events import Event
 from lossless.ids import is_brief_of
 from lossless.model import Message
+from lossless.store.rows.codec import event_key
 
 if TYPE_CHECKING:
     from lossless.client.conversation import Conversation
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 
 from lossless.client.arguments import checked_path
+
+_MOST_EARLIER = 4
+"""How many archived conversations of a key are searched for entries that a host's record still has."""
 
 
 class Delivery:
@@ -108,6 +112,8 @@ class Delivery:
         if self._chat._closed_to:
             return Ingested(skipped=len(written))
         store = self._chat._store
+        earlier = self._stored_earlier([message.event_id for message in written])
+        delivered, written = written, [message for message in written if message.event_id not in earlier]
         intake = structs.replace(self._chat._intake, stream="transcript", skip=self.skips, outside=outside)
         with self._chat._assembler.noting() as write_notes:
 
@@ -119,14 +125,24 @@ class Delivery:
                     state = {"position": position}
                     store.state.set_cursor(row.id, _record_name(record), state, self._chat._intake.now())
 
-            return ingest(store, self._chat._files, intake, written, in_transaction=in_transaction)
+            done = ingest(store, self._chat._files, intake, written, in_transaction=in_transaction)
+        return structs.replace(done, known=done.known + len(delivered) - len(written))
+
+    def _stored_earlier(self, names: list[str | None]) -> set[str]:
+        """Return the event ids that an archived conversation of this key has: a `/reset` may not end the host's record."""
+        keys = {key: name for name in names if name is not None and (key := event_key(name)) is not None}
+        family = self._chat._store.conversations.under_key(self._chat.key)
+        rows = [row for row in family if not row.active][:_MOST_EARLIER]
+        known = (self._chat._store.messages.known_events(row.id, list(keys), aliases=True) for row in rows if keys)
+        return {keys[key] for found in known for key in found}
 
     def history_position(self, record: str) -> str | None:
         """Return the position up to which a record of the host was stored; None at its start."""
-        row = self._chat._row()
-        state = None if row is None else self._chat._store.state.cursor(row.id, _record_name(record))
-        found = state.get("position") if isinstance(state, dict) else None
-        return found if isinstance(found, str) else None
+        for row in self._chat._store.conversations.under_key(self._chat.key):
+            state = self._chat._store.state.cursor(row.id, _record_name(record))
+            if isinstance(state, dict) and isinstance(found := state.get("position"), str):
+                return found
+        return None
 
     def without_ours(self, messages: list[Message]) -> list[Message]:
         """Return the messages without those that `assemble` wrote for the model and a host sent back."""
