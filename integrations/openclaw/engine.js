@@ -29,7 +29,7 @@ export function createEngine(memory, { id, name, version }) {
     async bootstrap(params) {
       try {
         const { stored, reason } = await history.read(params);
-        return { bootstrapped: true, importedMessages: stored, ...(reason ? { reason } : {}) };
+        return { bootstrapped: !reason, importedMessages: stored, ...(reason ? { reason } : {}) };
       } catch (error) {
         failed("bootstrap", error);
         return { bootstrapped: false, reason: error.message };
