@@ -19,7 +19,7 @@ export function createEngine(memory, { id, name, version }) {
       version,
       ownsCompaction: true,
       turnMaintenanceMode: "background",
-      acceptedHostParams: ["sessionKey", "sessionTarget", "runtimeSettings", "runtimeContext", "abortSignal"],
+      acceptedHostParams: ["sessionKey", "prompt", "sessionTarget", "runtimeSettings", "runtimeContext", "abortSignal"],
       transcriptSemantics: {
         currentTurnFence: "before-current-turn-entry-v1",
         turnAdvancementIdempotency: "atomic-idempotent-v1",
@@ -67,7 +67,8 @@ export function createEngine(memory, { id, name, version }) {
 
     async assemble(params) {
       const { key } = conversation(params);
-      const isFirst = params.availableTools !== undefined || params.runtimeContext !== undefined;
+      // Only the call before the turn has these, if empty.
+      const isFirst = "runtimeContext" in params || "prompt" in params;
       const tokens = isFirst
         ? budgets.begin(key, params.tokenBudget, params.model)
         : budgets.within(key, params.tokenBudget);
