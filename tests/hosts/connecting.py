@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ def connected(program: Program, host: str, **settings: object) -> Iterator[Home]
     path = program.home / ".config" / "lossless" / "lcm.toml"
     path.parent.mkdir(parents=True)
     path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
-    install(program, host)
+    install(host, {"PATH": os.environ["PATH"], "HOME": str(program.home)})
     if isinstance(program, Codex):
         trust(program)
     home = Home(program.home)
@@ -35,9 +35,8 @@ def connected(program: Program, host: str, **settings: object) -> Iterator[Home]
         home.close()
 
 
-def install(program: Program, host: str) -> None:
+def install(host: str, environment: Mapping[str, str]) -> None:
     """Connect a program as its user does."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(program.home)}
     command = [sys.executable, "-P", "-m", "lossless", "install", host, "--apply"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

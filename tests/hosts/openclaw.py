@@ -8,13 +8,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Self
 
-from lossless.hosts import bundled
 from tests.hosts import npm
+from tests.hosts.connecting import install
 from tests.provider import Provider
 
 VERSION = "2026.9.6"
@@ -55,20 +54,18 @@ class OpenClaw:
             "api": "openai-completions",
             "models": [model],
         }
-        command = [sys.executable, "-m", "lossless"]
-        entry = {"enabled": True, "config": {"command": command, "databasePath": str(self.database), **settings}}
-        self.config = {
+        config = state / "openclaw.json"
+        self.config: dict[str, Any] = {
             "models": {"mode": "replace", "providers": {"fake": provider}},
             "agents": {"defaults": {"model": {"primary": "fake/stand-in"}, "workspace": str(self.home / "work")}},
             "gateway": {"mode": "local", "http": {"endpoints": {"chatCompletions": {"enabled": True}}}},
-            "plugins": {
-                "load": {"paths": [str(bundled.path("openclaw"))]},
-                "allow": ["lossless"],
-                "slots": {"contextEngine": "lossless"},
-                "entries": {"lossless": entry},
-            },
         }
-        (state / "openclaw.json").write_text(json.dumps(self.config))
+        config.write_text(json.dumps(self.config))
+        install("openclaw", self.environment)
+        self.config = json.loads(config.read_text())
+        own = self.config["plugins"]["entries"]["lossless"]["config"]
+        own.update({"databasePath": str(self.database), **settings})
+        config.write_text(json.dumps(self.config))
 
     @property
     def environment(self) -> dict[str, str]:
