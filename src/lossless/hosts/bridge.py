@@ -31,7 +31,7 @@ PROTOCOLS = (1,)
 """The versions of the protocol that this program speaks."""
 
 _SECRET = re.compile(r"(?i)api_?key(?!_?(?:env|cmd|openclaw)\b)|secret|passw|token\b|authorization|credential|bearer")
-_IN_ORDER = frozenset({"ingest", "commitTurn", "assemble", "bootstrap", "new", "reset", "end"})
+_IN_ORDER = frozenset({"ingest", "commitTurn", "assemble", "bootstrap", "transcript", "new", "reset", "end"})
 """Methods that run one after another in each conversation, in the order they came."""
 _REPORTED = frozenset({"warning", "error"})
 
@@ -67,7 +67,7 @@ class Bridge:
         except Exception as error:
             self._record(method, start, error=type(error).__name__)
             raise
-        if method in ("commitTurn", "ingest", "bootstrap"):
+        if method in ("commitTurn", "ingest", "bootstrap", "transcript"):
             self._record(method, start, delivered=result["stored"])
         elif method in ("initialize", "assemble", "compact", "maintain"):
             self._record(method, start)

@@ -106,6 +106,11 @@ class Methods:
         done = delivery.take_history(messages, given.record, given.cursor)
         return {**_stored(done), "cursor": given.record and delivery.history_position(given.record)}
 
+    def transcript(self, request: Request, given: params.Transcript) -> dict[str, Any]:
+        """Store what is new in the file of the host's session, and follow its active branch."""
+        done = self._chat(given.conversation).bootstrap(given.path)
+        return {"stored": done.imported, "known": done.known, "reason": done.reason}
+
     # showing
 
     def assemble(self, request: Request, given: params.Assemble) -> dict[str, Any]:
@@ -114,7 +119,7 @@ class Methods:
         context = chat.assemble(
             self._window(chat, given.window),
             reserve=given.reserve,
-            live=self._live(chat, given.messages),
+            live=self._live(chat, given.messages, given.ids),
             prompt_follows=given.prompt_follows,
             guidance=given.guidance,
             model=given.model,
@@ -131,9 +136,13 @@ class Methods:
             "reason": context.reason,
         }
 
-    def _live(self, chat: Conversation, messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-        """Return the messages that the host holds, with the ids of those that it delivered."""
-        live = self._load(messages)
+    def _live(
+        self, chat: Conversation, messages: Sequence[Mapping[str, Any]], ids: Sequence[str | None]
+    ) -> list[Message]:
+        """Return the messages that the host holds, with the ids it names, else those of what it delivered."""
+        live = self._load(messages, ids)
+        if ids:
+            return live
         try:
             return chat._assembler.name_known(live)
         except StoreError:
@@ -219,6 +228,7 @@ METHODS: Final[Mapping[str, tuple[type[params.Params], Method]]] = {
     "ingest": (params.Ingest, Methods.ingest),
     "commitTurn": (params.CommitTurn, Methods.commit_turn),
     "bootstrap": (params.Bootstrap, Methods.bootstrap),
+    "transcript": (params.Transcript, Methods.transcript),
     "assemble": (params.Assemble, Methods.assemble),
     "compact": (params.Compact, Methods.compact),
     "maintain": (params.Maintain, Methods.maintain),

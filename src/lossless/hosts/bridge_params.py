@@ -62,6 +62,7 @@ class CommitTurn(About):
 
 class Assemble(About):
     messages: list[dict[str, Any]]
+    ids: tuple[str | None, ...] = ()
     window: int | None = None
     reserve: int = 0
     model: str | None = None
@@ -96,6 +97,11 @@ class Bootstrap(About):
     """The host's name of its record, e.g. of a transcript."""
     cursor: str | None = None
     """The position in the record after these entries, as the host names it."""
+
+
+class Transcript(About):
+    path: str
+    """A file that the host appends to."""
 
 
 class New(About):
