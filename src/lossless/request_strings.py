@@ -26,8 +26,11 @@ _NESTED = {"$in", "$item"}
 _SPOKEN_REPLY = ("$reply", "audio", "transcript")
 """The transcript of a spoken reply: requests contain an id instead."""
 _NOT_SENT = {"cache_control"}
-_BOOKKEEPING = {"api", "provider", "model", "usage", "responseId", "responseModel", "timestamp", "stopReason"}
-"""Fields that pi writes about a reply and sends to no provider."""
+_BOOKKEEPING = {
+    *("api", "provider", "model", "usage", "responseId", "responseModel", "rawStopReason", "timestamp", "stopReason"),
+    "opencode",
+}
+"""Fields that pi writes about a reply, and our plugin about a message of OpenCode: they are sent to no provider."""
 _FRAME = {
     *("type", "id", "status", "role", "object", "format", "detail", "index", "phase", "media_type", "mimeType"),
     *("call_id", "tool_use_id", "tool_call_id", "toolCallId", "item_id", "file_id", "container_id", "language_id"),
