@@ -16,7 +16,7 @@ IN_OPENCLAW = INTEGRATIONS / "openclaw" / "skills" / "lossless"
 
 def copies() -> Iterator[tuple[Path, Path]]:
     """Yield each file that is copied, and where to."""
-    for plugin in sorted(INTEGRATIONS.glob("*/bridge.js")):
+    for plugin in sorted(INTEGRATIONS.glob("*/**/bridge.js")):
         yield INTEGRATIONS / "bridge.js", plugin
     for source in sorted(SKILL.rglob("*.md")):
         yield source, IN_OPENCLAW / source.relative_to(SKILL)
