@@ -34,22 +34,29 @@ export const Lossless = async ({ client }) => {
   const running = new Set();
   const compacting = new Set();
   const compactions = new Map();
+  const models = new Map();
+  const partsSeen = new Map();
 
   /** Show an error where the user sees it, the same one at most once a minute. */
-  function report(error, level = "error") {
+  function report(error) {
     const text = String(error?.message ?? error);
     if (Date.now() - (reported.get(text) ?? 0) < REPEAT_AFTER) return;
     reported.set(text, Date.now());
     const message = text.startsWith("lossless") ? text : `lossless: ${text}`;
     if (process.argv.some((argument) => WITHOUT_SCREEN.includes(argument))) console.error(message);
-    void client.app.log({ body: { service: "lossless", level: level === "error" ? level : "warn", message } }).catch(() => {});
-    void client.tui.showToast({ body: { message, variant: level } }).catch(() => {});
+    write("error", message);
+    void client.tui.showToast({ body: { message, variant: "error" } }).catch(() => {});
+  }
+
+  /** Write a line to OpenCode's log. */
+  function write(level, message) {
+    void client.app.log({ body: { service: "lossless", level, message } }).catch(() => {});
   }
 
   function connected() {
     if (bridge) return bridge;
     const { command, settings } = readConfig();
-    const log = { info: () => {}, warn: (text) => report(text, "warning"), error: report };
+    const log = { info: () => {}, warn: (text) => write("warn", text), error: report };
     bridge = new Bridge({ command, host: { name: "opencode" }, settings, log });
     return bridge;
   }
@@ -104,10 +111,13 @@ export const Lossless = async ({ client }) => {
     await connected().request("ingest", { conversation: await conversation(session), ...params }, { again: true });
   }
 
-  /** Store a message that was finished just now. */
-  async function storeOne({ id, sessionID }) {
-    const found = await client.session.message({ path: { id: sessionID, messageID: id } });
-    if (found.data) await store(sessionID, [found.data]);
+  /** Store a reply that was finished just now. */
+  async function storeReply(info) {
+    const seen = partsSeen.get(info.id);
+    partsSeen.delete(info.id);
+    if (seen) return await store(info.sessionID, [{ info, parts: [...seen.values()] }]);
+    const found = await client.session.message({ path: { id: info.sessionID, messageID: info.id } });
+    if (found.data) await store(info.sessionID, [found.data]);
   }
 
   async function assemble(session, messages, model) {
@@ -163,21 +173,21 @@ export const Lossless = async ({ client }) => {
     return fromStored(shown.messages.filter((message) => !isUndone(message)), last);
   }
 
-  const models = new Map();
-
   return {
     async event({ event }) {
-      const { info, sessionID } = event.properties ?? {};
+      const { info, part, sessionID } = event.properties ?? {};
       if (event.type === "session.created") parents.set(info.id, info.parentID);
-      if (event.type === "message.updated" && info.role === "assistant" && isFinished({ info })) {
-        await start(() => storeOne(info));
+      if (event.type === "message.updated" && info.role === "assistant") {
+        if (isFinished({ info })) await start(() => storeReply(info));
+        else if (!partsSeen.has(info.id)) partsSeen.set(info.id, new Map());
       }
+      if (event.type === "message.part.updated") partsSeen.get(part.messageID)?.set(part.id, part);
       if (event.type === "session.idle") compactInBackground(sessionID, models.get(sessionID));
     },
 
-    async "chat.message"(_input, { message, parts }) {
+    // A prompt is stored before its first request, after everything that came before it.
+    async "chat.message"(_input, { message }) {
       models.set(message.sessionID, message.model);
-      await attempt(() => store(message.sessionID, [{ info: message, parts }]));
     },
 
     async "chat.params"({ model }) {

@@ -70,13 +70,13 @@ export default function lossless(pi) {
   const delivered = new Set();
 
   /** Show an error where the user sees it, the same one at most once a minute. */
-  function report(error, level = "error") {
+  function report(error) {
     const text = String(error?.message ?? error);
     if (Date.now() - (reported.get(text) ?? 0) < REPEAT_AFTER) return;
     reported.set(text, Date.now());
     const line = text.startsWith("lossless") ? text : `lossless: ${text}`;
     try {
-      if (last?.hasUI) last.ui.notify(line, level);
+      if (last?.hasUI) last.ui.notify(line, "error");
       else console.error(line);
     } catch {
       console.error(line); // the session was replaced, and its screen with it
@@ -87,7 +87,7 @@ export default function lossless(pi) {
     last = ctx;
     if (bridge) return;
     const { command, settings } = readConfig();
-    const log = { info: () => {}, warn: (text) => report(text, "warning"), error: report };
+    const log = { info: () => {}, warn: () => {}, error: report }; // warnings: `lcm status` and `lcm doctor`
     const lends = typeof ctx.modelRegistry?.streamSimple === "function" && ctx.model ? named(ctx.model) : null;
     bridge = new Bridge({ command, host: { name: "pi" }, settings, lends, log });
   }
