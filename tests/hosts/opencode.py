@@ -74,7 +74,8 @@ class OpenCode:
         if self.process is None:
             return
         process, self.process = self.process, None
-        self.url and self._post("/instance/dispose", {})
+        if self.url:
+            self._post("/instance/dispose", {})
         process.terminate()
         try:
             process.wait(PATIENCE)
@@ -90,7 +91,9 @@ class OpenCode:
     def prompt(self, text: str) -> dict[str, Any]:
         if not self.session:
             self.session = self._post("/session", {})["id"]
-        found: dict[str, Any] = self._post(f"/session/{self.session}/message", {"parts": [{"type": "text", "text": text}]})
+        found: dict[str, Any] = self._post(
+            f"/session/{self.session}/message", {"parts": [{"type": "text", "text": text}]}
+        )
         return found
 
     def messages(self) -> list[dict[str, Any]]:

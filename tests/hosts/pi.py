@@ -100,7 +100,8 @@ class Pi:
         return answer.get("data") or {}
 
     def send(self, command: dict[str, Any]) -> None:
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
 

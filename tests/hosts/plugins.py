@@ -37,7 +37,9 @@ class AgentProvider(Provider):
         return Play("They talked about the ferry.\nExpand for details about: the turns")
 
 
-def connect(bundle: bundled.Bundle, directory: Path, settings: dict[str, Any], *, command: list[str] | None = None) -> None:
+def connect(
+    bundle: bundled.Bundle, directory: Path, settings: dict[str, Any], *, command: list[str] | None = None
+) -> None:
     """Copy a plugin, and say beside it how lossless is started."""
     shutil.copytree(bundled.path(bundle), directory, dirs_exist_ok=True)
     written = {"command": command or [sys.executable, "-m", "lossless"], "settings": settings}

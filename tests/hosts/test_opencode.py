@@ -129,7 +129,9 @@ def test_aborted_and_undone_messages_are_kept_and_undone_ones_not_shown(
     opencode.post("revert", {"messageID": undone})
     opencode.say("The right way.", Play("Right."))
     shown = "".join(texts(agents.turns[-1]))
-    assert "First." in shown and "The right way." in shown and "The wrong way." not in shown
+    assert "First." in shown
+    assert "The right way." in shown
+    assert "The wrong way." not in shown
     with Lossless.open(opencode.database) as lcm:
         wait_until(lambda: said(conversation(lcm, opencode))[-1] == ("assistant", "Right."))
         assert ("user", "The wrong way.") in said(conversation(lcm, opencode))
@@ -170,4 +172,5 @@ def test_a_sub_agent_has_a_conversation_of_its_own(opencode: OpenCode, agents: A
         (child,) = keys - {f"opencode:{opencode.session}"}
         assert said(lcm.conversation(child)) == [("user", "Who runs the harbour?"), ("assistant", "Ines runs it.")]
         parent = lcm.conversations.show(child).parent
-        assert parent is not None and opencode.session in str(parent)
+        assert parent is not None
+        assert opencode.session in str(parent)

@@ -164,7 +164,8 @@ def test_a_compaction_that_the_user_asks_for_is_answered_with_our_summaries(pi: 
     pi.say("Go on.", Play("I go on."))
     pi.stop()
     (compaction,) = [entry for entry in pi.entries() if entry["type"] == "compaction"]
-    assert compaction["fromHook"] and OURS in compaction["summary"]
+    assert compaction["fromHook"]
+    assert OURS in compaction["summary"]
     assert_stored(pi)
     assert "Go on." in texts(agents.turns[-1])[-1]
 
@@ -179,4 +180,6 @@ def test_a_branch_that_was_left_is_kept_and_not_shown(pi: Pi, agents: AgentProvi
     pi.stop()
     assert_stored(pi)
     shown = "".join(texts(agents.turns[-1]))
-    assert "Rooted." in shown and "The right way." in shown and "The wrong way." not in shown
+    assert "Rooted." in shown
+    assert "The right way." in shown
+    assert "The wrong way." not in shown
