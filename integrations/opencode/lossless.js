@@ -36,6 +36,7 @@ export const Lossless = async ({ client }) => {
   const compactions = new Map();
   const models = new Map();
   const partsSeen = new Map();
+  const delivered = new Set();
 
   /** Show an error where the user sees it, the same one at most once a minute. */
   function report(error) {
@@ -105,10 +106,12 @@ export const Lossless = async ({ client }) => {
   }
 
   async function store(session, messages) {
-    const kept = messages.filter((message) => isFinished(message) && !isBookkeeping(message)).flatMap(toStored);
+    const fresh = messages.filter((message) => isFinished(message) && !delivered.has(message.info.id));
+    const kept = fresh.filter((message) => !isBookkeeping(message)).flatMap(toStored);
     if (!kept.length) return;
     const params = { messages: kept.map(({ message }) => message), ids: kept.map(({ id }) => id) };
     await connected().request("ingest", { conversation: await conversation(session), ...params }, { again: true });
+    for (const { info } of fresh) delivered.add(info.id);
   }
 
   /** Store a reply that was finished just now. */
@@ -121,7 +124,9 @@ export const Lossless = async ({ client }) => {
   }
 
   async function assemble(session, messages, model) {
-    const live = messages.filter((message) => !isBookkeeping(message)).flatMap(toStored);
+    // What came before the newest prompt is stored by now.
+    const start = Math.max(messages.findLastIndex(({ info }) => info.role === "user"), 0);
+    const live = messages.slice(start).filter((message) => !isBookkeeping(message)).flatMap(toStored);
     const shown = await connected().request("assemble", {
       conversation: await conversation(session),
       messages: live.map(({ message }) => message),
@@ -129,7 +134,8 @@ export const Lossless = async ({ client }) => {
       window: await space(model),
       ...(model ? { model: `${model.providerID}/${model.modelID}` } : {}),
     });
-    if (shown.reason?.startsWith("live")) report(`the memory does not answer: ${shown.reason.slice(5).trim()}`);
+    // Nothing is stored for this session, or the database does not answer: an event of the bridge says so.
+    if (shown.reason?.startsWith("live")) return { messages: [], uncovered: 0 };
     return shown;
   }
 

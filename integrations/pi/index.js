@@ -139,7 +139,9 @@ export default function lossless(pi) {
   }
 
   async function assemble(ctx, messages) {
-    const live = messages.filter(({ role }) => role !== "compactionSummary" && role !== "branchSummary");
+    // What came before the newest prompt is stored by now.
+    const start = Math.max(messages.findLastIndex(({ role }) => role === "user"), 0);
+    const live = messages.slice(start).filter(({ role }) => role !== "compactionSummary" && role !== "branchSummary");
     const shown = await bridge.request(
       "assemble",
       {
@@ -151,7 +153,8 @@ export default function lossless(pi) {
       },
       { signal: ctx.signal },
     );
-    if (shown.reason?.startsWith("live")) report(`the memory does not answer: ${shown.reason.slice(5).trim()}`);
+    // Nothing is stored for this session, or the database does not answer: an event of the bridge says so.
+    if (shown.reason?.startsWith("live")) return { messages: [], uncovered: 0 };
     return { ...shown, messages: shown.messages.filter(({ role }) => role !== "system") };
   }
 

@@ -109,7 +109,7 @@ class OpenCode:
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"}, method=method)
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=4 * PATIENCE) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 
