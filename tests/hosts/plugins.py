@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lossless import Conversation
-from lossless.hosts import bundled
+from tests.hosts.connecting import install
 from tests.provider import Call, Play, Provider
 
 SETTINGS = {"fresh_tail_count": 8, "leaf_chunk_tokens": 3000, "condensed_target_tokens": 900, "leaf_target_tokens": 600}
@@ -38,12 +36,18 @@ class AgentProvider(Provider):
 
 
 def connect(
-    bundle: bundled.Bundle, directory: Path, settings: dict[str, Any], *, command: list[str] | None = None
+    host: Literal["pi", "opencode"],
+    home: Path,
+    directory: Path,
+    settings: dict[str, Any],
+    *,
+    command: list[str] | None = None,
 ) -> None:
-    """Copy a plugin, and say beside it how lossless is started."""
-    shutil.copytree(bundled.path(bundle), directory, dirs_exist_ok=True)
-    written = {"command": command or [sys.executable, "-m", "lossless"], "settings": settings}
-    (directory / "lossless.json").write_text(json.dumps(written))
+    """Connect a program as its user does, and change the settings that were written beside the plugin."""
+    install(host, {"PATH": os.environ["PATH"], "HOME": str(home)})
+    path = directory / "lossless.json"
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps({**written, "settings": settings, **({"command": command} if command else {})}))
 
 
 def bridges(parent: int) -> list[int]:

@@ -34,13 +34,13 @@ def agents() -> Iterator[AgentProvider]:
 def opencode(agents: AgentProvider, tmp_path: Path) -> Iterator[OpenCode]:
     try:
         program = npm.program("opencode-ai", "1.18.33", "opencode-linux-*/bin/opencode")
-        types = npm.program("@opencode-ai/plugin", "1.18.33", "node_modules/@opencode-ai/plugin/package.json")
+        types = npm.program("@opencode-ai/plugin", "1.18.33", "@opencode-ai/plugin/package.json", on=npm.node())
     except LookupError as reason:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"NO HOST PROGRAM: {reason}")
     started = OpenCode(program, types.parents[2], tmp_path / "home", agents)
-    connect("opencode", started.plugins, SETTINGS)
+    connect("opencode", started.home, started.plugins, SETTINGS)
     yield started
     started.stop()
 
@@ -153,7 +153,7 @@ def test_a_killed_bridge_is_started_again_and_no_turn_is_lost(opencode: OpenCode
 
 
 def test_without_lossless_opencode_goes_on_and_says_so(opencode: OpenCode, agents: AgentProvider) -> None:
-    connect("opencode", opencode.plugins, {}, command=["/nowhere/python", "-m", "lossless"])
+    connect("opencode", opencode.home, opencode.plugins, {}, command=["/nowhere/python", "-m", "lossless"])
     opencode.start()
     opencode.say("One.", Play("First."))
     opencode.say("Two.", Play("Second."))

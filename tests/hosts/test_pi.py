@@ -34,14 +34,14 @@ def agents() -> Iterator[AgentProvider]:
 def pi(agents: AgentProvider, tmp_path: Path) -> Iterator[Pi]:
     try:
         node = npm.node()
-        path = "node_modules/@earendil-works/pi-coding-agent/dist/cli.js"
+        path = "@earendil-works/pi-coding-agent/dist/cli.js"
         program = npm.program("@earendil-works/pi-coding-agent", "0.87.1", path, on=node)
     except LookupError as reason:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"NO HOST PROGRAM: {reason}")
     started = Pi(node, program, tmp_path / "home", agents)
-    connect("pi", started.extension, SETTINGS)
+    connect("pi", started.home, started.extension, SETTINGS)
     yield started
     started.stop()
 
@@ -145,7 +145,7 @@ def test_a_killed_bridge_is_started_again_and_no_turn_is_lost(pi: Pi, agents: Ag
 
 
 def test_without_lossless_pi_goes_on_and_says_so(pi: Pi, agents: AgentProvider) -> None:
-    connect("pi", pi.extension, {}, command=["/nowhere/python", "-m", "lossless"])
+    connect("pi", pi.home, pi.extension, {}, command=["/nowhere/python", "-m", "lossless"])
     pi.start()
     pi.say("One.", Play("First."))
     pi.say("Two.", Play("Second."))
