@@ -19,8 +19,8 @@ from lossless.client import Conversation, Lossless
 from lossless.client.conversations import Conversations
 from lossless.client.doctor import Doctor
 from lossless.client.files import ConversationFiles, StoredFiles
-from lossless.client.jobs import Briefing, Inquiry, Job, Ready, Repairs
 from lossless.client.messages import Messages
+from lossless.client.model_work import Briefing, Inquiry, Job, Ready, Repairs
 from lossless.client.summaries import Summaries
 from lossless.client.surgery import Remaking
 from lossless.config import Settings

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.cli import cli
-from lossless.config import file as settings_file
+from lossless.config import edit_file as settings_file
 from lossless.errors import ConfigBackupFailed, ConfigWriteFailed
 
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import structs
 
 from lossless import AsyncLossless, Conversation, Lossless, Message, Settings, Summary, SummaryRequest
-from lossless.client.jobs import Job
+from lossless.client.model_work import Job
 from lossless.engine import sessions
 from lossless.engine.sessions import leaving
 from lossless.engine.shared.model_flow import advance

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from lossless.client.jobs import Compacting, Job, Ready
+from lossless.client.model_work import Compacting, Job, Ready
 from lossless.errors import InvalidInput, LosslessError, StoreError
 from lossless.events import Event
 from lossless.model import Compaction, Message

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from lossless.client.arguments import checked, checks_arguments, hidden, stateless
-from lossless.client.jobs import Compacting, Focusing, Inquiry, runs
+from lossless.client.model_work import Compacting, Focusing, Inquiry, runs
 from lossless.engine import sessions
 from lossless.engine.shared.defaults import FLAW_KINDS, GRANT_SECONDS, GREP_SECONDS
 from lossless.errors import InvalidInput, NotFound

@@ -32,7 +32,7 @@ class Doctor:
         ()
         """
         from lossless.engine.doctor.checks import select_checks
-        from lossless.engine.doctor.examine import examine
+        from lossless.engine.doctor.run_checks import examine
 
         selected = select_checks(checks)
         thorough = frozenset(selected if checks else ())

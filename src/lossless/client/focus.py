@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from lossless.client.jobs import Briefing, Focusing, Ready
+from lossless.client.model_work import Briefing, Focusing, Ready
 from lossless.errors import InvalidInput, NotFound
 from lossless.ids import brief_id
 from lossless.model import Brief

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
 from lossless.client.arguments import checked, checked_path, checks_arguments
 from lossless.client.conversation import Conversation
-from lossless.client.jobs import Inquiry, Ready, Repairs, runs
+from lossless.client.model_work import Inquiry, Ready, Repairs, runs
 
 Clock = Callable[[], float]
 _PATIENCE = 5.0
@@ -833,7 +833,7 @@ class Lossless:
         >>> lcm.merge("agent:main:main").plan.review
         ()
         """
-        from lossless.engine.surgery import merge as merging
+        from lossless.engine.surgery import merge_conversations as merging
         from lossless.model import Outcome
 
         key = self._resolved(conversation).row.key

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from lossless import summarizers
 from lossless.client.arguments import choose
-from lossless.client.jobs import Ready
+from lossless.client.model_work import Ready
 from lossless.config import Settings
 from lossless.engine.compaction.backfill import without_deadlines
 from lossless.engine.compaction.prompts import Templates

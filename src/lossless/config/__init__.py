@@ -3,7 +3,7 @@
 `config.file` changes one setting in `lcm.toml`.
 """
 
-from lossless.config.checks import Check, adaptations
+from lossless.config.conflicts import Check, adaptations
 from lossless.config.load import Loaded, Source, collect, find_problems, load, parse, resolve
 from lossless.config.paths import (
     config_path,

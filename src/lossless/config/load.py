@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from lossless.config.checks import Check, adaptations
+from lossless.config.conflicts import Check, adaptations
 from lossless.config.paths import config_path
 from lossless.config.redact import hide_secrets
 from lossless.config.settings import Settings, all_spellings, catalogue, error_lines

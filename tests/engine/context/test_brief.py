@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless import Message
-from lossless.engine.context.assemble import ViewEntry, assemble
+from lossless.engine.context.fit_budget import ViewEntry, assemble
 from lossless.engine.context.summary_xml import as_brief, stands_for
 from lossless.tokens import message_tokens
-from tests.engine.context.test_assemble import entry
+from tests.engine.context.test_fit_budget import entry
 from tests.engine.context.test_valid_requests import FORMATS, SUMMARY, Histories
 from tests.validators import violations
 

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lossless.engine.context.assemble import ViewEntry, assemble
+from lossless.engine.context.fit_budget import ViewEntry, assemble
 from lossless.engine.context.tool_pairing import pair_tool_calls
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.model import Context, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.tokens import message_tokens
-from tests.engine.context.test_assemble import entry
+from tests.engine.context.test_fit_budget import entry
 from tests.provider import Provider
 from tests.validators import violations
 

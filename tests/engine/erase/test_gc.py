@@ -18,8 +18,8 @@ import pytest
 from lossless import AsyncLossless, Lossless, Message, Settings
 from lossless.engine.backup.backup_file import drafting
 from lossless.engine.erase import gc as collecting
+from lossless.engine.shared.abandoned_drafts import hold_draft
 from lossless.engine.shared.files_dir import SHARED, is_exclusive
-from lossless.engine.shared.leftover_files import hold_draft
 from lossless.engine.shared.promise import promise_violations
 from lossless.errors import InvalidInput, StoreFull
 from lossless.model import Garbage

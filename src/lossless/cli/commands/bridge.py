@@ -14,6 +14,6 @@ def bridge() -> None:
     Plugins of hosts start it; you need not. It ends when its standard input is closed. docs/reference/bridge.md describes the
     protocol.
     """
-    from lossless.hosts.bridge import main
+    from lossless.hosts.bridge.server import main
 
     main(named_database())

@@ -15,8 +15,8 @@ from lossless.cli.options import Group, Plain, named_database
 from lossless.cli.output import answer, print_note
 from lossless.cli.tables import Line, Styled, table
 from lossless.config import Loaded, Setting, Settings
-from lossless.config import file as settings_file
-from lossless.config.file import Change
+from lossless.config import edit_file as settings_file
+from lossless.config.edit_file import Change
 
 _BROKEN = 4
 

@@ -25,8 +25,8 @@ from lossless.engine.backup.backup_file import (
     refuse_if_full,
     sync,
 )
+from lossless.engine.shared.abandoned_drafts import remove_drafts
 from lossless.engine.shared.file_store import Files
-from lossless.engine.shared.leftover_files import remove_drafts
 from lossless.engine.shared.output_paths import refuse_ours
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import InvalidInput, StoreCorrupt

@@ -21,8 +21,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
 
+from lossless.engine.shared.abandoned_drafts import hold_draft
 from lossless.engine.shared.file_store import Files
-from lossless.engine.shared.leftover_files import hold_draft
 from lossless.errors import (
     FileUnavailable,
     InvalidInput,

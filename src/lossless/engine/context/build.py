@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from lossless.engine.compaction.plan import Limits
 from lossless.engine.context import live_messages, load
-from lossless.engine.context.assemble import Assembly, ViewEntry, assemble, is_from_user, shown_as
+from lossless.engine.context.fit_budget import Assembly, ViewEntry, assemble, is_from_user, shown_as
 from lossless.engine.context.guidance import guidance
 from lossless.engine.context.provider_rejections import Rejections, apply_rejections
 from lossless.engine.context.summary_xml import stands_for

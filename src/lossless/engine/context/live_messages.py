@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from msgspec import structs
 
-from lossless.engine.context.assemble import NO_CAPS, ViewEntry, assemble
+from lossless.engine.context.fit_budget import NO_CAPS, ViewEntry, assemble
 from lossless.engine.context.summary_xml import stands_for
 from lossless.engine.ingest.intake import time_of
 from lossless.engine.ingest.without_ids import new_part

@@ -17,7 +17,7 @@ from msgspec import Struct, convert, json, structs
 from lossless.engine.compaction import plan
 from lossless.engine.compaction.plan import Limits
 from lossless.engine.compaction.summarize import as_summary
-from lossless.engine.context.assemble import ViewEntry
+from lossless.engine.context.fit_budget import ViewEntry
 from lossless.engine.context.summary_xml import as_brief, as_message, as_pin
 from lossless.errors import StoreCorrupt
 from lossless.model import StoredMessage

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from lossless.engine.doctor.checks import CHECKS
 from lossless.engine.doctor.examination import Examination
-from lossless.engine.doctor.examine import run_checks
 from lossless.engine.doctor.registry import Fault, count_text
+from lossless.engine.doctor.run_checks import run_checks
 from lossless.errors import InvalidInput, LosslessError
 from lossless.model import Fix, FixStep
 from lossless.store.rows.types import Step

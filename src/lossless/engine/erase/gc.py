@@ -17,9 +17,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from lossless import config
+from lossless.engine.shared.abandoned_drafts import Stray, find_drafts, older_than, try_remove
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import is_exclusive
-from lossless.engine.shared.leftover_files import Stray, find_drafts, older_than, try_remove
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import StoreFull
 from lossless.model import Garbage

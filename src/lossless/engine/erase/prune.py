@@ -19,9 +19,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lossless.engine.erase import gc
+from lossless.engine.shared.abandoned_drafts import Stray
 from lossless.engine.shared.file_store import Files
 from lossless.engine.shared.files_dir import is_exclusive, sibling_base
-from lossless.engine.shared.leftover_files import Stray
 from lossless.engine.shared.runtime import Runtime
 from lossless.errors import FileUnavailable, InvalidTimeFilter
 from lossless.model import OldConversation, Pruning

@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from lossless.engine.import_history.databases import database
 from lossless.engine.import_history.discovery import CandidateFile, discover
 from lossless.engine.import_history.import_context import ImportContext
+from lossless.engine.import_history.import_database import database
 from lossless.engine.ingest.heartbeats import prune
 from lossless.engine.sync.placement import Transcript
 from lossless.engine.sync.preview import preview

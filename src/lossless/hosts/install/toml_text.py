@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lossless.config.file import toml
+from lossless.config.edit_file import toml
 
 _MARK = "\ufeff"
 _HEADER = re.compile(r"[ \t]*\[")

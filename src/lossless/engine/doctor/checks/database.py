@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lossless import config
 from lossless.engine.doctor.examination import Examination
 from lossless.engine.doctor.registry import Fault, check, to_faults
-from lossless.engine.shared.leftover_files import find_drafts
+from lossless.engine.shared.abandoned_drafts import find_drafts
 from lossless.store.rows.types import Step
 
 

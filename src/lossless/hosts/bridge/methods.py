@@ -17,9 +17,9 @@ from lossless import Conversation, Lossless
 from lossless.engine.shared.defaults import GRANT_SECONDS
 from lossless.errors import InvalidInput, StoreError
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
-from lossless.hosts import bridge_params as params
-from lossless.hosts.chat_command import run_command
-from lossless.hosts.rpc import Request
+from lossless.hosts.bridge import params
+from lossless.hosts.bridge.chat_command import run_command
+from lossless.hosts.bridge.rpc import Request
 from lossless.model import INSTRUCTIONS, Compaction, Ingested, Message
 from lossless.tools import tools
 

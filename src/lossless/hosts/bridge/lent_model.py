@@ -9,7 +9,7 @@ from msgspec import Struct
 from lossless.config import Settings
 from lossless.errors import SummarizerAuth, SummarizerUnavailable
 from lossless.events import Hook
-from lossless.hosts.rpc import Connection, RpcError, current
+from lossless.hosts.bridge.rpc import Connection, RpcError, current
 from lossless.model import SummaryRequest
 from lossless.summarizers import Chain, Summarizer, build_chain
 from lossless.summarizers.base import REFUSED, UNFIT, Reply, count_request

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, to_builtins
 
-from lossless.config.checks import Check
+from lossless.config.conflicts import Check
 from lossless.config.load import collect, find_problems, parse
 from lossless.config.paths import config_path, make_directory
 from lossless.config.redact import hide_secrets

@@ -1,6 +1,6 @@
 """`lcm bridge`: a host in another language uses lossless over its standard streams.
 
-This module starts and ends the process and negotiates the protocol; `bridge_methods` has what a host can ask for.
+This module starts and ends the process and negotiates the protocol; `methods` has what a host can ask for.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from lossless.config.settings import all_spellings
 from lossless.engine.shared import host_activity
 from lossless.errors import ConfigError, LosslessError
 from lossless.events import Event
-from lossless.hosts.bridge_methods import FORMATS, METHODS, Methods
-from lossless.hosts.bridge_params import Initialize, Params
-from lossless.hosts.lent_model import LentModel, with_host
-from lossless.hosts.rpc import FAILED, INVALID_PARAMS, UNKNOWN_METHOD, Connection, Request, refuse
+from lossless.hosts.bridge.lent_model import LentModel, with_host
+from lossless.hosts.bridge.methods import FORMATS, METHODS, Methods
+from lossless.hosts.bridge.params import Initialize, Params
+from lossless.hosts.bridge.rpc import FAILED, INVALID_PARAMS, UNKNOWN_METHOD, Connection, Request, refuse
 from lossless.tools.arguments import TOOLS, schema
 
 PROTOCOLS = (1,)

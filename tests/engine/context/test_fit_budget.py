@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Message, Opaque, Reasoning, StoredMessage, Text, ToolCall, ToolResult
-from lossless.engine.context.assemble import Assembly, ViewEntry, assemble, is_from_user
+from lossless.engine.context.fit_budget import Assembly, ViewEntry, assemble, is_from_user
 from lossless.engine.context.tool_pairing import MISSING, pair_tool_calls
 from lossless.formats import openai_responses
 from lossless.model import Context

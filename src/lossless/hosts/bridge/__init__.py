@@ -1,0 +1,1 @@
+"""`lcm bridge`: serve plugins in other languages over standard streams."""
