@@ -16,7 +16,7 @@ test:
 	$(BIN)/pytest
 
 hosts:
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,frameworks]'
 	LCM_TEST_HOSTS=all $(BIN)/pytest -m hosts --timeout 600
 
 slow:
