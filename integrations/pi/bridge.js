@@ -1,8 +1,9 @@
 // The client of `lcm bridge`: JSON-RPC 2.0 over the standard streams of a child process. No dependencies, no build step.
 //
 // Each plugin has its own copy of this file, because hosts install a directory. Change integrations/bridge.js and run
-// `python scripts/copy_bridge.py`; a test compares the copies.
+// `python scripts/copy_to_plugins.py`; a test compares the copies.
 
+import { AsyncResource } from "node:async_hooks";
 import { spawn } from "node:child_process";
 
 export const PROTOCOLS = [1];
@@ -247,7 +248,8 @@ export class Bridge {
   _send(method, params, { lend, signal, timeout }) {
     const child = this._child;
     const id = ++this._number;
-    if (lend) this._lenders.set(id, lend);
+    // In the caller's async context: hosts lend their model to the work that asked for it, and to no other.
+    if (lend) this._lenders.set(id, AsyncResource.bind(lend));
     const answer = new Promise((resolve, reject) => {
       this._pending.set(id, { resolve, reject, child });
       this._hold(child, true);
