@@ -215,16 +215,38 @@ def test_compress_shortens_the_list_and_loses_nothing(agent: Hermes) -> None:
     assert agent.rows() == before
     assert agent.engine.compression_count == 0
 
-    # Hermes joins prompts that follow each other.
-    if agent.list[1]["role"] == "user":
-        first, second, *rest = agent.list
-        agent.list = [first | {"content": f"{first['content']}\n\n{second['content']}"}, *rest]
+    agent.list = _joined(agent.list)
     agent.say("Question 8.")
     assert agent.rows() == [*before, ("user", "Question 8."), ("assistant", "Reply to Question 8.")]
     assert agent.last.count("<summary id=") == len({*_summary_ids(agent.last)})
 
     again = agent.engine.compress(agent.list, size(agent.list), force=True)
     assert size(again) <= size(agent.list)
+
+
+def test_a_brief_in_a_shortened_list_is_never_stored_and_leaves_with_unfocus(agent: Hermes) -> None:
+    for number in range(8):
+        agent.say(f"Question {number}. {LONG}", f"Answer {number}. {LONG}")
+    before = agent.held()
+    agent.chat.focus("When does the ferry leave?")
+    agent.list = agent.engine.compress(agent.list, size(agent.list), force=True)
+    assert "<focus_brief " in json.dumps(agent.list)
+
+    agent.list = _joined(agent.list)
+    agent.say("Question 8.")
+    assert agent.last.count("<focus_brief ") == 1
+    assert agent.rows() == [*before, ("user", "Question 8."), ("assistant", "Reply to Question 8.")]
+    assert agent.chat.unfocus()
+    agent.say("Question 9.")
+    assert "<focus_brief " not in agent.last
+
+
+def _joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join prompts at the beginning that follow each other, as Hermes does."""
+    first, second, *rest = messages
+    if second["role"] != "user":
+        return messages
+    return [first | {"content": f"{first['content']}\n\n{second['content']}"}, *rest]
 
 
 def _summary_ids(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Recognise the summaries and pins that we wrote into Hermes's list. Pure functions.
+"""Recognise the summaries, briefs and pins that we wrote into Hermes's list. Pure functions.
 
 Hermes joins prompts that follow each other, so that a summary and a prompt of the user may become one message.
 """
@@ -10,20 +10,23 @@ from collections.abc import Callable
 from typing import Any
 
 IsOurs = Callable[[str], bool]
-"""Whether an id is that of a summary or pin of the conversation: a user may write the same text."""
+"""Whether an id is that of a summary, brief or pin of the conversation: a user may write the same text."""
 
 _BLOCK = re.compile(
-    r'\s*(?:<summary id="(sum_[0-9a-f]+)" kind="[^<>]*>.*?</summary>'
-    r'|<tool_result id="(msg#[0-9]{1,19})"[^<>]*>\n[^<]*\n</tool_result>'
-    r'|<(?P<tag>pinned(?:-\d+)?) id="(pin_[0-9a-f]+)" trust="\w+">\n.*?\n</(?P=tag)>)\s*',
+    r'\s*(?:<summary id="(?P<summary>sum_[0-9a-f]+)" kind="[^<>]*>.*?</summary>'
+    r'|<focus_brief id="(?P<brief>brief_[0-9a-f]+)" [^<>]*>\n.*?\n</focus_brief>'
+    r'|<tool_result id="(?P<result>msg#[0-9]{1,19})"[^<>]*>\n[^<]*\n</tool_result>'
+    r'|<(?P<tag>pinned(?:-\d+)?) id="(?P<pin>pin_[0-9a-f]+)" trust="\w+">\n.*?\n</(?P=tag)>)\s*',
     re.DOTALL,
 )
 
 
 def without_generated(text: str, is_ours: IsOurs) -> str:
-    """Return a text without the summaries and pins at its beginning."""
+    """Return a text without the summaries, briefs and pins at its beginning."""
     at = 0
-    while text.startswith("<", at) and (found := _BLOCK.match(text, at)) and is_ours(found[1] or found[2] or found[4]):
+    while text.startswith("<", at) and (found := _BLOCK.match(text, at)):
+        if not is_ours(found["summary"] or found["brief"] or found["result"] or found["pin"]):
+            break
         at = found.end()
     return text[at:]
 
