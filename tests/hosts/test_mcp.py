@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
+from mcp.shared.exceptions import MCPError
 
 from lossless import Lossless, Message
 from lossless.mcp import schemas
@@ -100,6 +101,15 @@ def test_a_delegate_reads_what_its_grant_allows(process: Process) -> None:
         assert "in the blue safe" in read.structured_content["text"]
         spent = refusal(await server.call_tool("lcm_expand", {"summaryIds": ids, "conversationId": 77}))
         assert spent["error"]
+        # Nothing else leads to what is stored.
+        assert {str(each.uri).split("/")[2] for each in (await server.list_resources()).resources} == {"skill"}
+        assert not (await server.list_resource_templates()).resource_templates
+        assert "continue_from_memory" not in {each.name for each in (await server.list_prompts()).prompts}
+        for address in ("lcm://conversation/1", "lcm://context/1", f"lcm://summary/{ids[0]}"):
+            with pytest.raises(MCPError, match="under a grant"):
+                await server.read_resource(address)
+        with pytest.raises(MCPError, match="under a grant"):
+            await server.get_prompt("continue_from_memory", {"conversation": "1"})
 
     async def without(server: Client) -> None:
         assert "lcm_expand_query" in refusal(await server.call_tool("lcm_expand", {"summaryIds": ids}))["hint"]

@@ -20,10 +20,12 @@ _CONVERSATION: Final = {
     "description": "Number or key of a conversation (default: that of this session).",
     "required": False,
 }
+_QUOTING: Final = "continue_from_memory"
+"""The prompt that quotes stored messages."""
 PROMPTS: Final = {
     "recall": ("Recall policy, short", "How to use memory, in a few sentences for every request.", ()),
     "recall_full": ("Recall policy, full", "How to use memory: trust, the choice of tools, searching.", ()),
-    "continue_from_memory": (
+    _QUOTING: (
         "Continue from memory",
         "Show the context of an earlier session and continue its work.",
         (_CONVERSATION,),
@@ -43,21 +45,26 @@ with lcm_grep, lcm_describe or lcm_expand_query (conversationId {id}) before you
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
 
 
-def listed() -> list[dict[str, Any]]:
-    """Return the prompts as `prompts/list` shows them."""
+def listed(memory: Memory | None) -> list[dict[str, Any]]:
+    """Return the prompts as `prompts/list` shows them; without a memory, those that quote no history."""
     return [
         {"name": name, "title": title, "description": about, "arguments": list(arguments)}
         for name, (title, about, arguments) in PROMPTS.items()
+        if memory is not None or name != _QUOTING
     ]
 
 
-def get(name: str, arguments: Mapping[str, Any], memory: Memory, place: Place, request: Request) -> dict[str, Any]:
+def get(
+    name: str, arguments: Mapping[str, Any], memory: Memory | None, place: Place, request: Request
+) -> dict[str, Any]:
     """Return the messages of a prompt."""
     if name not in PROMPTS:
         close = nearest_name(name, PROMPTS)
         hint = f"Did you mean {close}?" if close else f"There are {', '.join(PROMPTS)}."
         raise ProtocolError(INVALID_PARAMS, f"There is no prompt {name[:80]!r}. {hint}")
-    if name == "continue_from_memory":
+    if name == _QUOTING:
+        if memory is None:
+            raise ProtocolError(INVALID_PARAMS, "This server reads history only with its tools, under a grant.")
         text = _continue(memory(), arguments.get("conversation"), place, request)
     elif name == "lossless":
         text = _FRONT_MATTER.sub("", (bundled.path("skill") / "SKILL.md").read_text(encoding="utf-8"))

@@ -30,17 +30,19 @@ _PAGE = re.compile(r"(?:SKILL|references/[a-z-]+)\.md")
 _MARKDOWN, _PLAIN = "text/markdown", "text/plain"
 
 
-def templates() -> list[dict[str, Any]]:
-    """Return the templates of addresses."""
+def templates(memory: Memory | None) -> list[dict[str, Any]]:
+    """Return the templates of addresses; none for a client that reads no history by address."""
+    if memory is None:
+        return []
     return [
         {"name": name, "uriTemplate": template, "title": title, "description": about, "mimeType": _PLAIN}
         for name, template, title, about in TEMPLATES
     ]
 
 
-def listed(memory: Memory) -> list[dict[str, Any]]:
+def listed(memory: Memory | None) -> list[dict[str, Any]]:
     """Return the newest conversations and the pages of the skill. Without a database there are only the pages."""
-    return [*map(clean, _conversations(memory)), *_pages()]
+    return [*map(clean, _conversations(memory) if memory else ()), *_pages()]
 
 
 def _conversations(memory: Memory) -> list[dict[str, Any]]:
@@ -70,7 +72,7 @@ def _pages() -> list[dict[str, Any]]:
     ]
 
 
-def read(memory: Memory, uri: str) -> dict[str, Any]:
+def read(memory: Memory | None, uri: str) -> dict[str, Any]:
     """Return the content at an address."""
     parts = urlsplit(uri)
     kind, name = parts.netloc, unquote(parts.path.removeprefix("/"))
@@ -78,6 +80,8 @@ def read(memory: Memory, uri: str) -> dict[str, Any]:
         raise _unknown(uri)
     if kind == "skill":
         return _content(uri, _page(uri, name), _MARKDOWN)
+    if memory is None:
+        raise ProtocolError(INVALID_PARAMS, "This server reads history only with its tools, under a grant.")
     try:
         return _content(uri, _text(memory, kind, name, parse_qs(parts.query), uri), _PLAIN)
     except (NotFound, InvalidInput) as error:

@@ -29,15 +29,18 @@ class Server:
         self, open_database: Open, place: Place, *, allow_write: bool = False, grant: str | None = None
     ) -> None:
         self._memory, self._place = Memory(open_database), place
+        # A grant meters what its tools read; resources and prompts with history would go around it.
+        history = None if grant else self._memory
         self.tools = Toolbox(self._memory, place, allow_write=allow_write, grant=grant)
+        self._history = history
         self._methods: dict[str, Callable[[Mapping[str, Any], Request], dict[str, Any]]] = {
             "ping": lambda params, request: {},
             "tools/list": lambda params, request: {"tools": self.tools.list()},
             "tools/call": self._call,
-            "resources/list": lambda params, request: {"resources": resources.listed(self._memory)},
-            "resources/templates/list": lambda params, request: {"resourceTemplates": resources.templates()},
-            "resources/read": lambda params, request: resources.read(self._memory, _text(params, "uri")),
-            "prompts/list": lambda params, request: {"prompts": prompts.listed()},
+            "resources/list": lambda params, request: {"resources": resources.listed(history)},
+            "resources/templates/list": lambda params, request: {"resourceTemplates": resources.templates(history)},
+            "resources/read": lambda params, request: resources.read(history, _text(params, "uri")),
+            "prompts/list": lambda params, request: {"prompts": prompts.listed(history)},
             "prompts/get": self._prompt,
         }
 
@@ -59,7 +62,7 @@ class Server:
 
     def _prompt(self, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
         name, arguments = _text(params, "name"), _object(params, "arguments")
-        return prompts.get(name, arguments, self._memory, self._place, request)
+        return prompts.get(name, arguments, self._history, self._place, request)
 
 
 def _text(params: Mapping[str, Any], name: str) -> str:
