@@ -35,6 +35,8 @@ package:
 reference:
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/show_examples.py
+	$(BIN)/python scripts/openclaw_manifest.py
+	$(BIN)/python scripts/copy_to_plugins.py
 
 shots:
 	$(BIN)/python scripts/shots.py

@@ -15,7 +15,7 @@ import msgspec
 from lossless import __version__
 from lossless.config import Settings
 from lossless.config.settings import all_spellings, catalogue
-from lossless.tools.arguments import TOOLS, schema
+from lossless.tools.arguments import READING, schema
 
 PLUGIN = Path(__file__).resolve().parents[1] / "integrations" / "openclaw"
 
@@ -94,7 +94,7 @@ def manifest() -> dict[str, Any]:
         "version": __version__,
         "kind": "context-engine",
         "activation": {"onStartup": True},
-        "contracts": {"tools": list(TOOLS)},
+        "contracts": {"tools": list(READING)},
         "skills": ["./skills"],
         "uiHints": hints,
         # Not closed: Python names a wrong key with the nearest right one, and keys of other versions are only reported.
@@ -107,7 +107,7 @@ _FIRST = ("enabled", "databasePath", "command", "summaryModel", "contextThreshol
 
 def files() -> dict[Path, str]:
     """Return the files and their contents."""
-    tools = [schema("mcp", name) for name in TOOLS]
+    tools = [schema("mcp", name) for name in READING]
     return {
         PLUGIN / "openclaw.plugin.json": json.dumps(manifest(), indent=2) + "\n",
         PLUGIN / "tools.json": json.dumps(tools, indent=2) + "\n",

@@ -25,7 +25,7 @@ from lossless.events import Event
 from lossless.model import Context, Message
 from lossless.tokens import message_tokens
 from lossless.tools import tools
-from lossless.tools.arguments import TOOLS, schema
+from lossless.tools.arguments import offered, schema
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -168,5 +168,5 @@ def recall(memory: Memory, chat: Conversation, name: str, arguments: Mapping[str
 
 def tool_schemas() -> list[tuple[str, str, dict[str, Any]]]:
     """Return the recall tools: name, description and JSON schema of the arguments."""
-    schemas = [schema("mcp", name) for name in TOOLS if name != "lcm_expand"]
+    schemas = [schema("mcp", name) for name in offered()]
     return [(each["name"], each["description"], each["inputSchema"]) for each in schemas]

@@ -21,7 +21,7 @@ from lossless.mcp.memory import Memory
 from lossless.mcp.requests import Request, clean
 from lossless.model import Compaction, Health, Ingested, Status
 from lossless.tools import tools
-from lossless.tools.arguments import TOOLS, converted, nearest_name, parameters, schema
+from lossless.tools.arguments import READING, TOOLS, converted, nearest_name, offered, parameters, schema
 from lossless.tools.outcomes import ToolOutcome, refusal
 
 _READS: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
@@ -31,6 +31,7 @@ _TITLES: Final = {
     "lcm_describe": "Show a summary, message or file",
     "lcm_expand_query": "Answer a question from memory",
     "lcm_expand": "Read below summaries",
+    "lcm_focus": "Keep a brief for a task",
 }
 _PATIENCE: Final = 2.0
 """Seconds that a cancelled question gets to end."""
@@ -128,11 +129,9 @@ class Toolbox:
     def __init__(self, memory: Memory, place: Place, *, allow_write: bool = False, grant: str | None = None) -> None:
         self._memory, self._place, self._grant = memory, place, grant
         self._asking, self._asked = threading.Condition(), list[Request]()
-        hidden = "lcm_expand_query" if grant else "lcm_expand"
-        recall = [name for name in TOOLS if name != hidden and ((allow_write and not grant) or name in _TITLES)]
         # A delegate reads under its grant, and nothing else.
         own = [] if grant else [name for name, tool in self.own.items() if allow_write or not tool.writes]
-        self.names = (*recall, *own)
+        self.names = (*offered(delegate=grant is not None, focus=allow_write), *own)
 
     def list(self) -> list[dict[str, Any]]:
         """Return the tools as `tools/list` shows them."""
@@ -141,7 +140,7 @@ class Toolbox:
     def _tool(self, name: str) -> Tool:
         if name in TOOLS:
             taken = schema("mcp", name)
-            title, annotations = _TITLES.get(name, name), _READS if name in _TITLES else _ADDS
+            title, annotations = _TITLES[name], _READS if name in READING else _ADDS
             result = schemas.RECALL.get(name, schemas.ANY)
             return Tool(name, title, taken["description"], taken["inputSchema"], result, annotations)
         own = self.own[name]

@@ -43,6 +43,7 @@ from lossless.tools.arguments import (
     Grep,
     Style,
     converted,
+    offered,
     schema,
 )
 from lossless.tools.outcomes import ToolOutcome
@@ -72,14 +73,8 @@ class Tools:
         self._chat, self._lcm, self._store = chat, chat._lcm, chat._store
         self._delegate = None if grant is None else Delegate(chat._store, grant, chat._lcm._clock)
         self._blocked: set[str] = set()
-        self._absent = {"lcm_expand_query" if self._delegate else "lcm_expand"}
-        if self._delegate or not focus:
-            self._absent.add("lcm_focus")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the tools on offer: a delegate reads with lcm_expand, all others ask with lcm_expand_query."""
-        return tuple(name for name in TOOLS if name not in self._absent)
+        self.names = offered(delegate=self._delegate is not None, focus=focus)
+        """The tools on offer."""
 
     def schemas(self, style: Style) -> list[dict[str, Any]]:
         """Return the tools as a provider's API or an MCP client takes them."""

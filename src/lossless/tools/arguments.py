@@ -144,6 +144,17 @@ TOOLS: dict[str, type[AnyArguments]] = {
     "lcm_expand": Expand,
     "lcm_focus": Focus,
 }
+READING = tuple(name for name in TOOLS if name != "lcm_focus")
+"""The tools that only read."""
+
+
+def offered(*, delegate: bool = False, focus: bool = False) -> tuple[str, ...]:
+    """Return the tools on offer: a delegate reads with lcm_expand, all others ask with lcm_expand_query.
+
+    `focus` adds lcm_focus, which writes; a delegate never has it.
+    """
+    absent = "lcm_expand_query" if delegate else "lcm_expand"
+    return tuple(name for name in (TOOLS if focus and not delegate else READING) if name != absent)
 
 
 def schema(style: Style, name: str) -> dict[str, Any]:

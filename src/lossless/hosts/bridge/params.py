@@ -120,7 +120,6 @@ class StartSubagent(About):
 class EndSubagent(Params):
     child: Named
     grant: str | None = None
-    parent: Named | None = None
     reason: Literal["completed", "deleted", "released", "swept", "failed", ""] = ""
 
 

@@ -25,7 +25,7 @@ from lossless.hosts.bridge.lent_model import LentModel, with_host
 from lossless.hosts.bridge.methods import FORMATS, METHODS, Methods
 from lossless.hosts.bridge.params import Initialize, Params
 from lossless.hosts.bridge.rpc import FAILED, INVALID_PARAMS, UNKNOWN_METHOD, Connection, Request, refuse
-from lossless.tools.arguments import TOOLS, schema
+from lossless.tools.arguments import READING, schema
 
 PROTOCOLS = (1,)
 """The versions of the protocol that this program speaks."""
@@ -113,7 +113,7 @@ class Bridge:
             "server": {"name": "lossless", "version": __version__},
             "database": lcm.location,
             "enabled": lcm.settings.enabled,
-            "tools": [schema("mcp", name) for name in TOOLS if name != "lcm_focus"],
+            "tools": [schema("mcp", name) for name in READING],
         }
 
     def _open(self, given: Initialize) -> Lossless:

@@ -12,10 +12,9 @@ from lossless.hosts.hermes.host import SessionRows, root_session
 from lossless.hosts.hermes.memory import Memory, Session
 from lossless.hosts.hermes.wires import WIRES
 from lossless.tools import tools
-from lossless.tools.arguments import schema
+from lossless.tools.arguments import offered, schema
 
 NAME = "lossless"
-_TOOLS = ("lcm_grep", "lcm_describe", "lcm_expand_query")
 _MOST_WINDOWS = 4
 """Hermes's own list may hold so many windows while requests are rebuilt: longer ones cost time in every call."""
 _GROWTH = 1.1
@@ -180,7 +179,7 @@ class Engine:
 
     def get_tool_schemas(self) -> list[dict[str, Any]]:
         """Return the tools that search and read the history."""
-        return [schema("openai", name)["function"] for name in _TOOLS]
+        return [schema("openai", name)["function"] for name in offered()]
 
     def handle_tool_call(self, name: str, args: Mapping[str, Any], **about: Any) -> str:
         """Call one of the tools, and return its result as JSON."""
