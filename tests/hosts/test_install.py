@@ -363,7 +363,9 @@ def test_a_copy_that_was_changed_since_is_kept_aside(host: Host, home: Path, pla
     (note,) = prepared.notes
     carry_out(prepared)
     assert snapshot(home) == {}
-    assert Path(note.split("kept in ")[1].rstrip(".")).read_text() == "// my own version\n"
+    kept = Path(note.split("kept in ")[1].rstrip("."))
+    assert kept.read_text() == "// my own version\n"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
 BY_HAND: dict[str, dict[str, str]] = {
@@ -543,6 +545,33 @@ def test_a_project_is_connected_without_the_others(name: str, home: Path, tmp_pa
     assert prepare(host, place).is_empty
     remove(host, place)
     assert snapshot(tmp_path, lambda path: "state" in path.parts) == before
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "pi", "opencode"])
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_link_out_of_a_project_is_refused_and_nothing_is_written(
+    name: str, is_file: bool, home: Path, tmp_path: Path
+) -> None:
+    host, project, elsewhere = host_named(name), tmp_path / "project", tmp_path / "elsewhere"
+    place = Place(home=home, project=project, environment={}, command=COMMAND)
+    elsewhere.mkdir()
+    skill = next(copy.path for copy in host.plan(place).copies if copy.path.name == "SKILL.md")
+    link = skill if is_file else skill.parent.parent
+    link.parent.mkdir(parents=True)
+    link.symlink_to(elsewhere / "notes.txt" if is_file else elsewhere)
+    (elsewhere / "notes.txt").write_text("mine")
+    before = snapshot(tmp_path)
+    with pytest.raises(InstallRefused, match="leads out of the project"):
+        prepare(host, place)
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex"])
+def test_the_dry_run_says_which_permission_a_host_gets(name: str, home: Path, tmp_path: Path) -> None:
+    environment = in_home(home, tmp_path)
+    assert "without asking you" in " ".join(fine("install", name, **environment).split())
+    assert json.loads(fine("install", name, "--json", **environment))["data"]["permissions"]
+    assert "without asking you" not in fine("install", name, "--remove", **environment)
 
 
 @pytest.mark.parametrize("name", ["openclaw", "hermes"])

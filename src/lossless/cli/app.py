@@ -277,6 +277,9 @@ _START: Final = """\
 Memory for AI agents that loses nothing.
 
 Start:
+  lcm install HOST               connect claude-code, codex, openclaw, hermes,
+                                 pi or opencode (dry run)
+  lcm hosts                      show which are connected and deliver
   lcm import                     find the sessions of Claude Code, Codex,
                                  OpenClaw and pi on this machine (dry run)
   lcm import --apply             import them

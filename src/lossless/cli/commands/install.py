@@ -58,6 +58,7 @@ def _data(prepared: Preparation, applied: bool) -> dict[str, object]:
         "applied": applied and not prepared.is_empty,
         "files": [{"path": str(each.path), "change": verb(each), "diff": unified(each)} for each in changed],
         "programs": [list(each) for each in prepared.programs],
+        "permissions": list(prepared.permissions),
         "notes": list(prepared.notes),
         "warnings": list(prepared.warnings),
     }
@@ -74,6 +75,7 @@ def _lines(prepared: Preparation, title: str, applied: bool) -> Iterator[Line]:
     if prepared.is_empty:
         yield f"{title} is {'not connected' if prepared.removes else 'connected already'}: nothing to change."
         return
+    yield from prepared.permissions
     if prepared.removes or applied:
         yield from prepared.notes
     if not applied:

@@ -45,5 +45,9 @@ def plan(place: Place) -> HostPlan:
             ),
         ),
         copies=skill_files(skills),
+        permissions=(
+            'Permission: "mcp__lcm" lets Claude Code use the tools of lossless without asking you. '
+            "They read every stored conversation, and change nothing.",
+        ),
         notes=("Restart Claude Code: a running session keeps its old hooks, and may overwrite .claude.json.",),
     )

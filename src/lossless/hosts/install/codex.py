@@ -30,7 +30,7 @@ def plan(place: Place) -> HostPlan:
         "args": arguments,
         "env_vars": list(_FORWARDED),
         "startup_timeout_sec": 20,
-        "default_tools_approval_mode": "approve",  # the server only reads
+        "default_tools_approval_mode": "approve",  # the server only reads, and the user is informed
     }
     hook = place.shell_command("hook", "codex")
     notes = [
@@ -45,5 +45,9 @@ def plan(place: Place) -> HostPlan:
             ConfigFile(base / "config.toml", "toml", (Put(("mcp_servers", "lcm"), server, named=True),)),
         ),
         copies=skill_files(base / "skills"),
+        permissions=(
+            'Permission: the mode "approve" lets Codex use the tools of lossless without asking you. '
+            "They read every stored conversation, and change nothing.",
+        ),
         notes=tuple(notes),
     )

@@ -62,6 +62,13 @@ def target(path: Path) -> Path:
         raise InstallRefused(f"{path} is a link that leads nowhere.", hint=_UNCHANGED) from error
 
 
+def check_inside(path: Path, directory: Path) -> None:
+    """Refuse a file of a project that links lead out of it: a project of anybody must not choose what is overwritten."""
+    real = path.resolve()
+    if path.is_relative_to(directory) and not real.is_relative_to(directory.resolve()):
+        raise InstallRefused(f"{path} leads out of the project, to {real}.", hint=f"Remove the link. {_UNCHANGED}")
+
+
 def check_writable(path: Path) -> None:
     """Refuse a file that must not or cannot be replaced."""
     place = target(path)

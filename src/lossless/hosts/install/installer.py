@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from lossless.config.paths import make_directory
 from lossless.errors import InstallRefused
 from lossless.hosts.install import entries, files, records
 from lossless.hosts.install.files import FileChange, Kind
@@ -27,6 +28,7 @@ class Preparation(Struct, frozen=True, kw_only=True):
     removes: bool
     changes: tuple[FileChange, ...]
     programs: tuple[tuple[str, ...], ...]
+    permissions: tuple[str, ...] = ()
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     record: Record | None
@@ -57,7 +59,7 @@ def prepare(host: Host, place: Place, clock: Callable[[], float] = time.time) ->
         kind: Kind = "config" if isinstance(each, ConfigFile) else "copy"
         changes.append(FileChange(path=each.path, before=before, after=after, kind=kind, directories=directories))
         if after != before:
-            _refuse_unwritable(each.path)
+            _check(each.path, place)
             backups += [base] if base is not None else []
             written[str(each.path)] = _written(each, base, after, directories, written.get(str(each.path)))
     for stale in _stale(plan, old):
@@ -79,6 +81,7 @@ def prepare(host: Host, place: Place, clock: Callable[[], float] = time.time) ->
         removes=False,
         changes=tuple(changes),
         programs=tuple(program.arguments for program in plan.programs),
+        permissions=plan.permissions,
         notes=plan.notes,
         warnings=plan.warnings,
         record=record,
@@ -103,7 +106,7 @@ def prepare_removal(host: Host, place: Place) -> Preparation:
         notes += _left_by_hand(plan, changes)
     for change in changes:
         if change.is_change:
-            _refuse_unwritable(change.path)
+            _check(change.path, place)
     programs = tuple(program.undo for program in (old.programs if old else ()))
     return Preparation(
         host=host.name,
@@ -173,7 +176,10 @@ def _run(arguments: Sequence[str]) -> None:
         raise InstallRefused(f"{' '.join(arguments)} failed: {last[0]}", hint="Run it by hand, then try again.")
 
 
-def _refuse_unwritable(path: Path) -> None:
+def _check(path: Path, place: Place) -> None:
+    """Refuse a file that must not or cannot be written."""
+    if place.project is not None:
+        files.check_inside(path, place.project)
     files.check_writable(path)
 
 
@@ -282,8 +288,8 @@ def _kept(path: Path) -> Path:
 
 def _keep_copy(change: FileChange) -> None:
     kept = _kept(change.path)
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    kept.write_bytes(change.before or b"")
+    make_directory(kept.parent)
+    records.write_private(kept, change.before or b"")
 
 
 def _without_record(plan: HostPlan) -> list[FileChange]:

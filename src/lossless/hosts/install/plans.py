@@ -80,6 +80,8 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     configs: tuple[ConfigFile, ...] = ()
     copies: tuple[CopiedFile, ...] = ()
     programs: tuple[Program, ...] = ()
+    permissions: tuple[str, ...] = ()
+    """Sentences about what the host will do without asking the user."""
     notes: tuple[str, ...] = ()
     """Sentences about what is left to the user."""
     warnings: tuple[str, ...] = ()

@@ -54,10 +54,6 @@ class Record(Struct, frozen=True, kw_only=True):
     files: tuple[WrittenFile, ...] = ()
     programs: tuple[RanProgram, ...] = ()
 
-    def file(self, path: Path) -> WrittenFile | None:
-        """Return what was written to a path."""
-        return next((each for each in self.files if each.path == str(path)), None)
-
 
 def directory() -> Path:
     """Return the directory of the records. It may be missing."""
@@ -90,7 +86,7 @@ def save(record: Record) -> None:
     folder = place(record.host, Path(record.root))
     make_directory(folder)
     draft = folder / "record.draft"
-    _write(draft, msgspec.json.encode(record))
+    write_private(draft, msgspec.json.encode(record))
     draft.replace(folder / "record.json")
 
 
@@ -101,7 +97,7 @@ def keep_backup(record: Record, data: bytes) -> str:
     name = f"{digest(data)[:32]}.backup"
     if not (folder / name).exists():
         draft = folder / f"{name}.draft"
-        _write(draft, data)
+        write_private(draft, data)
         draft.replace(folder / name)
     return name
 
@@ -118,7 +114,8 @@ def discard(record: Record) -> None:
     shutil.rmtree(folder)
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read: other programs keep their keys in what is copied."""
     with open(path, "wb", opener=open_private) as file:
         file.write(data)
         file.flush()
