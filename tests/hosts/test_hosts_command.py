@@ -117,7 +117,7 @@ def test_a_deleted_environment_is_reported_with_its_solution(home: Path, place: 
     (problem,) = found.problems
     assert f"{python} is missing" in problem
     assert "`lcm install claude-code --apply` writes it again." in problem
-    assert "is missing: the environment of lossless was moved or deleted" in fine("hosts", COLUMNS="200")
+    assert "is missing: the environment of lossless was moved or deleted" in " ".join(fine("hosts").split())
     fine("install", "claude-code", "--apply")
     assert state(place, "claude-code").connection == "connected"
 

@@ -239,7 +239,12 @@ def fact_lines(name: str, text: str, color: str | None = None, *, dim: bool = Fa
 
 def wrap_fact(text: str) -> list[str]:
     """Return a text in lines that fit behind the name of a fact."""
-    space = max(_NARROWEST, min(terminal_width(), 100) - INDENT)
+    return wrap_prose(text, INDENT)
+
+
+def wrap_prose(text: str, indent: int = 0) -> list[str]:
+    """Return a text in lines that fit the terminal, and at most 100 columns; paths and ids stay whole."""
+    space = max(_NARROWEST, min(terminal_width(), 100) - indent)
     return textwrap.wrap(text, space, break_on_hyphens=False, break_long_words=False) or [""]
 
 

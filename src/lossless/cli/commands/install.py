@@ -13,7 +13,7 @@ import msgspec
 from lossless.cli.options import Plain, apply_option
 from lossless.cli.output import DRY_RUN, answer
 from lossless.cli.session_directories import short_path
-from lossless.cli.tables import Line, Styled, diff_lines, format_minute, format_size, plural, table
+from lossless.cli.tables import Line, Styled, diff_lines, format_minute, format_size, plural, table, wrap_prose
 
 if TYPE_CHECKING:
     from lossless.hosts.install import HostState, Preparation
@@ -71,13 +71,12 @@ def _lines(prepared: Preparation, title: str, applied: bool) -> Iterator[Line]:
     for program in prepared.programs:
         yield Styled(f"run {shlex.join(program)}", bold=True)
     for note in prepared.warnings:
-        yield Styled(note, "yellow")
+        yield from (Styled(line, "yellow") for line in wrap_prose(note))
     if prepared.is_empty:
         yield f"{title} is {'not connected' if prepared.removes else 'connected already'}: nothing to change."
         return
-    yield from prepared.permissions
-    if prepared.removes or applied:
-        yield from prepared.notes
+    for note in (*prepared.permissions, *(prepared.notes if prepared.removes or applied else ())):
+        yield from wrap_prose(note)
     if not applied:
         yield DRY_RUN
     elif prepared.removes:
@@ -85,7 +84,8 @@ def _lines(prepared: Preparation, title: str, applied: bool) -> Iterator[Line]:
     else:
         scope = " --scope project" if prepared.record and prepared.record.scope == "project" else ""
         yield f"{title} is connected: {plural(len(changed), 'file')} written."
-        yield f"`lcm install {prepared.host}{scope} --remove --apply` reverts it, `lcm hosts` shows if it delivers."
+        yield f"`lcm install {prepared.host}{scope} --remove --apply` reverts it."
+        yield "`lcm hosts` shows if it delivers."
 
 
 def _change_lines(change: FileChange) -> Iterator[Line]:
@@ -150,12 +150,11 @@ def _minute(at: float) -> str:
 def _details(state: HostState) -> Iterator[Line]:
     color = _COLORS[state.connection]
     for problem in state.problems:
-        yield Styled(f"{state.name}: {problem}", color)
+        yield from (Styled(line, color) for line in wrap_prose(f"{state.name}: {problem}"))
     for project in state.projects:
         yield f"{state.name}: connected for the project {short_path(project)}"
     recent = state.activity
     if recent and recent.failures:
         count = plural(recent.failures, "failure")
-        yield Styled(
-            f"{state.name}: {count} in a row, the last {_minute(recent.last_error_at)} UTC: {recent.last_error}", "red"
-        )
+        text = f"{state.name}: {count} in a row, the last {_minute(recent.last_error_at)} UTC: {recent.last_error}"
+        yield from (Styled(line, "red") for line in wrap_prose(text))
