@@ -1,6 +1,6 @@
 """Settings: their meaning, defaults and ranges, and the sources of their values.
 
-`config.file` changes one setting in `lcm.toml`.
+`config.edit_file` changes one setting in `lcm.toml`.
 """
 
 from lossless.config.conflicts import Check, adaptations

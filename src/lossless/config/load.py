@@ -1,6 +1,6 @@
 """Read settings from their sources: defaults, `lcm.toml`, a host plugin, the environment, arguments.
 
-Each source overrides the ones before it. No other module reads `lcm.toml` or an `LCM_` variable; `config.file` changes the file.
+Each source overrides the ones before it. No other module reads `lcm.toml` or an `LCM_` variable; `config.edit_file` changes the file.
 
 A configuration is never taken from the working directory: a cloned repository could otherwise
 send an agent's memory to a database of its own choice.

@@ -17,6 +17,7 @@ from lossless.cli.options import (
     open_database,
 )
 from lossless.cli.output import Page, answer
+from lossless.cli.since_until import chosen_times, time_options
 from lossless.cli.tables import (
     Line,
     Styled,
@@ -30,7 +31,6 @@ from lossless.cli.tables import (
     table,
     zone_heading,
 )
-from lossless.cli.time_options import chosen_times, time_options
 
 if TYPE_CHECKING:
     from datetime import tzinfo

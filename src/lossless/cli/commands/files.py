@@ -22,6 +22,7 @@ from lossless.cli.options import (
     open_database,
 )
 from lossless.cli.output import Page, answer, is_json
+from lossless.cli.since_until import chosen_times, time_options
 from lossless.cli.tables import (
     Line,
     Styled,
@@ -33,7 +34,6 @@ from lossless.cli.tables import (
     table,
     zone_heading,
 )
-from lossless.cli.time_options import chosen_times, time_options
 from lossless.errors import InvalidInput
 
 if TYPE_CHECKING:

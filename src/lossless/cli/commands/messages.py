@@ -19,8 +19,8 @@ from lossless.cli.options import (
     open_database,
 )
 from lossless.cli.output import Page, answer, print_note
+from lossless.cli.since_until import chosen_times, time_options
 from lossless.cli.tables import Line, Styled, escape_name, format_minute, format_time, plural, table, zone_heading
-from lossless.cli.time_options import chosen_times, time_options
 from lossless.model import File, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:

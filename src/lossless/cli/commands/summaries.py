@@ -17,6 +17,7 @@ from lossless.cli.options import (
     open_database,
 )
 from lossless.cli.output import Page, answer
+from lossless.cli.since_until import chosen_times, time_options
 from lossless.cli.tables import (
     Line,
     Styled,
@@ -31,7 +32,6 @@ from lossless.cli.tables import (
     zone_heading,
     zone_name,
 )
-from lossless.cli.time_options import chosen_times, time_options
 from lossless.cli.tree_view import legend_lines, tree_lines
 from lossless.times import time_range
 

@@ -19,8 +19,8 @@ from lossless.cli.options import (
     open_database,
 )
 from lossless.cli.output import DRY_RUN, answer
+from lossless.cli.since_until import chosen_times, time_options
 from lossless.cli.tables import Line, escape_name, format_minute, plural, shorten, table, terminal_width, zone_heading
-from lossless.cli.time_options import chosen_times, time_options
 
 if TYPE_CHECKING:
     from datetime import tzinfo

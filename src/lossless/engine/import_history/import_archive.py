@@ -17,8 +17,8 @@ from msgspec.structs import asdict
 
 from lossless.engine.backup.export_archive import IMPORTED
 from lossless.engine.context.summary_xml import as_pin
+from lossless.engine.ingest.match_host_and_transcript import PROGRESS, Progress
 from lossless.engine.ingest.resent_list import DIGEST_BYTES
-from lossless.engine.ingest.two_sources import PROGRESS, Progress
 from lossless.engine.shared.file_store import Files
 from lossless.engine.sync.read_marks import PREFIX, ReadMark
 from lossless.errors import InvalidInput

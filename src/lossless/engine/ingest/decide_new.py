@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from lossless.engine.ingest.host_and_transcript import Duplicates, find_duplicates
+from lossless.engine.ingest.find_duplicates import Duplicates, find_duplicates
 from lossless.engine.ingest.intake import Arrival, Intake, time_of
+from lossless.engine.ingest.match_host_and_transcript import SourceMessage, provider_key
 from lossless.engine.ingest.message_digest import tool_ids
 from lossless.engine.ingest.resent_list import find_resent
-from lossless.engine.ingest.two_sources import SourceMessage, provider_key
 from lossless.model import Message
 from lossless.store import jsontext
 from lossless.store.rows.types import BURIED, ConversationRow, KnownEvent, MessageRow

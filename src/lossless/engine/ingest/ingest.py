@@ -17,9 +17,9 @@ from lossless.engine.ingest import invalid_messages, large_content
 from lossless.engine.ingest.decide_new import Decision, decide
 from lossless.engine.ingest.intake import Arrival, Intake, time_of
 from lossless.engine.ingest.large_content import Payload
+from lossless.engine.ingest.match_host_and_transcript import PROGRESS
 from lossless.engine.ingest.message_digest import digest
 from lossless.engine.ingest.resent_list import list_cursor
-from lossless.engine.ingest.two_sources import PROGRESS
 from lossless.engine.sessions import replace_system
 from lossless.engine.shared.file_store import Files
 from lossless.errors import InvalidInput, StoreError

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct, structs
 
 from lossless.engine.ingest.large_content import Payload
+from lossless.engine.ingest.match_host_and_transcript import Stream
 from lossless.engine.ingest.message_digest import Canonicalize
-from lossless.engine.ingest.two_sources import Stream
 from lossless.events import Hook
 from lossless.model import Message, instant
 from lossless.store.rows import codec

@@ -14,10 +14,10 @@ from typing import Literal
 from msgspec import Struct
 
 from lossless import transcripts
-from lossless.engine.ingest.host_and_transcript import find_duplicates
+from lossless.engine.ingest.find_duplicates import find_duplicates
 from lossless.engine.ingest.intake import Intake
+from lossless.engine.ingest.match_host_and_transcript import SourceMessage, provider_key
 from lossless.engine.ingest.message_digest import digest
-from lossless.engine.ingest.two_sources import SourceMessage, provider_key
 from lossless.engine.shared.transplanted_ranges import is_copied, own_after
 from lossless.engine.sync.continuation import Destination, Fingerprint, Situation, choose_destination
 from lossless.engine.sync.read_marks import PREFIX, ReadMark, load_mark

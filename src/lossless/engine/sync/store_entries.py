@@ -11,7 +11,7 @@ from msgspec import Struct, structs, to_builtins
 from lossless.engine.ingest.heartbeats import IDLE, mark_idle
 from lossless.engine.ingest.ingest import ingest
 from lossless.engine.ingest.intake import Intake
-from lossless.engine.ingest.two_sources import PROGRESS, Progress
+from lossless.engine.ingest.match_host_and_transcript import PROGRESS, Progress
 from lossless.engine.sessions import begun_after
 from lossless.engine.shared.file_store import Files
 from lossless.engine.sync import placement

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Message
-from lossless.engine.ingest.two_sources import Progress, SourceMessage, match_messages, provider_key
+from lossless.engine.ingest.match_host_and_transcript import Progress, SourceMessage, match_messages, provider_key
 from lossless.formats import openclaw
 
 

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from lossless.engine.ingest.two_sources import PROGRESS, Progress, SourceMessage, Stream, match_messages, provider_key
+from lossless.engine.ingest.match_host_and_transcript import (
+    PROGRESS,
+    Progress,
+    SourceMessage,
+    Stream,
+    match_messages,
+    provider_key,
+)
 from lossless.engine.shared.transplanted_ranges import is_copied, own_after
 from lossless.store.rows import codec
 from lossless.store.rows.types import ConversationRow, MessageRow
