@@ -34,7 +34,7 @@ def harm(path: Path, statement: str) -> None:
 def test_a_healthy_database_is_told_so(path: Path) -> None:
     ran = doctor(path)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "46 checks, 1 finding (" in ran.stdout
+    assert "47 checks, 1 finding (" in ran.stdout
     ran = doctor(path, KEY, "--fail-on", "info", "--check", "S14", "--check", "C08")
     assert ran.returncode == 0
     assert ran.stdout.startswith("2 checks passed (")

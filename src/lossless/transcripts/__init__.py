@@ -7,7 +7,7 @@ Nothing is written, and no file is held in memory: it is read line by line, from
 """
 
 from lossless.transcripts.base import Branch, Header, Reader, Tally, TranscriptEntry
-from lossless.transcripts.recognise import KNOWN, may_be_transcript, reader, recognise
+from lossless.transcripts.recognise_program import KNOWN, may_be_transcript, reader, recognise
 
 __all__ = [
     "KNOWN",
