@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import stat
+import subprocess
 import sys
 import tomllib
 from contextlib import suppress
@@ -17,7 +18,17 @@ from typing import Any
 import pytest
 
 from lossless.errors import InstallRefused, LosslessError, NotFound
-from lossless.hosts.install import HOSTS, Host, Place, carry_out, host_named, prepare, prepare_removal
+from lossless.hosts.install import (
+    HOSTS,
+    Host,
+    Place,
+    carry_out,
+    host_named,
+    overview,
+    prepare,
+    prepare_removal,
+    records,
+)
 from lossless.hosts.install.entries import missing
 from lossless.hosts.install.plans import ConfigFile
 from tests.command import fine, lcm
@@ -708,6 +719,65 @@ def test_a_refusal_is_a_sentence_and_an_exit_code(home: Path, tmp_path: Path) ->
     assert "settings.json: not valid JSON: line 1: expected a name. Fix it first. Nothing was changed." in ran.stderr
     ran = lcm("install", "claud", **in_home(home, tmp_path))
     assert (ran.returncode, ran.stderr) == (3, "lcm: There is no host claud. Did you mean claude-code?\n")
+
+
+def test_installations_and_removals_at_once_wait_for_each_other(home: Path, tmp_path: Path) -> None:
+    environment = in_home(home, tmp_path)
+    (home / ".claude.json").write_text('{"projects": {}}')
+    before = snapshot(home)
+    command = [sys.executable, "-P", "-m", "lossless", "install", "claude-code", "--apply"]
+    for _ in range(2):
+        running = [
+            subprocess.Popen(
+                [*command, *(["--remove"] if number % 2 else [])],
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+            for number in range(4)
+        ]
+        assert [(process.communicate(timeout=60)[1], process.returncode) for process in running] == [(b"", 0)] * 4
+    fine("install", "claude-code", "--apply", "--remove", **environment)
+    assert snapshot(home) == before
+
+
+def test_an_installation_that_takes_long_is_not_joined(home: Path) -> None:
+    with records.exclusive(), pytest.raises(InstallRefused, match="Another"), records.exclusive(wait=0):
+        raise AssertionError
+
+
+def test_what_a_killed_installation_left_is_cleared(home: Path, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = host_named("claude-code")
+    before = snapshot(home)
+
+    replace = os.replace
+
+    def killed(draft: Path, place: Path) -> None:
+        if home in place.parents:
+            os._exit(9)
+        replace(draft, place)
+
+    if not (child := os.fork()):
+        monkeypatch.setattr(os, "replace", killed)
+        carry_out(prepare(host, place))
+    os.waitpid(child, 0)
+    assert list(home.rglob(".*.lcm-*"))
+    carry_out(prepare_removal(host, place))
+    assert snapshot(home) == before
+
+
+@pytest.mark.parametrize("name", ["pipe", "device"])
+def test_a_configuration_without_end_is_refused(name: str, home: Path, place: Place) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    if name == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(InstallRefused, match="not a regular file"):
+        prepare(host_named("claude-code"), place)
+    (state,) = [each for each in overview(place) if each.name == "claude-code"]
+    assert state.connection == "not connected"
 
 
 def test_snapshots_notice_every_difference(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent, TextResourceContents
 
-from lossless import Lossless
+from lossless import Lossless, Message
 from lossless.engine.context.guidance import FULL, SHORT
+from lossless.events import ignore
 from tests.conftest import KEY
 from tests.engine.recall.test_ask import said
 from tests.hosts.mcp_process import (
@@ -251,15 +252,43 @@ def test_lines_that_are_no_requests_are_answered_as_the_protocol_says(process: P
         },
         {"jsonrpc": "2.0", "id": 10, "method": "initialize", "params": {"protocolVersion": "1999-01-01"}},
         call(11, "ping"),
+        {"jsonrpc": "2.0", "id": 12, "method": "ping", "params": [1]},
+        {"jsonrpc": "2.0", "id": True, "method": "ping"},
+        call(13, "resources/read", uri="lcm://[conversation/1"),
+        call(14, "prompts/get", name="continue_from_memory", arguments={"conversation": "nobody"}),
     )
     assert status == 0
     assert logged == ""
     codes = {each["id"]: each["error"]["code"] for each in answers if each["id"] is not None and "error" in each}
-    assert codes == {6: -32601, 7: -32602, 8: -32602, 9: -32022}
-    assert [each["error"]["code"] for each in answers if each["id"] is None] == [-32700, -32600, -32600]
+    assert codes == {6: -32601, 7: -32602, 8: -32602, 9: -32022, 12: -32602, 13: -32602, 14: -32602}
+    assert [each["error"]["code"] for each in answers if each["id"] is None] == [-32700, -32600, -32600, -32600]
     results = {each["id"]: each["result"] for each in answers if "result" in each}
     assert results[10]["protocolVersion"] == "2025-11-25"
     assert results[11]["resultType"] == "complete"
+
+
+def test_requests_with_the_same_id_and_many_at_once_are_all_answered(process: Process) -> None:
+    answers, logged, status = exchange(process, *(call(number // 2, "tools/call", **GREP) for number in range(200)))
+    assert (status, logged) == (0, "")
+    assert sorted(each["id"] for each in answers) == [number // 2 for number in range(200)]
+    assert not any(each["result"]["isError"] for each in answers)
+
+
+def test_a_database_that_was_replaced_is_opened_again(process: Process, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with Lossless.open(other, on_event=ignore) as lcm:
+        lcm.conversation("new").ingest([Message.user("A new harbour.")])
+
+    async def story(server: Client) -> None:
+        before = await server.call_tool("lcm_grep", {"pattern": "harbour", "allConversations": True})
+        assert "A new harbour." not in text(before)
+        for path in Path(process.database).parent.glob("lcm.db-*"):
+            path.unlink()
+        other.replace(process.database)
+        after = await server.call_tool("lcm_grep", {"pattern": "harbour", "allConversations": True})
+        assert "A new harbour." in text(after)
+
+    run(story, process)
 
 
 def test_the_first_answer_takes_less_than_half_a_second_of_cpu(process: Process) -> None:

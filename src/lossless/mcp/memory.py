@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from lossless import Lossless
+from lossless.engine.shared import database_file
 from lossless.errors import StoreReadOnly
 
 Open: TypeAlias = Callable[[bool], Lossless]
@@ -20,15 +21,23 @@ class Memory:
         self._open = open_database
         self._lock = threading.Lock()
         self._opened: Lossless | None = None
+        self._file: database_file.FileIdentity = None
 
     def __call__(self) -> Lossless:
-        """Return the database, opened if it is not. A failure is not remembered: the next call tries again."""
+        """Return the database, opened if it is not, and again if its file was replaced.
+
+        A failure is not remembered: the next call tries again.
+        """
         with self._lock:
+            if self._opened is not None and database_file.identity(self._opened.location) != self._file:
+                opened, self._opened = self._opened, None
+                opened.close()
             if self._opened is None:
                 try:
                     self._opened = self._open(False)
                 except StoreReadOnly:  # without a model nothing is recorded
                     self._opened = self._open(True)
+                self._file = database_file.identity(self._opened.location)
             return self._opened
 
     def close(self) -> None:

@@ -74,7 +74,10 @@ def _pages() -> list[dict[str, Any]]:
 
 def read(memory: Memory | None, uri: str) -> dict[str, Any]:
     """Return the content at an address."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # e.g. a bracket without its other half
+        raise _unknown(uri) from None
     kind, name = parts.netloc, unquote(parts.path.removeprefix("/"))
     if parts.scheme != "lcm" or not name:
         raise _unknown(uri)

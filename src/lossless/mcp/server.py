@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lossless.errors import LosslessError
+from lossless.errors import InvalidInput, LosslessError, NotFound
 from lossless.mcp import prompts, resources
 from lossless.mcp.current import Place
 from lossless.mcp.memory import Memory, Open
@@ -51,7 +51,8 @@ class Server:
         try:
             return self._methods[method](params, request)
         except LosslessError as error:
-            raise ProtocolError(INTERNAL_ERROR, f"{error.message} {error.hint}".strip()) from error
+            code = INVALID_PARAMS if isinstance(error, NotFound | InvalidInput) else INTERNAL_ERROR
+            raise ProtocolError(code, f"{error.message} {error.hint}".strip()) from error
 
     def close(self) -> None:
         """Close the database."""

@@ -47,7 +47,8 @@ class Connection:
         self._server, self._sent = server, sent
         self._writing = threading.Lock()
         self._slots = threading.Semaphore(_AT_ONCE)
-        self._open: dict[str, Request] = {}
+        self._open: list[tuple[str, Request]] = []
+        """Ids and requests. A client that uses an id twice gets two answers."""
         self._idle = threading.Condition()
 
     def run(self, received: Iterable[bytes]) -> None:
@@ -57,7 +58,7 @@ class Connection:
                 self._take(line)
         with self._idle:
             if not self._idle.wait_for(lambda: not self._open, _PATIENCE):
-                for request in self._open.values():
+                for _, request in self._open:
                     request.cancellation.cancel()
 
     def _take(self, line: bytes) -> None:
@@ -74,16 +75,19 @@ class Connection:
         params = message.get("params")
         if "id" not in message:
             self._notified(message["method"], params)
-        elif not isinstance(message["id"], str | int) or not isinstance(params, dict | None):
-            self._fail(None, INVALID_REQUEST, "id is a text or a number, params an object.")
+        elif not isinstance(message["id"], str | int) or isinstance(message["id"], bool):
+            self._fail(None, INVALID_REQUEST, "id is a text or a number.")
+        elif not isinstance(params, dict | None):
+            self._fail(message["id"], INVALID_PARAMS, "params is an object.")
         else:
             self._begin(message["id"], message["method"], params or {})
 
     def _notified(self, method: str, params: Any) -> None:
         if method == "notifications/cancelled" and isinstance(params, dict):
+            name = _name(params.get("requestId"))
             with self._idle:
-                request = self._open.get(_name(params.get("requestId")))
-            if request:
+                requests = [request for each, request in self._open if each == name]
+            for request in requests:
                 request.cancellation.cancel()
 
     def _begin(self, id: str | int, method: str, params: Mapping[str, Any]) -> None:
@@ -96,7 +100,7 @@ class Connection:
                 params={"progressToken": token, "progress": number, "message": message},
             )
         with self._idle:
-            self._open[_name(id)] = request
+            self._open.append((_name(id), request))
         threading.Thread(target=self._work, args=(id, method, params, request), daemon=True).start()
 
     def _work(self, id: str | int, method: str, params: Mapping[str, Any], request: Request) -> None:
@@ -115,7 +119,7 @@ class Connection:
             self._fail(id, INTERNAL_ERROR, f"{type(error).__name__}: this is a bug in lossless.")
         finally:
             with self._idle:
-                self._open.pop(_name(id), None)
+                self._open = [each for each in self._open if each[1] is not request]
                 self._idle.notify_all()
 
     def _result(self, method: str, params: Mapping[str, Any], request: Request) -> dict[str, Any]:
@@ -148,7 +152,7 @@ class Connection:
             try:
                 self._sent.write(line)
                 self._sent.flush()
-            except (BrokenPipeError, ValueError):
+            except (OSError, ValueError):
                 pass  # the client has gone; the end of its input ends the server
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -40,11 +41,13 @@ def install(host: str, remove: bool, scope: str, apply: bool) -> None:
     order and layout of the files stay. `lcm hosts` shows what is connected.
     """
     from lossless.hosts.install import carry_out, host_named, prepare, prepare_removal, this_place
+    from lossless.hosts.install.records import exclusive
 
     chosen, place = host_named(host), this_place("project" if scope == "project" else "user")
-    prepared = prepare_removal(chosen, place) if remove else prepare(chosen, place)
-    if apply:
-        carry_out(prepared)
+    with exclusive() if apply else nullcontext():
+        prepared = prepare_removal(chosen, place) if remove else prepare(chosen, place)
+        if apply:
+            carry_out(prepared)
     answer(_data(prepared, apply), _lines(prepared, chosen.title, apply))
 
 

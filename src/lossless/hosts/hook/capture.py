@@ -53,12 +53,8 @@ class Session(Struct):
     def paths(self, *more: Path) -> Iterator[Path]:
         """Yield the transcript, then those of its sub-agents."""
         yield self.path
-        beside = self.path.with_suffix("") / "subagents"
-        try:
-            found = sorted(entry.path for entry in os.scandir(beside) if entry.name.endswith(".jsonl"))
-        except OSError:
-            found = []
-        yield from dict.fromkeys((*map(Path, found), *(path for path in more if path != self.path)))
+        found = _transcripts_in(self.path.with_suffix("") / "subagents")
+        yield from dict.fromkeys((*found, *(path for path in more if path != self.path)))
 
     def changed(self, now: float, *more: Path) -> list[tuple[Path, os.stat_result]]:
         """Return the files that changed since they were read in this process, by their size and time."""
@@ -66,7 +62,7 @@ class Session(Struct):
         for path in self.paths(*more):
             try:
                 stat = os.stat(path)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue  # hosts name it before they write it
             file = self.files.setdefault(path, _File())
             if file.state != (stat.st_size, stat.st_mtime_ns) or now >= file.again > 0:
@@ -74,22 +70,44 @@ class Session(Struct):
         return found
 
 
+def _transcripts_in(directory: Path) -> list[Path]:
+    """Return the transcripts in a directory; without links, pipes and the like, which no host puts there."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [each for each in entries if each.name.endswith(".jsonl") and each.is_file(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(Path(entry.path) for entry in found)
+
+
+class Captured(Struct):
+    """The number of new messages, and why a file could not be read."""
+
+    stored: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
 def unread_bytes(lcm: Lossless, found: list[tuple[Path, os.stat_result]]) -> int:
     """Return about how many bytes of these files are not stored yet."""
     return sum(max(0, stat.st_size - marks_of(lcm._store, path).offset(path)) for path, stat in found)
 
 
-def capture(lcm: Lossless, session: Session, *more: Path, wait: float = -1) -> int:
-    """Store what is new in the files of a session; return the number of new messages.
+def capture(lcm: Lossless, session: Session, *more: Path, wait: float = -1) -> Captured:
+    """Store what is new in the files of a session. One that cannot be read does not keep the others from being read.
 
     While another thread reads them, it waits so many seconds, and leaves the rest to that thread's next look.
     """
+    done = Captured()
     if not session.lock.acquire(timeout=wait):
-        return 0
+        return done
     try:
         context = lcm._import_context()
-        changed = session.changed(context.runtime.clock(), *more)
-        return sum(_read(lcm, context, session, path, stat) for path, stat in changed)
+        for path, stat in session.changed(context.runtime.clock(), *more):
+            try:
+                done.stored += _read(lcm, context, session, path, stat)
+            except (InvalidInput, OSError) as error:
+                done.problems.append(str(error))
+        return done
     finally:
         session.lock.release()
 

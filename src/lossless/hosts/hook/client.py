@@ -22,7 +22,7 @@ LIMIT = 5.0
 _STOP = LIMIT + 1
 _PAUSE, _TRIES = 0.01, 3
 _MOST = 16_000_000
-"""Bytes of an event that are read."""
+"""Bytes of an event that are used. The rest is read and dropped: a host may fail if nobody reads what it writes."""
 
 
 def main(host: str) -> int:
@@ -60,14 +60,14 @@ def _exchange(connection: socket.socket, request: bytes, until: float) -> bytes:
         connection.settimeout(max(0.1, until - time.monotonic()))
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
-        while data := connection.recv(65_536):
+        while data := connection.recv(1_048_576):
             reply += data
     return reply
 
 
 def _connect(name: str, directory: str, until: float) -> socket.socket:
     """Connect to the background process, started if needed."""
-    started = False
+    child = 0
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -78,22 +78,34 @@ def _connect(name: str, directory: str, until: float) -> socket.socket:
             connection.close()
         if time.monotonic() > until:
             raise TimeoutError("The background process does not start.")
-        if not started:
-            start(directory, name)
-            started = True
+        child = child if child and _is_alive(child) else start(directory, name)
         time.sleep(_PAUSE)
 
 
-def start(directory: str, name: str) -> None:
-    """Start the background process: in a session of its own, with none of the host's pipes."""
-    if os.fork():
-        return
+def _is_alive(child: int) -> bool:
+    """Return whether the background process that was started runs; raise an error if it failed.
+
+    It ends without a failure if another one answers.
+    """
+    try:
+        ended, status = os.waitpid(child, os.WNOHANG)
+    except ChildProcessError:  # a host that ignores SIGCHLD passes that on, and then nobody knows
+        return True
+    if ended and status:
+        raise RuntimeError(f"The background process cannot start (exit code {os.waitstatus_to_exitcode(status)}).")
+    return not ended
+
+
+def start(directory: str, name: str) -> int:
+    """Start the background process: in a session of its own, with none of the host's pipes. Return its id."""
+    if child := os.fork():
+        return child
     try:
         os.setsid()
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
-        os.closerange(3, 1024)
+        os.closerange(3, 65_536)
         # -P: no module is loaded from the working directory, which is a project of anybody.
         command = [sys.executable, "-P", "-m", "lossless.hosts.hook.service", directory, name]
         os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted
@@ -102,10 +114,11 @@ def start(directory: str, name: str) -> None:
 
 
 def _read_event() -> bytes:
-    data = b""
-    while len(data) < _MOST and (more := os.read(0, 1_048_576)):
-        data += more
-    return data
+    data = bytearray()
+    while more := os.read(0, 1_048_576):
+        if len(data) < _MOST:
+            data += more
+    return bytes(data)
 
 
 def _limit_time() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from lossless import config
 from lossless.client import Lossless
 from lossless.config.redact import redact_url
+from lossless.engine.shared import database_file
 from lossless.errors import LosslessError, StoreUnavailable
 from lossless.events import Event
 
@@ -25,6 +26,7 @@ class Database:
     def __init__(self) -> None:
         self._lcm: Lossless | None = None
         self._settings: tuple[int, int] | None = None
+        self._file: database_file.FileIdentity = None
         self._lock = threading.Lock()
         self._failure: tuple[float, Exception] | None = None
         self.location = ""
@@ -38,6 +40,8 @@ class Database:
             if state != self._settings:
                 self.close()
                 self._settings, self._failure = state, None
+            if self._lcm is not None and database_file.identity(self.location) != self._file:
+                self.close()  # what is written to a deleted file is lost
             if self._failure is not None and time.monotonic() < self._failure[0]:
                 raise self._failure[1]
             if self._lcm is None:
@@ -51,6 +55,7 @@ class Database:
             self.location = _shown(redact_url(config.resolve().settings.database))
             lcm = Lossless.open(on_event=_ignore)
             self.location = _shown(lcm.location)
+            self._file = database_file.identity(self.location)
             if lcm.settings.enabled and lcm._store.debts.any_pending():
                 lcm._background.start(after=_SOON)
         except Exception as error:

@@ -5,6 +5,7 @@ Nothing that anybody wrote earlier stands outside the block, and nothing in the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 from xml.sax.saxutils import escape, quoteattr
@@ -23,6 +24,13 @@ _MOST_MESSAGES, _MOST_SESSIONS = 12, 3
 _LEAST = 60
 """Tokens below which a cut summary says nothing."""
 _CUT = "… (cut; lcm_describe shows all of it)"
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e01ef]"
+)
+"""Characters that a terminal obeys or nobody sees: escapes, invisible letters, changes of direction, halves of others."""
+_BRACKETS = str.maketrans({"\uff1c": "<", "\ufe64": "<", "\uff1e": ">", "\ufe65": ">", "\u2028": "\n", "\u2029": "\n"})
+"""Characters that look like brackets and would not be escaped, and separators of lines."""
 
 
 class Limits(Struct, frozen=True):
@@ -46,7 +54,8 @@ def history(
 
     The newest come first into the budget. A quarter of it is kept for messages, as far as there are any.
     """
-    young = [each for each in summaries if each.latest_at is None or each.latest_at >= limits.since]
+    found = [each for each in summaries if each.latest_at is None or each.latest_at >= limits.since]
+    young = [structs.replace(each, text=_plain(each.text)) for each in found]
     recent = [each for each in messages if each.at >= limits.since and each.role in ("user", "assistant")]
     words = [each for each in recent if each.text.strip()][-_MOST_MESSAGES:]
     space = _Space(limits.tokens, limits.bytes)
@@ -93,7 +102,7 @@ class _Space:
 
 def _frame(intro: str, about: str) -> tuple[str, str]:
     """Return the text before and after the entries: whose words they are, and how to look further."""
-    opening = f'{intro.strip()}\n<lossless_history trust="untrusted" of={quoteattr(about)}>'
+    opening = f'{intro.strip()}\n<lossless_history trust="untrusted" of={quoteattr(_plain(about))}>'
     return opening, f"</lossless_history>\n{guidance('short')}"
 
 
@@ -129,10 +138,15 @@ def _excerpt(stored: StoredMessage, zone: tzinfo) -> str:
 def _session(each: ListedConversation, zone: tzinfo) -> str:
     at = each.updated_at.astimezone(zone).isoformat(timespec="minutes")
     title = _line(each.title or "", _TITLE)
-    return f'<session id={quoteattr(each.key)} last="{at}" messages="{each.messages}">{title}</session>'
+    return f'<session id={quoteattr(_plain(each.key))} last="{at}" messages="{each.messages}">{title}</session>'
+
+
+def _plain(text: str) -> str:
+    """Return a text as a reader sees it: without what is invisible, and with brackets that are escaped later."""
+    return _UNSEEN.sub("", text.translate(_BRACKETS))
 
 
 def _line(text: str, most: int) -> str:
     """Return the beginning of a text on one line, escaped."""
-    line = " ".join(text.split())
+    line = " ".join(_plain(text[: 8 * most]).split())
     return escape(line if len(line) <= most else f"{line[:most]}…")

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -27,8 +27,9 @@ from lossless.hosts.hook.database import Database
 from lossless.hosts.hook.events import HookEvent
 from lossless.model import StoredMessage, Summary
 
-WAIT, WAIT_FOR_SUMMARIES = 3.0, 2.0
-"""Seconds that a host waits for an answer; of these, after a compaction, for the summaries of what left its context."""
+WAIT, WAIT_FOR_SUMMARIES, WAIT_BEHIND = 3.0, 2.0, 0.3
+"""Seconds that a host waits for an answer: usually; of these, after a compaction, for the summaries of what left its
+context; and while an earlier event still waits, e.g. for a locked database."""
 _LONGEST = 900.0
 """Seconds for which pending work keeps the process alive, and for which a session is followed after its last event."""
 _PAUSE = 30.0
@@ -48,6 +49,8 @@ class Memory:
         self._sessions: dict[Path, Session] = {}
         self._compactions: dict[str, Future[None]] = {}
         self._known: dict[str, dict[str, object]] = {}
+        self._late: set[Future[bytes]] = set()
+        self._used: Lossless | None = None
         self._answers = ThreadPoolExecutor(16, "lcm-hook")
         self._slow = ThreadPoolExecutor(2, "lcm-hook-slow", initializer=_lower_priority)
         self.busy_at = clock()
@@ -62,9 +65,10 @@ class Memory:
     @property
     def is_working(self) -> bool:
         """Return whether a compaction or a catch-up runs, or is pending and was asked for lately."""
-        if any(not each.done() for each in self._compactions.values()):
+        # Copies: other threads add to both.
+        if any(not each.done() for each in list(self._compactions.values())):
             return True
-        if any(each.lock.locked() for each in self._sessions.values()):
+        if any(each.lock.locked() for each in list(self._sessions.values())):
             return True
         return self._clock() - self.busy_at < _LONGEST and self._database.has_pending()
 
@@ -73,12 +77,14 @@ class Memory:
         begun = self._clock()
         self.busy_at = begun
         handling = _Handling()
+        wait = WAIT_BEHIND if self._late else WAIT
         running = self._answers.submit(self._handle, host, data, handling)
         try:
-            reply = running.result(WAIT)
+            reply = running.result(wait)
         except NotDone:
-            handling.problems.append(f"It took more than {WAIT:g} seconds; the background process continues.")
-            running.add_done_callback(lambda done: self._record_late(host, handling, done.exception()))
+            handling.problems.append(f"It took more than {wait:g} seconds; the background process continues.")
+            self._late.add(running)
+            running.add_done_callback(lambda done: self._record_late(host, handling, done))
             reply = b""
         except Exception as error:  # noqa: BLE001 - the host's turn goes on, and `lcm status` shows what happened
             handling.problems.append(_words(error))
@@ -87,9 +93,11 @@ class Memory:
         self._record(host, handling.name, begun, stored, " ".join(handling.problems))
         return reply
 
-    def _record_late(self, host: str, handling: _Handling, error: BaseException | None) -> None:
+    def _record_late(self, host: str, handling: _Handling, done: Future[bytes]) -> None:
         """Record the end of an event that took too long: its messages are stored, or it failed for another reason."""
-        if not isinstance(error, CancelledError):
+        self._late.discard(done)
+        if not done.cancelled():
+            error = done.exception()
             problems = [*handling.problems[1:], *([_words(error)] if error else [])]
             self._record(host, handling.name, self._clock(), handling.stored, " ".join(problems))
 
@@ -101,9 +109,13 @@ class Memory:
                 path for path, each in self._sessions.items() if now - each.seen > _LONGEST and not each.lock.locked()
             ]
             for path in idle:
-                del self._sessions[path]
-        for session in list(self._sessions.values()):
-            if session.key and now >= session.later and not session.lock.locked() and session.changed(now):
+                key = self._sessions.pop(path).key
+                self._known.pop(key, None)
+                if (compaction := self._compactions.get(key)) and compaction.done():
+                    del self._compactions[key]
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            if session.key and now >= session.later and not session.lock.locked() and _has_changed(session, now):
                 session.later = now + _PAUSE  # once at a time, and not again at once after a failure
                 self._slow.submit(self._catch_up, session)
 
@@ -125,6 +137,17 @@ class Memory:
             clock=self._clock,
         )
 
+    def _opened(self) -> Lossless:
+        """Return the open database. With another one, what was read into the last one does not count."""
+        lcm = self._database.opened()
+        with self._lock:
+            if lcm is not self._used:
+                self._used = lcm
+                self._known.clear()
+                for session in self._sessions.values():
+                    session.files = {}
+        return lcm
+
     def _session(self, host: str, event: HookEvent) -> Session | None:
         if not event.transcript_path:
             return None
@@ -136,7 +159,7 @@ class Memory:
 
     def _deliver(self, host: str, event: HookEvent, handling: _Handling) -> None:
         """Capture what is new for an event, at once or, if it is much, in the background."""
-        lcm, session = self._database.opened(), self._session(host, event)
+        lcm, session = self._opened(), self._session(host, event)
         if session is None:
             return
         more = [Path(os.path.realpath(event.agent_transcript_path))] if event.agent_transcript_path else []
@@ -147,7 +170,8 @@ class Memory:
             return
         if changed:
             try:
-                handling.stored = capture(lcm, session, *more, wait=WAIT)
+                done = capture(lcm, session, *more, wait=WAIT)
+                handling.stored, handling.problems = done.stored, handling.problems + done.problems
             except (LosslessError, OSError) as error:
                 handling.problems.append(_words(error))  # the event may have an answer all the same
         self._compact(event, session)
@@ -155,7 +179,8 @@ class Memory:
     def _catch_up(self, session: Session, event: HookEvent | None = None, *more: Path) -> None:
         stored, error = 0, ""
         try:
-            stored = capture(self._database.opened(), session, *more)
+            done = capture(self._opened(), session, *more)
+            stored, error = done.stored, " ".join(done.problems)
             if event is not None:
                 self._compact(event, session)
             session.later = 0.0
@@ -243,6 +268,13 @@ class _Handling(Struct):
     name: str = "event"
     stored: int = 0
     problems: list[str] = field(default_factory=list)
+
+
+def _has_changed(session: Session, now: float) -> bool:
+    try:
+        return bool(session.changed(now))
+    except OSError:  # its next event reports it
+        return False
 
 
 def _view(chat: Conversation) -> tuple[list[Summary], list[StoredMessage]]:

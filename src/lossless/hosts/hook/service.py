@@ -25,24 +25,21 @@ LINGER = 90.0
 """Seconds without an event or a change of a transcript after which the process ends."""
 _TICK = 1.0
 _PATIENCE = 2.0
+_HANDOVER, _PAUSE = 4.0, 0.02
+"""Seconds to wait for another process that is ending, and between two looks."""
 
 
 def main(directory: str, name: str) -> None:
     """Serve the hooks of this installation until none comes any more."""
     with address.inside(directory):
-        if not _is_only_one(f"{name}.lock"):
+        if not _is_only_one(name):
             return
         with suppress(FileNotFoundError):
             os.unlink(f"{name}.sock")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(f"{name}.sock")
-        listener.listen(64)
-    path = os.path.join(directory, f"{name}.sock")
-    try:
-        serve(listener, path)
-    finally:
-        with suppress(OSError):
-            os.unlink(path)
+        listener.listen(256)
+    serve(listener, os.path.join(directory, f"{name}.sock"))
 
 
 def serve(listener: socket.socket, path: str) -> None:
@@ -53,12 +50,23 @@ def serve(listener: socket.socket, path: str) -> None:
     try:
         while _is_at(path, own) and (memory.is_working or time.time() - memory.busy_at < LINGER):
             if select.select([listener], [], [], _TICK)[0]:
-                connection, _ = listener.accept()
-                Thread(target=_answer, args=(memory, connection), daemon=True).start()
+                _accept(memory, listener)
             else:
                 memory.look_again()
     finally:
+        # First the socket: a hook that comes now starts the next process, which waits for the end of this one.
+        with suppress(OSError):
+            os.unlink(path)
+        listener.close()
         memory.close()
+
+
+def _accept(memory: Memory, listener: socket.socket) -> None:
+    try:
+        connection, _ = listener.accept()
+        Thread(target=_answer, args=(memory, connection), daemon=True).start()
+    except (OSError, RuntimeError):  # too many files or threads, or the caller has gone: its hook tries again
+        time.sleep(_PAUSE)
 
 
 def answer_here(host: str, event: bytes) -> bytes:
@@ -75,24 +83,42 @@ def answer_here(host: str, event: bytes) -> bytes:
 def _answer(memory: Memory, connection: socket.socket) -> None:
     with connection, suppress(OSError):
         connection.settimeout(_PATIENCE)
-        request = b""
-        while data := connection.recv(65_536):
+        request = bytearray()
+        while data := connection.recv(1_048_576):
             request += data
-        identity, host, event = request.split(b"\n", 2)
+        identity, _, rest = request.partition(b"\n")
+        host, _, event = rest.partition(b"\n")
         if identity == address.identity().encode():
-            connection.sendall(b"+" + memory.answer(host.decode(), event))
+            connection.sendall(b"+" + memory.answer(host.decode(), bytes(event)))
 
 
-def _is_only_one(lock: str) -> bool:
-    """Take the lock of this process, for as long as it lives."""
+def _is_only_one(name: str) -> bool:
+    """Take the lock of this process, for as long as it lives; return False if another one answers hooks.
+
+    One that is ending answers none, and has the lock until it has written everything.
+    """
     import fcntl
 
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+    descriptor = os.open(f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    until = time.monotonic() + _HANDOVER
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if _answers(f"{name}.sock") or time.monotonic() > until:
+                return False
+            time.sleep(_PAUSE)
+        else:
+            return True
+
+
+def _answers(name: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.connect(name)
+        except OSError:
+            return False
+        return True
 
 
 def _is_at(path: str, inode: int) -> bool:

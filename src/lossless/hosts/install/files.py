@@ -37,7 +37,11 @@ class FileChange(Struct, frozen=True, kw_only=True):
 def read(path: Path) -> bytes | None:
     """Return the bytes of a file, None if there is none."""
     try:
-        return path.read_bytes()
+        # A pipe would never end: it is opened without waiting, and refused.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InstallRefused(f"{path} is not a regular file.", hint=_UNCHANGED)
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -115,6 +119,12 @@ def write(change: FileChange) -> None:
     _flush(place.parent)
 
 
+def clear_draft(path: Path) -> None:
+    """Remove what an interrupted write left beside a file."""
+    with suppress(OSError):
+        _draft(target(path)).unlink()
+
+
 def remove_empty(directories: tuple[Path, ...]) -> None:
     """Remove directories that contain nothing, the innermost first."""
     for each in reversed(directories):
@@ -124,7 +134,8 @@ def remove_empty(directories: tuple[Path, ...]) -> None:
 
 def _replace(place: Path, data: bytes, mode: int) -> None:
     old = place.stat() if place.exists() else None
-    draft = place.with_name(f".{place.name}.lcm-{os.urandom(4).hex()}")
+    draft = _draft(place)
+    draft.unlink(missing_ok=True)
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
@@ -137,6 +148,11 @@ def _replace(place: Path, data: bytes, mode: int) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _draft(place: Path) -> Path:
+    """Return the file in which new bytes are written first. Its name is known, so that the next run finds it."""
+    return place.with_name(f".{place.name}.lcm-draft")
 
 
 def _keep_owner(draft: Path, old: os.stat_result) -> None:

@@ -121,7 +121,12 @@ def prepare_removal(host: Host, place: Place) -> Preparation:
 
 
 def carry_out(preparation: Preparation) -> None:
-    """Make the changes. Interrupted at any point, `--remove` still restores everything."""
+    """Make the changes. Interrupted at any point, `--remove` still restores everything.
+
+    Hold `records.exclusive` from the preparation on: two at once would overwrite each other's record.
+    """
+    for change in preparation.changes:
+        files.clear_draft(change.path)
     if preparation.removes:
         _remove(preparation)
     else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lossless.errors import InstallRefused
 from lossless.hosts import bundled
-from lossless.hosts.install import json_text
+from lossless.hosts.install import files, json_text
 from lossless.hosts.install.entries import Append, Put
 from lossless.hosts.install.plans import ConfigFile, HostPlan, Place, user_only
 
@@ -49,10 +50,10 @@ def plan(place: Place) -> HostPlan:
 def _warnings(path: Path) -> tuple[str, ...]:
     """Return what in the configuration keeps the plugin from being loaded."""
     try:
-        text = path.read_text("utf-8")
+        text = (files.read(path) or b"").decode()
         is_off = json_text.find(text, ("plugins", "enabled"))
         denied = json_text.find(text, ("plugins", "deny"))
-    except (OSError, ValueError):
+    except (InstallRefused, ValueError):
         return ()
     found = list[str]()
     if is_off is not None and is_off.value is False:

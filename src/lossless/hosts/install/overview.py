@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from lossless.engine.shared import host_activity
 from lossless.engine.shared.host_activity import HostActivity
-from lossless.errors import LosslessError
-from lossless.hosts.install import entries, hermes, records
+from lossless.errors import InstallRefused, LosslessError
+from lossless.hosts.install import entries, files, hermes, records
 from lossless.hosts.install.hosts import HOSTS, Host
 from lossless.hosts.install.plans import HostPlan, Place
 from lossless.hosts.install.records import Record
@@ -165,6 +165,7 @@ def _problems(record: Record) -> list[str]:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text("utf-8", errors="replace")
-    except OSError:
+        found = files.read(path)
+    except InstallRefused:
         return None
+    return None if found is None else found.decode("utf-8", errors="replace")

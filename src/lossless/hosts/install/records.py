@@ -8,6 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,7 +18,10 @@ import platformdirs
 from msgspec import Struct
 
 from lossless.config.paths import make_directory, open_private
+from lossless.errors import InstallRefused
 from lossless.hosts.install.entries import Entry, Grammar
+
+_PAUSE = 0.05
 
 
 class WrittenFile(Struct, frozen=True, kw_only=True):
@@ -79,6 +85,34 @@ def load_all() -> list[Record]:
     """Return every record, by host."""
     found = (_read(path) for path in sorted(directory().glob("*/record.json")))
     return [each for each in found if each is not None]
+
+
+@contextmanager
+def exclusive(wait: float = 30.0) -> Iterator[None]:
+    """Let one process at a time change hosts; raise `InstallRefused` if another one takes longer than some seconds."""
+    make_directory(directory())
+    descriptor, until = os.open(directory() / ".lock", os.O_RDWR | os.O_CREAT, 0o600), time.monotonic() + wait
+    try:
+        while not _took(descriptor):
+            if time.monotonic() > until:
+                hint = "Try again when it is done. Nothing was changed."
+                raise InstallRefused("Another `lcm install` is running.", hint=hint)
+            time.sleep(_PAUSE)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _took(descriptor: int) -> bool:
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # the platform has no such locks
+        return True
+    except BlockingIOError:
+        return False
+    return True
 
 
 def save(record: Record) -> None:
