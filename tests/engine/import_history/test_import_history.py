@@ -526,7 +526,9 @@ def test_a_file_that_fails_is_told_once_and_tried_again(
     _, watch = watched
     session(sessions, "a", "one")
     with monkeypatch.context() as patch:
-        patch.setattr("lossless.transcripts.recognise_program.open", _failing(OSError(5, "Input/output error")), raising=False)
+        patch.setattr(
+            "lossless.transcripts.recognise_program.open", _failing(OSError(5, "Input/output error")), raising=False
+        )
         assert [(row.status, "Input/output" in row.reason) for row in watch.step()] == [("error", True)]
         for _ in range(5):
             clock.now += 60
