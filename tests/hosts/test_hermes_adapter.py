@@ -353,7 +353,7 @@ def test_a_broken_database_leaves_hermes_its_own_messages(tmp_path: Path) -> Non
     assert shorter[-1]["content"] == agent.list[-1]["content"]
     assert "error" in json.loads(agent.engine.handle_tool_call("lcm_grep", {"pattern": "x"}))
     assert _recorded().failures > 0
-    assert "StoreCorrupt" in _recorded().last_error
+    assert "is not a database" in _recorded().last_error
     assert agent.engine.get_status()["last_error"]
 
     (tmp_path / "lcm.db").unlink()

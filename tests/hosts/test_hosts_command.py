@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lossless.engine.shared import host_activity
+from lossless.errors import NotFound
 from lossless.hosts.install import Place, carry_out, host_named, overview, prepare
 from lossless.hosts.install.overview import HostState
 from tests.command import fine
@@ -199,3 +200,15 @@ def test_a_damaged_record_is_like_none(home: Path, place: Place, tmp_path: Path)
     (record,) = (tmp_path / "state").rglob("record.json")
     record.write_text("{")
     assert state(place, "codex").connection == "by hand"
+
+
+def test_a_recorded_error_does_not_quote_a_conversation() -> None:
+    try:
+        int("my secret plan")
+    except ValueError as error:
+        text = host_activity.error_text(error)
+    assert text.startswith("ValueError in test_hosts_command.py:")
+    assert host_activity.error_text(NotFound("summary", "sum_1", hint="`lcm summaries` lists them.")).endswith(
+        "lists them."
+    )
+    assert "No space left" in host_activity.error_text(OSError(28, "No space left on device"))

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from lossless.aio import AsyncLossless
@@ -20,7 +19,7 @@ from lossless.engine.context.guidance import SHORT
 from lossless.engine.context.live_messages import fit_live
 from lossless.engine.context.summary_xml import stands_for
 from lossless.engine.shared import host_activity
-from lossless.errors import InvalidInput, LosslessError
+from lossless.errors import InvalidInput
 from lossless.events import Event
 from lossless.model import Context, Message
 from lossless.tokens import message_tokens
@@ -103,7 +102,7 @@ class Memory:
 
     def report(self, event: str, error: Exception | str, seconds: float = 0.0) -> None:
         """Report a failure: as an event, which is logged by default, and for `lcm hosts`."""
-        text = str(error) if isinstance(error, (str, LosslessError)) else _place(error)
+        text = error if isinstance(error, str) else host_activity.error_text(error)
         facts = {"host": self.host, "event": event}
         self.lcm._on_event(Event("host.failed", f"{self.host}: {event} failed: {text}", "error", facts))
         self.record(event, seconds, error=text)
@@ -137,15 +136,6 @@ class Memory:
         if sum(map(message_tokens, live)) <= space:
             return None
         return fit_live(live, space, "not part of the stored conversation")
-
-
-def _place(error: Exception) -> str:
-    """Return the kind and the place of an error that is not ours: its message may quote the conversation."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = "" if trace is None else f" in {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-    return f"{type(error).__name__}{where}"
 
 
 async def in_thread(verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

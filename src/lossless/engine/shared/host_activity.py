@@ -18,6 +18,7 @@ import platformdirs
 from msgspec import Struct, structs
 
 from lossless.config.paths import make_directory, open_private
+from lossless.errors import LosslessError
 
 _MOST_ERROR = 500
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
@@ -72,6 +73,22 @@ def record(
             with open(draft, "wb", opener=open_private) as file:
                 file.write(msgspec.json.encode(changed))
             draft.replace(path)
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error in the words of a record or log: other errors than ours and the system's by kind and place alone.
+
+    Their messages may quote a conversation.
+    """
+    if isinstance(error, LosslessError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{type(error).__name__}: {error}"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" in {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    return f"{type(error).__name__}{where}"
 
 
 def read_all() -> list[HostActivity]:

@@ -86,7 +86,7 @@ class Memory:
                 try:
                     self._opened = self._open()
                 except Exception as error:
-                    self._failed_at, self._closed_for = time.monotonic(), f"{type(error).__name__}: {error}"
+                    self._failed_at, self._closed_for = time.monotonic(), host_activity.error_text(error)
                     raise
             return self._opened
 
@@ -198,8 +198,7 @@ class Memory:
     def failed(self, event: str, error: Exception) -> None:
         """Record and log a failure."""
         self.failures += 1
-        text = str(error)
-        self.last_error = text if text == self._closed_for else f"{type(error).__name__}: {text}"
+        self.last_error = host_activity.error_text(error)
         log.warning("lossless: %s failed, and Hermes continues with its own messages: %s", event, self.last_error)
         host_activity.record(HOST, event, error=self.last_error, version=self.version)
 

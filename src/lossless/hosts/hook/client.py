@@ -134,6 +134,6 @@ def _report(host: str, error: BaseException, seconds: float) -> None:
     try:
         from lossless.engine.shared import host_activity
 
-        host_activity.record(host, "hook", seconds=seconds, error=f"{type(error).__name__}: {error}")
+        host_activity.record(host, "hook", seconds=seconds, error=host_activity.error_text(error))
     except BaseException:  # noqa: BLE001, S110 - there is nowhere left to report it
         pass

@@ -87,7 +87,7 @@ class Memory:
             running.add_done_callback(lambda done: self._record_late(host, handling, done))
             reply = b""
         except Exception as error:  # noqa: BLE001 - the host's turn goes on, and `lcm status` shows what happened
-            handling.problems.append(_words(error))
+            handling.problems.append(host_activity.error_text(error))
             reply = b""
         stored = handling.stored if running.done() else 0
         self._record(host, handling.name, begun, stored, " ".join(handling.problems))
@@ -98,7 +98,7 @@ class Memory:
         self._late.discard(done)
         if not done.cancelled():
             error = done.exception()
-            problems = [*handling.problems[1:], *([_words(error)] if error else [])]
+            problems = [*handling.problems[1:], *([host_activity.error_text(error)] if error else [])]
             self._record(host, handling.name, self._clock(), handling.stored, " ".join(problems))
 
     def look_again(self) -> None:
@@ -173,7 +173,7 @@ class Memory:
                 done = capture(lcm, session, *more, wait=WAIT)
                 handling.stored, handling.problems = done.stored, handling.problems + done.problems
             except (LosslessError, OSError) as error:
-                handling.problems.append(_words(error))  # the event may have an answer all the same
+                handling.problems.append(host_activity.error_text(error))  # the event may have an answer all the same
         self._compact(event, session)
 
     def _catch_up(self, session: Session, event: HookEvent | None = None, *more: Path) -> None:
@@ -185,7 +185,7 @@ class Memory:
                 self._compact(event, session)
             session.later = 0.0
         except Exception as failure:  # noqa: BLE001 - it is reported, and tried again at the next event
-            error = _words(failure)
+            error = host_activity.error_text(failure)
         if stored:
             self.busy_at = self._clock()
         if stored or error:
@@ -312,10 +312,6 @@ def _store_facts(chat: Conversation, facts: dict[str, object], now: int) -> None
 def _schedule(chat: Conversation) -> None:
     with suppress(LosslessError):  # the next turn schedules it again
         chat._compactor.schedule(WINDOW, 0, None)
-
-
-def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if not isinstance(error, LosslessError) else str(error)
 
 
 def _lower_priority() -> None:
