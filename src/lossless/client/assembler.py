@@ -41,8 +41,6 @@ from lossless.client.compactor import refuse_sizes
 _MOST_NOTES = 32
 _MOST_WORDS = 200
 _MOST_ALIKE = 200
-_MOST_EARLIER = 4
-"""How many conversations of a key are searched for messages that a host still sends."""
 
 
 class Assembler:
@@ -273,22 +271,6 @@ class Assembler:
             # They are known by their stored form, and no prompt changes once they are stored.
             messages = [self._chat._intake.cleaned(message) for message in messages]
         return drop_repeated(messages, same_event)
-
-    def name_known(self, live: Sequence[Message]) -> list[Message]:
-        """Return the messages a host holds with the event ids of stored messages of the same role and time.
-
-        Those of a conversation that was archived, as by `/reset`, are left out: the host may still send them.
-        """
-        from lossless.engine.context.live_messages import name_by_time
-
-        named, store = list(live), self._chat._store
-        for row in store.conversations.under_key(self._chat.key)[:_MOST_EARLIER]:
-            newest = max(0, row.next_seq - 1 - 2 * len(live) - _MOST_ALIKE)
-            before = named
-            named = name_by_time(before, store.messages.times(row.id, after=newest))
-            if not row.active:
-                named = [new for old, new in zip(before, named, strict=True) if new is old]
-        return named
 
     def watch_coverage(
         self, row: ConversationRow, context: Context, window: int, reserve: int, model: str | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from lossless.errors import InvalidInput, LosslessError
 from lossless.events import Event
 from lossless.ids import is_brief_of
 from lossless.model import Message
-from lossless.store.rows.codec import event_key
 
 if TYPE_CHECKING:
     from lossless.client.conversation import Conversation
@@ -22,13 +20,9 @@ if TYPE_CHECKING:
         Bootstrapped,
         Ingested,
     )
-    from lossless.store.rows.types import ConversationRow
 
 
 from lossless.client.arguments import checked_path
-
-_MOST_EARLIER = 4
-"""How many archived conversations of a key are searched for entries that a host's record still has."""
 
 
 class Delivery:
@@ -96,54 +90,6 @@ class Delivery:
             self._chat._lcm._background.wake()  # what is new has no vectors yet
         return structs.replace(done, skipped=done.skipped + len(said) - len(written))
 
-    def take_history(
-        self, messages: Iterable[Message], record: str | None = None, position: str | None = None
-    ) -> Ingested:
-        """Ingest a page of the host's own record, in order, each message with the record's id as its event id.
-
-        Messages that the host delivered itself are recognised, also under other ids. Call it from the oldest page on. The
-        `position` after the page is written with it.
-        """
-        from lossless.engine.ingest.heartbeats import outside
-        from lossless.engine.ingest.ingest import ingest
-        from lossless.model import Ingested
-
-        written = list(messages)
-        if self._chat._closed_to:
-            return Ingested(skipped=len(written))
-        store = self._chat._store
-        earlier = self._stored_earlier([message.event_id for message in written])
-        delivered, written = written, [message for message in written if message.event_id not in earlier]
-        intake = structs.replace(self._chat._intake, stream="transcript", skip=self.skips, outside=outside)
-        with self._chat._assembler.noting() as write_notes:
-
-            def in_transaction(row: ConversationRow) -> None:
-                write_notes(row)
-                if not row.transcribed:
-                    store.conversations.set_transcribed(row.id)
-                if record is not None and position is not None:
-                    state = {"position": position}
-                    store.state.set_cursor(row.id, _record_name(record), state, self._chat._intake.now())
-
-            done = ingest(store, self._chat._files, intake, written, in_transaction=in_transaction)
-        return structs.replace(done, known=done.known + len(delivered) - len(written))
-
-    def _stored_earlier(self, names: list[str | None]) -> set[str]:
-        """Return the event ids that an archived conversation of this key has: a `/reset` may not end the host's record."""
-        keys = {key: name for name in names if name is not None and (key := event_key(name)) is not None}
-        family = self._chat._store.conversations.under_key(self._chat.key)
-        rows = [row for row in family if not row.active][:_MOST_EARLIER]
-        known = (self._chat._store.messages.known_events(row.id, list(keys), aliases=True) for row in rows if keys)
-        return {keys[key] for found in known for key in found}
-
-    def history_position(self, record: str) -> str | None:
-        """Return the position up to which a record of the host was stored; None at its start."""
-        for row in self._chat._store.conversations.under_key(self._chat.key):
-            state = self._chat._store.state.cursor(row.id, _record_name(record))
-            if isinstance(state, dict) and isinstance(found := state.get("position"), str):
-                return found
-        return None
-
     def without_ours(self, messages: list[Message]) -> list[Message]:
         """Return the messages without those that `assemble` wrote for the model and a host sent back."""
         from lossless.engine.context.summary_xml import stands_for
@@ -205,8 +151,3 @@ class Delivery:
             )
             return False
         return True
-
-
-def _record_name(record: str) -> str:
-    """Return the name of the cursor of a host's record."""
-    return f"record:{sha256(record.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from lossless.aio import AsyncLossless
 from lossless.client import Conversation, Lossless
-from lossless.engine import sessions
+from lossless.client.host_access import HostAccess
 from lossless.engine.context.guidance import SHORT
 from lossless.engine.context.live_messages import fit_live
 from lossless.engine.context.summary_xml import stands_for
@@ -123,8 +123,7 @@ class Memory:
 
     def follow(self, chat: Conversation, held: Collection[str]) -> None:
         """Withdraw what the framework dropped from its list, and bring back what it holds again."""
-        if not chat._closed_to:
-            sessions.follow_host(chat._store, chat.key, chat._intake.session, held, chat._intake.now())
+        HostAccess(chat).follow(held)
 
     def view(self, chat: Conversation, live: Sequence[Message], *, model: str | None = None) -> Context:
         """Build what a model is shown: summaries and the newest messages, and of `live` what is not stored."""

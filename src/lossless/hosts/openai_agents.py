@@ -25,6 +25,7 @@ from agents.tool_context import ToolContext
 
 from lossless.aio import AsyncLossless
 from lossless.client import Conversation, Lossless
+from lossless.client.host_access import HostAccess
 from lossless.engine import sessions
 from lossless.errors import InvalidInput
 from lossless.formats import openai_responses
@@ -169,7 +170,7 @@ class LosslessSession:
 
     def _view(self) -> Context:
         window, reserve = self._memory.window(self._model), self._memory.reserve(self._model)
-        if self._chat._row() is None:
+        if not HostAccess(self._chat).has_messages:
             return Context((), 0)
         return self._chat.assemble(window, reserve=reserve, prompt_follows=True, model=self._model)
 
@@ -188,13 +189,12 @@ class LosslessSession:
         stored = next(self._stored_backwards(), None)
         if stored is None:
             return None
-        chat, now = self._chat, self._chat._intake.now()
-        if not sessions.withdraw(chat._store, chat.key, chat._intake.session, [stored.seq], now):
+        if not HostAccess(self._chat).withdraw([stored.seq]):
             raise InvalidInput("The newest item is part of a summary and cannot be withdrawn.")
         *rest, last = _items(stored.message)
         if rest:
             # The other items of that reply stay in the conversation.
-            chat.ingest(openai_responses.load(rest))
+            self._chat.ingest(openai_responses.load(rest))
         return last
 
     def _stored_backwards(self) -> Iterator[StoredMessage]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from lossless import Conversation, Lossless
+from lossless.client.host_access import HostAccess
 from lossless.engine.shared.defaults import GRANT_SECONDS
 from lossless.errors import InvalidInput, StoreError
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
@@ -71,7 +72,7 @@ class Methods:
         if given is not None:
             self._windows[chat.key] = given
             return given
-        return self._windows.get(chat.key) or chat._assembler.last_window()
+        return self._windows.get(chat.key) or HostAccess(chat).last_window()
 
     # storing
 
@@ -102,9 +103,9 @@ class Methods:
         """Store a page of the host's own record, and the position after it. Without entries: return the position."""
         ids = [entry.id for entry in given.entries]
         messages = self._load([entry.message for entry in given.entries], ids)
-        delivery = self._chat(given.conversation)._delivery
-        done = delivery.take_history(messages, given.record, given.cursor)
-        return {**_stored(done), "cursor": given.record and delivery.history_position(given.record)}
+        access = HostAccess(self._chat(given.conversation))
+        done = access.take_history(messages, given.record, given.cursor)
+        return {**_stored(done), "cursor": given.record and access.history_position(given.record)}
 
     def transcript(self, request: Request, given: params.Transcript) -> dict[str, Any]:
         """Store what is new in the file of the host's session, and follow its active branch."""
@@ -144,7 +145,7 @@ class Methods:
         if ids:
             return live
         try:
-            return chat._assembler.name_known(live)
+            return HostAccess(chat).name_known(live)
         except StoreError:
             return live  # they are what is shown if the database does not answer
 
@@ -219,7 +220,7 @@ class Methods:
     def status(self, request: Request, given: params.GetStatus) -> dict[str, Any]:
         """Report the state of the database."""
         chat = None if given.conversation is None else self._chat(given.conversation)
-        named = chat.key if chat is not None and chat._row() is not None else None
+        named = chat.key if chat is not None and HostAccess(chat).has_messages else None
         found: dict[str, Any] = msgspec.to_builtins(self._lcm.status(named))
         return found
 

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from lossless import config
 from lossless.client import Conversation, Lossless
+from lossless.client.host_access import HostAccess
 from lossless.engine.shared import host_activity
 from lossless.errors import LosslessError
 from lossless.hosts.hermes import history as histories
@@ -161,7 +162,7 @@ class Memory:
             if not said or _is_same(said, session.last):
                 return 0
             chat = self.chat(session)
-            is_ours = chat._delivery.is_ours
+            is_ours = HostAccess(chat).is_ours
             known = len(session.last)
             if known and _is_same(said[:known], session.last):
                 done = chat.ingest(histories.read(said[known:], is_ours, session.last[-1]))

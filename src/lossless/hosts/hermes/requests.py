@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from lossless.client import Conversation
+from lossless.client.host_access import HostAccess
 from lossless.errors import LosslessError
 from lossless.hosts.hermes.history import Record
 from lossless.hosts.hermes.memory import Memory, Session
 from lossless.hosts.hermes.splice import Spliced, splice
 from lossless.hosts.hermes.wires import CHAT, WIRES, Item, Wire, instructions, newest, size, without_ours
 from lossless.model import Context
-from lossless.store.rows.types import SPAN
 
 _WINDOW = 128_000
 _REPLY = 4_096
@@ -55,7 +55,7 @@ def shorten(memory: Memory, session: Session, messages: list[Record], *, force: 
             chat = memory.chat(session)
             chat.compact(window, observed=size(messages), model=session.model, force=force)
             context = chat.assemble(window, reserve=window // 4, prompt_follows=True, model=session.model)
-            items = without_ours(messages, chat._delivery.is_ours)
+            items = without_ours(messages, HostAccess(chat).is_ours)
             spliced = _spliced(chat, CHAT, items, 0, context)
         shorter = _led([_fresh(each) for each in spliced.items])
     except Exception as error:  # noqa: BLE001 - the host has asked because its list does not fit: it gets a shorter one
@@ -66,7 +66,7 @@ def shorten(memory: Memory, session: Session, messages: list[Record], *, force: 
 
 def _assembled(memory: Memory, session: Session, wire: Wire, items: list[Item], beside: int) -> Spliced:
     chat, window = memory.chat(session), session.window or None
-    items = without_ours(items, chat._delivery.is_ours)
+    items = without_ours(items, HostAccess(chat).is_ours)
     start = instructions(items, session.first)
     beside += size(items[:start])
     most = int((window or _WINDOW) * _MOST_BESIDE)
@@ -90,7 +90,7 @@ def _assembled(memory: Memory, session: Session, wire: Wire, items: list[Item], 
 
 
 def _spliced(chat: Conversation, wire: Wire, items: list[Item], start: int, context: Context) -> Spliced:
-    return splice(wire, items, start, context, lambda each: chat._assembler.whole(each.id // SPAN, each.message))
+    return splice(wire, items, start, context, HostAccess(chat).whole)
 
 
 def _bounded(session: Session, items: list[Item], beside: int) -> list[Item] | None:
