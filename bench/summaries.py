@@ -192,7 +192,7 @@ def print_lists(inner: Summarizer) -> None:
         )
     if LOCOMO:
         share, turns = evidence(inner, Path(LOCOMO), 10)
-        print(f"  LoCoMo: {share:.3f} of {turns} turns with evidence quoted at 10:1")
+        print(f"  LoCoMo: {share:.3f} of the text of {turns} turns with evidence is quoted at 10:1")
 
 
 def _seeds(text: str) -> list[int]:

@@ -49,17 +49,16 @@ def _messages(name: str) -> list[Message]:
 
 
 def evidence(inner: Summarizer, path: Path, ratio: int) -> tuple[float, int]:
-    """Return the share of turns with evidence that leaves quote at least half of, and their number."""
-    quoted = total = 0
+    """Return the share of the text of turns with evidence that leaves quote, and the number of these turns."""
+    shares: list[float] = []
     for sample in samples(path):
         text = fold("\n".join(leaves(sample.messages, inner, ratio=ratio)))
         wanted = sorted({seq for asked in sample.asked for seq in asked.evidence})
-        total += len(wanted)
-        quoted += sum(_is_quoted(sample.messages[seq - 1].text, text) for seq in wanted)
-    return quoted / max(1, total), total
+        shares += [_quoted(sample.messages[seq - 1].text, text) for seq in wanted]
+    return sum(shares) / max(1, len(shares)), len(shares)
 
 
-def _is_quoted(turn: str, text: str) -> bool:
+def _quoted(turn: str, text: str) -> float:
+    """Return the share of a turn's characters that are in sentences of the text."""
     sentences = [fold(each) for each in _SENTENCE.split(turn) if each.strip()]
-    there = sum(len(each) for each in sentences if each in text)
-    return 2 * there >= sum(map(len, sentences))
+    return sum(len(each) for each in sentences if each in text) / max(1, sum(map(len, sentences)))
