@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -72,3 +76,24 @@ def test_records_are_for_their_owner_only() -> None:
     record("codex", "Stop")
     assert {stat.S_IMODE(path.stat().st_mode) for path in host_activity.directory().iterdir()} == {0o600}
     assert stat.S_IMODE(host_activity.directory().stat().st_mode) == 0o700
+
+
+def test_a_failure_is_recorded_where_no_new_file_can_be_written() -> None:
+    record("codex", "Stop", delivered=2, clock=lambda: 1.0)
+    draft = host_activity.directory() / f"codex.{os.getpid()}.draft"
+    draft.mkdir()  # as on a full disk
+    record("codex", "Stop", error="The disk is full.", clock=lambda: 2.0)
+    assert [(found.delivered, found.failures, found.last_error) for found in read_all()] == [
+        (2, 1, "The disk is full.")
+    ]
+
+
+def test_a_stopped_process_that_holds_the_lock_delays_nobody_for_long() -> None:
+    record("codex", "Stop", clock=lambda: 1.0)
+    begun = time.monotonic()
+    with (host_activity.directory() / "codex.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        recording = Thread(target=record, args=("codex", "Stop"), daemon=True)
+        recording.start()
+        recording.join(10)
+    assert time.monotonic() - begun < 5

@@ -21,6 +21,8 @@ from lossless.config.paths import make_directory, open_private
 from lossless.errors import LosslessError
 
 _MOST_ERROR = 500
+_WAIT, _PAUSE = 1.0, 0.005
+"""Seconds to wait for another process that records, and between two looks."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 
 
@@ -69,10 +71,7 @@ def record(
         with _locked(path.with_suffix(".lock")):
             old = _read(path) or HostActivity(host=host)
             changed = _changed(old, event, seconds, delivered, error[:_MOST_ERROR], database, version, clock())
-            draft = path.with_suffix(f".{os.getpid()}.draft")
-            with open(draft, "wb", opener=open_private) as file:
-                file.write(msgspec.json.encode(changed))
-            draft.replace(path)
+            _write(path, msgspec.json.encode(changed))
 
 
 def error_text(error: BaseException) -> str:
@@ -98,6 +97,21 @@ def read_all() -> list[HostActivity]:
     except OSError:
         return []
     return [found for path in paths if (found := _read(path)) is not None]
+
+
+def _write(path: Path, data: bytes) -> None:
+    draft = path.with_suffix(f".{os.getpid()}.draft")
+    try:
+        with open(draft, "wb", opener=open_private) as file:
+            file.write(data)
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        # A full disk is one of the failures to report, and there is room where the last record is.
+        with open(path, "r+b", buffering=0) as file:
+            file.write(data)
+            file.truncate()
 
 
 def _changed(
@@ -139,7 +153,16 @@ class _locked:
         with suppress(ImportError):
             import fcntl
 
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            until = time.monotonic() + _WAIT
+            while True:
+                try:
+                    fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                except BlockingIOError:
+                    if time.monotonic() > until:  # its holder was stopped; no host waits for that
+                        os.close(self._descriptor)
+                        raise
+                time.sleep(_PAUSE)
 
     def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
