@@ -23,6 +23,7 @@
       StoreError             a database error
         StoreUnavailable       not reachable, or the wrong address
           StoreMissing           no such database
+          StoreMoved             deleted, moved or replaced while it was open; open it again
         StoreReadOnly          not writable, or opened read-only
         StoreFull              no space left; nothing was written
         StoreBusy              locked by another process for too long
@@ -181,6 +182,10 @@ class StoreUnavailable(StoreError):
 
 class StoreMissing(StoreUnavailable):
     code = "DATABASE_NOT_FOUND"
+
+
+class StoreMoved(StoreUnavailable):
+    code = "DATABASE_MOVED"
 
 
 class StoreReadOnly(StoreError):

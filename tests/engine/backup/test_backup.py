@@ -473,7 +473,9 @@ def test_whoever_waits_for_a_database_that_is_replaced_is_told_to_open_it_again(
     with pytest.raises(apsw.ReadOnlyError) as moved:
         host.execute("PRAGMA journal_mode = WAL").fetchall()
     host.close()
-    assert "own.db was replaced meanwhile. Open it again." in str(translate(moved.value, str(database)))
+    assert "own.db was deleted, moved or replaced meanwhile. Open it again." in str(
+        translate(moved.value, str(database))
+    )
     assert not list(tmp_path.glob("own.db-*"))
 
 

@@ -34,8 +34,8 @@ from lossless.store.sql import backups
 from lossless.store.sql.columns import LAST, Row
 from lossless.store.sql.recall_calls import SCHEMA_VERSION as RECALL_VERSION
 from lossless.store.sqlite.busy import BUSY_MS, Patience
-from lossless.store.sqlite.errors import PATH, RESTORE, translate
-from lossless.store.sqlite.files import identity, prepare
+from lossless.store.sqlite.errors import PATH, RESTORE, moved, translate
+from lossless.store.sqlite.files import identity, is_moved, prepare
 from lossless.store.store import Store, opened_before_fork
 
 _MOST_IDLE = 8
@@ -369,12 +369,18 @@ class SQLiteConnection(Store):
             try:
                 self._writing.now = True
                 self._writer.execute("BEGIN IMMEDIATE")
+                self._refuse_moved()
                 yield
                 self._writer.execute("COMMIT")
             finally:
                 self._writing.now = False
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
+
+    def _refuse_moved(self) -> None:
+        """Refuse to write to a file that nobody will find again. With a write-ahead log SQLite does not look by itself."""
+        if not self._memory and is_moved(self._writer):
+            raise moved(self.location)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from lossless.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
+    StoreMoved,
     StoreReadOnly,
     StoreUnavailable,
 )
@@ -48,8 +49,13 @@ _KINDS: list[tuple[type[apsw.Error], Callable[..., StoreError], str, str]] = [
 def translate(error: apsw.Error, location: str) -> StoreError:
     """Return an error of SQLite as one of ours."""
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
-        return StoreUnavailable(f"{location} was replaced meanwhile.", hint=f"Open it again. {_AGAIN}")
+        return moved(location)
     for kind, ours, what, hint in _KINDS:
         if isinstance(error, kind):
             return ours(f"{location} {what} ({error}).", hint=hint)
     return StoreError(f"{location}: {error}.", hint="This is a fault in lossless; please report it.")
+
+
+def moved(location: str) -> StoreMoved:
+    """Return the error that the file which is open is no longer the one at its path."""
+    return StoreMoved(f"{location} was deleted, moved or replaced meanwhile.", hint=f"Open it again. {_AGAIN}")

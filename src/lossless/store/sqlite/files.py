@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from contextlib import suppress
 from pathlib import Path
+
+import apsw
 
 from lossless.config import make_directory
 from lossless.errors import (
@@ -23,6 +26,14 @@ def identity(path: str) -> tuple[int, int]:
     """Return the identity of a file, whatever it is called."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
+
+
+def is_moved(connection: apsw.Connection) -> bool:
+    """Tell whether the file of a connection is no longer at its path. A file system that cannot tell is believed."""
+    answer = ctypes.c_int(0)
+    with suppress(apsw.Error):
+        connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(answer))
+    return answer.value != 0
 
 
 def may_be_database(path: Path) -> bool:
