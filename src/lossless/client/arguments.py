@@ -47,6 +47,8 @@ _LEAST = {
     "seconds": 0,
     "retain_depth": -1,
 }
+_MOST = 2**53
+"""More tokens or seconds have no exact form in JSON, and none in a database."""
 _OWN = {"key", "session", "owner", "database", "conversation", "conversations", "name"}
 """Arguments with a check of their own, which says more."""
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -97,6 +99,8 @@ def check(name: str, value: object, types: Sequence[str]) -> None:
         raise InvalidInput(f"{name}={_shown(value)} is not {_noun(name, types)}.", hint=_nearest(name, value, types))
     if isinstance(value, int | float) and not isinstance(value, bool) and value < _LEAST.get(name, value):
         raise InvalidInput(f"{name}={value} is not {_noun(name, types)}.", hint=f"Give {_LEAST[name]} or more.")
+    if (name in _TOKENS or name == "seconds") and isinstance(value, int | float) and value > _MOST:
+        raise InvalidInput(f"{name}={_shown(value)} is too large.", hint=f"Give {_MOST:,} or less.")
     for each in types:
         if each in _CHOICES and value is not None:
             choose(name, value, _CHOICES[each])

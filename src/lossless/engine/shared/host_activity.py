@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from lossless.config.paths import make_directory, open_private
 from lossless.errors import LosslessError
 
-_MOST_ERROR = 500
+_MOST_TEXT = 500
 _WAIT, _PAUSE = 1.0, 0.005
 """Seconds to wait for another process that records, and between two looks."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
@@ -42,8 +42,9 @@ class HostActivity(Struct, frozen=True, kw_only=True):
     slowest_seconds: float = 0
     last_error: str = ""
     last_error_at: float = 0
+    last_error_event: str = ""
     failures: int = 0
-    """Failures since the last event without one."""
+    """Failures since the last delivery, and since the last time that the event which failed did not."""
 
 
 def directory() -> Path:
@@ -70,7 +71,8 @@ def record(
         make_directory(path.parent)
         with _locked(path.with_suffix(".lock")):
             old = _read(path) or HostActivity(host=host)
-            changed = _changed(old, event, seconds, delivered, error[:_MOST_ERROR], database, version, clock())
+            texts = [_bounded(text) for text in (event, error, database, version)]
+            changed = _changed(old, seconds, delivered, clock(), *texts)
             _write(path, msgspec.json.encode(changed))
 
 
@@ -114,9 +116,15 @@ def _write(path: Path, data: bytes) -> None:
             file.truncate()
 
 
+def _bounded(text: str) -> str:
+    """Return the beginning of a text of a host, which may contain anything, as it can be written."""
+    return text[:_MOST_TEXT].encode("utf-8", "replace").decode()
+
+
 def _changed(
-    old: HostActivity, event: str, seconds: float, delivered: int, error: str, database: str, version: str, now: float
+    old: HostActivity, seconds: float, delivered: int, now: float, event: str, error: str, database: str, version: str
 ) -> HostActivity:
+    is_mended = delivered > 0 or event == old.last_error_event
     return structs.replace(
         old,
         version=version or old.version,
@@ -130,7 +138,8 @@ def _changed(
         slowest_seconds=max(seconds, old.slowest_seconds),
         last_error=error or old.last_error,
         last_error_at=now if error else old.last_error_at,
-        failures=old.failures + 1 if error else 0,
+        last_error_event=event if error else old.last_error_event,
+        failures=old.failures + 1 if error else 0 if is_mended else old.failures,
     )
 
 
