@@ -12,13 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from lossless import Lossless
+
 PATIENCE = 30.0
+CHAT = {"key": "agent:main:main", "session": "run-1"}
+SMALL = {"freshTailCount": 4, "leafChunkTokens": 2000, "leafMinFanout": 2, "contextThreshold": 0.3}
+WINDOW = 4000
+SUMMARY = {"result": {"text": "The user stated one fact after another, and each was confirmed.", "model": "host/small"}}
 
 
 class BridgeProcess:
     """A host's side of the connection. `lend` answers requests for the model."""
 
-    def __init__(self, database: Path, *, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, database: Path | str, *, environment: dict[str, str] | None = None) -> None:
         self.lend: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda params: None
         self.notes: queue.Queue[dict[str, Any]] = queue.Queue()
         self.asked: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -95,3 +101,34 @@ class BridgeProcess:
     def begin(self, **more: Any) -> Any:
         """Initialize, as a host of tests."""
         return self.call("initialize", **{"protocols": [1], "host": {"name": "testhost", "version": "1"}, **more})
+
+
+def turn(number: int, *, words: int = 60) -> list[dict[str, Any]]:
+    at = 1_790_000_000_000 + number * 1000
+    reply = [{"type": "text", "text": f"Confirmed {number}. " + "gamma " * words}]
+    return [
+        {"role": "user", "content": f"Fact {number} is delta. " + "alpha beta " * words, "timestamp": at},
+        {"role": "assistant", "content": reply, "stopReason": "stop", "timestamp": at + 500},
+    ]
+
+
+def commit(bridge: BridgeProcess, number: int, **more: Any) -> Any:
+    return bridge.call(
+        "commitTurn",
+        **{
+            "conversation": CHAT,
+            "messages": turn(number),
+            "advancementKey": f"turn-{number}",
+            "window": WINDOW,
+            **more,
+        },
+    )
+
+
+def texts(database: Path, key: str = CHAT["key"]) -> list[str]:
+    with Lossless.open(database) as lcm:
+        return [stored.text.split(".")[0] for stored in lcm.conversation(key).messages()]
+
+
+def facts(count: int) -> list[str]:
+    return [text for number in range(count) for text in (f"Fact {number} is delta", f"Confirmed {number}")]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts import npm
+from tests.hosts.bridge_process import BridgeProcess
 from tests.hosts.programs import ClaudeCode, Codex
 from tests.provider import Provider
 
@@ -41,3 +42,20 @@ def own_loop() -> Iterator[None]:
     yield
     asyncio.set_event_loop(None)
     loop.close()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "lcm.db"
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def bridge(database: Path, state: Path) -> Iterator[BridgeProcess]:
+    with BridgeProcess(database) as process:
+        yield process

@@ -8,69 +8,24 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lossless import Lossless
 from lossless.engine.shared import host_activity
-from tests.hosts.bridge_process import PATIENCE, BridgeProcess
-
-CHAT = {"key": "agent:main:main", "session": "run-1"}
-SMALL = {"freshTailCount": 4, "leafChunkTokens": 2000, "leafMinFanout": 2, "contextThreshold": 0.3}
-WINDOW = 4000
-SUMMARY = {"result": {"text": "The user stated one fact after another, and each was confirmed.", "model": "host/small"}}
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "lcm.db"
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path / "state"
-
-
-@pytest.fixture
-def bridge(database: Path, state: Path) -> Iterator[BridgeProcess]:
-    with BridgeProcess(database) as process:
-        yield process
-
-
-def turn(number: int, *, words: int = 60) -> list[dict[str, Any]]:
-    at = 1_790_000_000_000 + number * 1000
-    reply = [{"type": "text", "text": f"Confirmed {number}. " + "gamma " * words}]
-    return [
-        {"role": "user", "content": f"Fact {number} is delta. " + "alpha beta " * words, "timestamp": at},
-        {"role": "assistant", "content": reply, "stopReason": "stop", "timestamp": at + 500},
-    ]
-
-
-def commit(bridge: BridgeProcess, number: int, **more: Any) -> Any:
-    return bridge.call(
-        "commitTurn",
-        **{
-            "conversation": CHAT,
-            "messages": turn(number),
-            "advancementKey": f"turn-{number}",
-            "window": WINDOW,
-            **more,
-        },
-    )
-
-
-def texts(database: Path, key: str = CHAT["key"]) -> list[str]:
-    with Lossless.open(database) as lcm:
-        return [stored.text.split(".")[0] for stored in lcm.conversation(key).messages()]
-
-
-def facts(count: int) -> list[str]:
-    return [text for number in range(count) for text in (f"Fact {number} is delta", f"Confirmed {number}")]
-
+from tests.hosts.bridge_process import (
+    CHAT,
+    PATIENCE,
+    SMALL,
+    SUMMARY,
+    WINDOW,
+    BridgeProcess,
+    commit,
+    facts,
+    texts,
+    turn,
+)
 
 # the beginning and the end
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from secrets import token_bytes
 from typing import Any, ClassVar
 
 from msgspec import Struct
 
 from lossless.config import Settings
+from lossless.engine.ingest.secrets import ON, Redactor
 from lossless.errors import SummarizerAuth, SummarizerUnavailable
 from lossless.events import Hook
 from lossless.hosts.bridge.rpc import Connection, RpcError, current
@@ -16,6 +19,8 @@ from lossless.summarizers.base import REFUSED, UNFIT, Reply, count_request
 from lossless.summarizers.reply_text import summary_of, well_formed
 
 _MODEL_METHOD = "model/complete"
+_MOST_MESSAGE = 10_000
+_MOST_NAME = 200
 
 
 class LentModel(Struct, frozen=True):
@@ -61,15 +66,22 @@ class LentModel(Struct, frozen=True):
         if not isinstance(text, str):
             raise SummarizerUnavailable(f"{self.name} returned no text.", outage=False)
         model = reply.get("model")
-        return Reply(summary_of(text), model if isinstance(model, str) and model else self.name, bool(reply.get("cut")))
+        name = well_formed(model)[:_MOST_NAME] if isinstance(model, str) and model else self.name
+        return Reply(summary_of(well_formed(text)), name, bool(reply.get("cut")))
 
     def _failure(self, error: RpcError) -> SummarizerAuth | SummarizerUnavailable:
         status, wait = error.data.get("status"), error.data.get("retryAfter")
-        message = f"{self.name} failed: {error.message[:200].rstrip('.') or error.code}."
+        message = f"{self.name} failed: {_shown(error.message) or error.code}."
         if status in REFUSED:
             return SummarizerAuth(message, hint="Check the credentials of the host.")
         seconds = float(wait) if isinstance(wait, int | float) and wait > 0 else None
         return SummarizerUnavailable(message, retry_after=seconds, outage=status not in UNFIT)
+
+
+def _shown(message: str) -> str:
+    """Return the beginning of an error of the host's provider, which may repeat the key that it refuses."""
+    redactor = Redactor((ON,), partial(token_bytes, 32))
+    return redactor.text(" ".join(message[:_MOST_MESSAGE].split()))[:200].rstrip(".")
 
 
 def with_host(settings: Settings, host: LentModel, on_event: Hook) -> Summarizer:

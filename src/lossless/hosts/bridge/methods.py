@@ -69,7 +69,7 @@ class Methods:
             self._lending.discard(request.id)
 
     def _window(self, chat: Conversation, given: int | None) -> int | None:
-        if given is not None:
+        if given is not None and given > 0:
             self._windows[chat.key] = given
             return given
         return self._windows.get(chat.key) or HostAccess(chat).last_window()

@@ -52,6 +52,8 @@ class Request(Struct, eq=False):
     cancelled: threading.Event = field(default_factory=threading.Event)
     asked: set[int] = field(default_factory=set)
     """The ids of our own requests that wait for an answer on its behalf."""
+    is_last: bool = False
+    """Set by its handler: the connection ends after the answer."""
 
     def check(self) -> None:
         """Raise if the request was cancelled."""
@@ -70,8 +72,11 @@ OrderBy = Callable[[str, dict[str, Any]], str | None]
 class Connection:
     """One side of a JSON-RPC connection."""
 
-    def __init__(self, source: BinaryIO, target: BinaryIO, handler: Handler, order_by: OrderBy) -> None:
-        self._source, self._target = source, target
+    def __init__(
+        self, source: BinaryIO, target: BinaryIO, handler: Handler, order_by: OrderBy, stop: Callable[[], None]
+    ) -> None:
+        """Connect two streams. `stop` interrupts the thread that runs `serve`, which may wait for a line."""
+        self._source, self._target, self._stop = source, target, stop
         self._handler, self._order_by = handler, order_by
         self._lock, self._numbers = threading.Lock(), count(1)
         self._requests: dict[str | int, Request] = {}
@@ -83,12 +88,14 @@ class Connection:
 
     def serve(self) -> None:
         """Answer requests until the other side closes its stream, or until `close`; then cancel what still runs."""
-        while not self._closed and (line := self._source.readline()):
-            if line.strip():
-                self._take(line)
-        self.close()
-        for request in list(self._requests.values()):
-            request.done.wait(_MOST_DONE)
+        try:
+            while not self._closed and (line := self._source.readline()):
+                if line.strip():
+                    self._take(line)
+        finally:
+            self.close()
+            for request in list(self._requests.values()):
+                request.done.wait(_MOST_DONE)
 
     def close(self) -> None:
         """Accept no more requests, and cancel those that run."""
@@ -116,7 +123,8 @@ class Connection:
             self._fail(name, RpcError(INVALID_REQUEST, "method is a text, and params is an object."))
             return
         if name is None:
-            if method == "cancel" and (found := self._requests.get(params.get("id", ""))):
+            named = params.get("id")
+            if method == "cancel" and isinstance(named, str | int) and (found := self._requests.get(named)):
                 self._cancel(found)
             return
         if name in self._requests:
@@ -155,6 +163,9 @@ class Connection:
             if queue is not None and self._newest.get(queue) is request.done:
                 self._newest.pop(queue, None)
             request.done.set()
+            if request.is_last:
+                self._closed = True
+                self._stop()
 
     def _cancel(self, request: Request) -> None:
         request.cancelled.set()

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,12 +20,13 @@ import msgspec
 from lossless import Lossless, __version__, config
 from lossless.config.settings import all_spellings
 from lossless.engine.shared import host_activity
-from lossless.errors import ConfigError, LosslessError
+from lossless.errors import ConfigError, LosslessError, StoreMoved
 from lossless.events import Event
 from lossless.hosts.bridge.lent_model import LentModel, with_host
 from lossless.hosts.bridge.methods import FORMATS, METHODS, Methods
 from lossless.hosts.bridge.params import Initialize, Params
-from lossless.hosts.bridge.rpc import FAILED, INVALID_PARAMS, UNKNOWN_METHOD, Connection, Request, refuse
+from lossless.hosts.bridge.rpc import FAILED, INVALID_PARAMS, UNKNOWN_METHOD, Connection, Request, RpcError, refuse
+from lossless.hosts.bridge.versions import notes
 from lossless.tools.arguments import READING, schema
 
 PROTOCOLS = (1,)
@@ -43,7 +45,7 @@ class Bridge:
 
     def __init__(self, source: BinaryIO, target: BinaryIO, database: str | None = None) -> None:
         self._database = database
-        self._connection = Connection(source, target, self._handle, _queue)
+        self._connection = Connection(source, target, self._handle, _queue, _interrupt_reading)
         self._lcm: Lossless | None = None
         self._methods: Methods | None = None
         self._host = "bridge"
@@ -63,6 +65,11 @@ class Bridge:
             result = self._answer(request, params)
         except LosslessError as error:
             self._record(method, start, error=f"{error.code}: {error.message}")
+            if isinstance(error, StoreMoved):
+                request.is_last = True  # the host starts another bridge, which opens what is there now
+            raise
+        except RpcError as error:
+            self._record(method, start, error=f"{error.data.get('code', error.code)}: {error.message}")
             raise
         except Exception as error:
             self._record(method, start, error=type(error).__name__)
@@ -77,7 +84,7 @@ class Bridge:
         if request.method == "initialize":
             return self._initialize(converted(Initialize, params))
         if request.method == "shutdown":
-            self._connection.close()
+            request.is_last = True
             return {}
         found = METHODS.get(request.method)
         if found is None:
@@ -88,6 +95,8 @@ class Bridge:
         return method(self._methods, request, converted(kind, params))
 
     def _initialize(self, given: Initialize) -> dict[str, Any]:
+        if self._lcm is None:
+            self._host, self._version = given.host.name, given.host.version
         common = set(PROTOCOLS).intersection(given.protocols)
         if not common:
             ours = ", ".join(map(str, PROTOCOLS))
@@ -105,7 +114,6 @@ class Bridge:
             refuse(
                 INVALID_PARAMS, f"{given.format[:80]!r} is not a format.", code="INVALID_INPUT", hint=f"Use {known}."
             )
-        self._host, self._version = given.host.name, given.host.version
         _refuse_secrets(given.settings, given.host.name)
         lcm = self._open(given)
         return {
@@ -113,6 +121,7 @@ class Bridge:
             "server": {"name": "lossless", "version": __version__},
             "database": lcm.location,
             "enabled": lcm.settings.enabled,
+            "notes": notes(self._host, self._version),
             "tools": [schema("mcp", name) for name in READING],
         }
 
@@ -219,6 +228,12 @@ def _ending() -> Iterator[None]:
     finally:
         _end_with_parent(0)
         signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt_reading() -> None:
+    """End as SIGTERM does: the main thread waits for a line. Windows has no such signal, so the host closes the stream."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 def _end_with_parent(number: int) -> None:
