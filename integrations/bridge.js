@@ -13,6 +13,8 @@ const TOKEN_CHARACTERS = 3;
 const RETRY_AFTER = 1_000;
 const LONGEST_RETRY = 60_000;
 const MOST_STDERR = 400;
+const END_WAIT = 10_000;
+const ENDINGS = new Set(["BRIDGE_ENDED", "DATABASE_MOVED"]); // the next process can do it
 
 /** An error of the bridge: `code` is stable, `message` is for people and says what to do. */
 export class BridgeError extends Error {
@@ -37,21 +39,42 @@ export function estimateTokens(message) {
 }
 
 /**
- * Return the newest messages that fit, from a user's message on: what a host sends when the memory does not answer.
- * The newest turn stays whole whatever its size, so that calls keep their results.
+ * Return the newest messages that fit: what a host sends when the memory does not answer. They are whole turns, from a
+ * user's message on. If the newest turn alone is too large, they are its prompt and its newest steps. A step is a reply
+ * with the results of its calls; the newest is kept whatever its size.
  */
-export function boundedMessages(messages, tokens, isStart = (message) => message.role === "user") {
-  let left = tokens ?? Infinity;
-  let start = messages.length;
-  for (let end = messages.length; end > 0; ) {
-    let first = end - 1;
-    while (first > 0 && !isStart(messages[first])) first -= 1;
-    left -= messages.slice(first, end).reduce((sum, message) => sum + estimateTokens(message), 0);
-    if (left < 0 && start < messages.length) break;
-    start = first;
-    end = first;
+export function boundedMessages(messages, tokens, roleOf = (message) => message?.role) {
+  const most = tokens ?? Infinity;
+  const turns = divided(messages, (message) => roleOf(message) === "user");
+  const kept = newest(turns, most);
+  if (kept.length !== 1 || size(kept[0]) <= most) return kept.flat();
+  const [prompt, ...steps] = divided(kept[0], (message) => roleOf(message) === "assistant");
+  if (!steps.length) return prompt;
+  return roleOf(prompt[0]) === "user"
+    ? [...prompt, ...newest(steps, most - size(prompt)).flat()]
+    : newest([prompt, ...steps], most).flat();
+}
+
+function size(messages) {
+  return messages.reduce((sum, message) => sum + estimateTokens(message), 0);
+}
+
+/** Divide a list before each message that starts a part. */
+function divided(messages, isStart) {
+  const parts = [];
+  for (const message of messages) {
+    if (!parts.length || isStart(message)) parts.push([]);
+    parts.at(-1).push(message);
   }
-  return messages.slice(start);
+  return parts;
+}
+
+/** Return the newest parts that fit, and at least one. */
+function newest(parts, tokens) {
+  let left = tokens;
+  let start = parts.length;
+  while (start > 0 && ((left -= size(parts[start - 1])) >= 0 || start === parts.length)) start -= 1;
+  return parts.slice(start);
 }
 
 /**
@@ -84,6 +107,8 @@ export class Bridge {
     this._failures = 0;
     this._retryAt = 0;
     this._closed = false;
+    /** How many processes were started: what was delivered to one may be unknown to the next. */
+    this.starts = 0;
     this._stderr = "";
   }
 
@@ -105,7 +130,7 @@ export class Bridge {
     try {
       return await this._request(method, params, { lend, signal, timeout });
     } catch (error) {
-      if (!again || error.code !== "BRIDGE_ENDED" || signal?.aborted || this._closed) throw error;
+      if (!again || !ENDINGS.has(error.code) || signal?.aborted || this._closed) throw error;
       return await this._request(method, params, { lend, signal, timeout });
     }
   }
@@ -115,11 +140,26 @@ export class Bridge {
     this._closed = true;
     const child = this._child;
     if (!child) return;
+    await this._end(child);
+  }
+
+  /** End a process that finishes what it is writing, by force if that takes too long. */
+  async _end(child) {
+    if (child.exitCode !== null || child.signalCode !== null) return;
     const ended = new Promise((resolve) => child.once("exit", resolve));
     child.stdin.end();
-    const late = setTimeout(() => child.kill("SIGKILL"), 10_000);
+    const late = setTimeout(() => child.kill("SIGKILL"), END_WAIT);
     await ended;
     clearTimeout(late);
+  }
+
+  /** Use a process no more, and have the next request start another. */
+  _retire(child, why) {
+    if (this._child !== child) return;
+    this._child = null;
+    this._ready = null;
+    this._failed(why);
+    void this._end(child);
   }
 
   async _request(method, params, { lend, signal, timeout }) {
@@ -135,17 +175,15 @@ export class Bridge {
     if (wait > 0) {
       throw new BridgeError("BRIDGE_WAITING", `lossless: ${this._why ?? "the bridge ended"} It is started again soon.`);
     }
-    this._ready = this._start();
+    const ready = this._start();
+    this._ready = ready;
+    const child = this._child;
     try {
-      return await this._ready;
+      return await ready;
     } catch (error) {
-      this._ready = null;
-      if (this._child) {
-        // It runs, and cannot serve: the database is locked, or a setting is wrong.
-        this._failed(error.message);
-        this._child.stdin.end();
-        this._child = null;
-      }
+      // It may run, and cannot serve: the database is locked, or a setting is wrong.
+      if (child) this._retire(child, error.message);
+      if (this._ready === ready) this._ready = null;
       throw error;
     }
   }
@@ -158,7 +196,8 @@ export class Bridge {
       windowsHide: true,
     });
     this._child = child;
-    child.once("error", (error) => {
+    this.starts += 1;
+    child.on("error", (error) => {
       const reason = error.code === "ENOENT" ? "there is no such program" : error.message;
       const hint = "Run `lcm install` for this host again, or set `command` in the plugin's settings.";
       this._ended(child, new BridgeError("BRIDGE_MISSING", `lossless: ${program} cannot be started: ${reason}.`, hint));
@@ -179,6 +218,7 @@ export class Bridge {
     });
     this._failures = 0;
     this._why = null;
+    if (this.starts === 1) for (const note of this.info.notes ?? []) this.log.warn(`lossless: ${note}`);
     return this.info;
   }
 
@@ -204,35 +244,42 @@ export class Bridge {
     try {
       message = JSON.parse(line);
     } catch {
-      this.log.error("lossless: the bridge sent a line that is not JSON.");
+      message = null;
+    }
+    if (message === null || typeof message !== "object") {
+      this.log.error("lossless: the bridge sent a line that is not a message.");
       return;
     }
-    if (message.method === undefined) this._settle(message);
-    else if (message.method === "event") this._report(message.params);
-    else if (message.method === "cancel") this._answering.get(message.params?.id)?.abort();
+    if (message.method === undefined) this._settle(child, message);
+    else if (message.method === "event") this._report(message.params ?? {});
+    else if (message.method === "cancel") this._answering.get(child)?.get(message.params?.id)?.abort();
     else if (message.method === "model/complete") void this._complete(child, message);
     else this._write(child, { id: message.id, error: { code: -32601, message: `no method ${message.method}` } });
   }
 
-  _report({ level, message } = {}) {
+  _report({ level, message }) {
     (level === "error" ? this.log.error : this.log.warn).call(this.log, `lossless: ${message}`);
   }
 
-  _settle(message) {
+  _settle(child, message) {
     const waiting = this._pending.get(message.id);
-    if (!waiting) return;
+    if (!waiting || waiting.child !== child) return;
     this._pending.delete(message.id);
-    if (message.error) {
-      const { data = {}, message: text, code } = message.error;
-      waiting.reject(new BridgeError(data.code ?? String(code), `lossless: ${text}`, data.hint));
-    } else waiting.resolve(message.result);
+    if (!message.error) return waiting.resolve(message.result);
+    const { data, message: text, code: number } = message.error;
+    const code = data?.code ?? String(number);
+    // Whoever cancels a request here does not wait for it: the process is ending.
+    const error = new BridgeError(code === "CANCELLED" ? "BRIDGE_ENDED" : code, `lossless: ${text}`, data?.hint);
+    if (code === "DATABASE_MOVED") this._retire(child, error.message);
+    waiting.reject(error);
   }
 
   async _complete(child, { id, params }) {
     const abort = new AbortController();
-    this._answering.set(id, abort);
+    const answering = this._answering.get(child) ?? new Map();
+    this._answering.set(child, answering.set(id, abort));
     try {
-      const lend = this._lenders.get(params.request);
+      const lend = this._lenders.get(params?.request);
       if (!lend) throw new Error("the host lends no model now");
       const { text, model, cut } = await lend(params, abort.signal);
       this._write(child, { id, result: { text: text ?? "", ...(model ? { model } : {}), ...(cut ? { cut } : {}) } });
@@ -241,7 +288,7 @@ export class Bridge {
       const message = String(error?.message ?? error).slice(0, 300);
       this._write(child, { id, error: { code: -32000, message, data: status } });
     } finally {
-      this._answering.delete(id);
+      answering.delete(id);
     }
   }
 
@@ -289,7 +336,8 @@ export class Bridge {
       this._ready = null;
       if (!this._closed) this._failed(error.message);
     }
-    for (const abort of this._answering.values()) abort.abort();
+    for (const abort of this._answering.get(child)?.values() ?? []) abort.abort();
+    this._answering.delete(child);
     for (const [id, waiting] of this._pending) {
       if (waiting.child !== child) continue;
       this._pending.delete(id);

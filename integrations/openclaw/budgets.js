@@ -8,9 +8,9 @@ export class Budgets {
     this._known = new Map();
   }
 
-  /** Remember what the host names before a turn, and return it. */
+  /** Remember what the host names before a turn, and return it. If it names nothing, the last one counts. */
   begin(key, tokens, model) {
-    if (!(tokens > 0)) return undefined;
+    if (!(tokens >= 1)) return this.base(key);
     this._known.set(key, { base: Math.floor(tokens), pending: undefined, model });
     return Math.floor(tokens);
   }

@@ -8,6 +8,7 @@ import { lender } from "./lender.js";
 const WITHOUT_MEMORY =
   "The long-term memory of this conversation is not available now, and older messages may be missing from it. " +
   "If you are asked about something you cannot see, say so.";
+const DEFAULT_WINDOW = 128_000;
 const NO_CHANGE = { changed: false, bytesFreed: 0, rewrittenEntries: 0 };
 
 export function createEngine(memory, { id, name, version }) {
@@ -66,7 +67,8 @@ export function createEngine(memory, { id, name, version }) {
     },
 
     async assemble(params) {
-      const { key } = conversation(params);
+      const key = params.sessionKey || params.sessionId;
+      const held = Array.isArray(params.messages) ? params.messages : [];
       // Only the call before the turn has these, if empty.
       const isFirst = "runtimeContext" in params || "prompt" in params;
       const tokens = isFirst
@@ -77,7 +79,7 @@ export function createEngine(memory, { id, name, version }) {
           "assemble",
           {
             conversation: conversation(params),
-            messages: params.messages,
+            messages: held,
             promptFollows: true,
             guidance: params.availableTools && !params.availableTools.has("lcm_grep") ? "none" : "short",
             ...(tokens ? { window: tokens } : {}),
@@ -92,7 +94,7 @@ export function createEngine(memory, { id, name, version }) {
         };
       } catch (error) {
         failed("assemble", error);
-        const messages = boundedMessages(params.messages, tokens);
+        const messages = boundedMessages(held, tokens ?? DEFAULT_WINDOW);
         const estimatedTokens = messages.reduce((sum, message) => sum + estimateTokens(message), 0);
         return { messages, estimatedTokens, systemPromptAddition: WITHOUT_MEMORY };
       }
@@ -183,5 +185,5 @@ function limits(budgets, { sessionKey, sessionId, tokenBudget, runtimeSettings, 
   const key = sessionKey || `openclaw:${sessionId}`;
   const tokens = budgets.base(key) ?? tokenBudget ?? runtimeContext?.tokenBudget;
   const model = budgets.model(key) ?? runtimeSettings?.model?.resolved ?? runtimeContext?.modelId;
-  return { ...(tokens > 0 ? { window: Math.floor(tokens) } : {}), ...(model ? { model } : {}) };
+  return { ...(tokens >= 1 ? { window: Math.floor(tokens) } : {}), ...(model ? { model } : {}) };
 }

@@ -20,7 +20,12 @@ const ENDED = new Set(["idle", "daily", "deleted"]);
 export default function register(api) {
   const memory = createMemory(api);
   const info = { id: ENGINE, name: MANIFEST.name, version: MANIFEST.version };
-  api.registerContextEngine(ENGINE, () => createEngine(memory, info));
+  if (typeof api.registerContextEngine === "function") {
+    api.registerContextEngine(ENGINE, () => createEngine(memory, info));
+  } else {
+    const version = api.runtime?.version ?? "";
+    memory.log.error(`lossless: OpenClaw ${version} takes no context engine from plugins: nothing is stored. Update lossless.`);
+  }
   for (const tool of TOOLS) {
     api.registerTool((context) => createTool(memory, tool, context), { name: tool.name });
   }
@@ -65,6 +70,7 @@ function sharedBridge(options) {
 }
 
 function conversation(memory, { sessionKey, sessionId }) {
+  if (!sessionKey && !sessionId) throw new Error("OpenClaw named no session");
   const key = sessionKey || `openclaw:${sessionId}`;
   const parent = memory.subagents.parent(key);
   return { key, ...(sessionId ? { session: sessionId } : {}), ...(parent ? { parent } : {}) };

@@ -26,6 +26,7 @@ function readConfig() {
 
 export const Lossless = async ({ client }) => {
   let bridge = null;
+  let starts = 0;
   const parents = new Map();
   const windows = new Map();
   const toolSizes = new Map();
@@ -106,12 +107,19 @@ export const Lossless = async ({ client }) => {
   }
 
   async function store(session, messages) {
+    forgetDelivered();
     const fresh = messages.filter((message) => isFinished(message) && !delivered.has(message.info.id));
     const kept = fresh.filter((message) => !isBookkeeping(message)).flatMap(toStored);
     if (!kept.length) return;
     const params = { messages: kept.map(({ message }) => message), ids: kept.map(({ id }) => id) };
     await connected().request("ingest", { conversation: await conversation(session), ...params }, { again: true });
     for (const { info } of fresh) delivered.add(info.id);
+  }
+
+  /** A bridge that was started again may have another database. It recognises what it has. */
+  function forgetDelivered() {
+    if (bridge && bridge.starts !== starts) delivered.clear();
+    starts = bridge?.starts ?? 0;
   }
 
   /** Store a reply that was finished just now. */
@@ -224,7 +232,7 @@ export const Lossless = async ({ client }) => {
       const model = messages.findLast(({ info }) => info.role === "user")?.info.model;
       const found = shown?.length
         ? shown
-        : boundedMessages(messages, await space(model), ({ info }) => info.role === "user");
+        : boundedMessages(messages, await space(model), ({ info }) => info.role);
       messages.splice(0, messages.length, ...found);
     },
 

@@ -18,6 +18,18 @@ const COMPACT_WAIT = 300_000;
 const REPEAT_AFTER = 60_000;
 const SUMMARY = /<summary id="sum_/;
 
+/** The version of pi, under either name of its package; empty if it does not tell. */
+async function readVersion() {
+  for (const name of ["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"]) {
+    try {
+      return String((await import(name)).VERSION ?? "");
+    } catch {
+      // The other name, or none: only what people are told depends on it.
+    }
+  }
+  return "";
+}
+
 /** Read what `lcm install pi` wrote beside this file: {"command": [...], "settings": {...}}. Both may be missing. */
 function readConfig() {
   const path = join(PLACE, "lossless.json");
@@ -61,8 +73,10 @@ function textOf(message) {
   return (message.content ?? []).map((block) => block.text ?? "").join("");
 }
 
-export default function lossless(pi) {
+export default async function lossless(pi) {
+  const version = await readVersion();
   let bridge = null;
+  let starts = 0;
   let background = null;
   let last = null;
   const reported = new Map();
@@ -89,7 +103,7 @@ export default function lossless(pi) {
     const { command, settings } = readConfig();
     const log = { info: () => {}, warn: () => {}, error: report }; // warnings: `lcm status` and `lcm doctor`
     const lends = typeof ctx.modelRegistry?.streamSimple === "function" && ctx.model ? named(ctx.model) : null;
-    bridge = new Bridge({ command, host: { name: "pi" }, settings, lends, log });
+    bridge = new Bridge({ command, host: { name: "pi", version }, settings, lends, log });
   }
 
   const named = (model) => `${model.provider}/${model.id}`;
@@ -131,6 +145,8 @@ export default function lossless(pi) {
     }
     // The first reply creates the file; a session in memory has none.
     const { key } = conversation(ctx);
+    if (bridge.starts !== starts) delivered.clear(); // another process may have another database
+    starts = bridge.starts;
     const fresh = ctx.sessionManager.getBranch().filter((entry) => !delivered.has(`${key} ${entry.id}`));
     const entries = fresh.map((entry) => ({ id: entry.id, message: asMessage(entry) })).filter((each) => each.message);
     if (!entries.length) return;
@@ -180,6 +196,7 @@ export default function lossless(pi) {
 
   async function registerTools(ctx) {
     if (!bridge.info) await bridge.request("status", {});
+    for (const note of bridge.info.notes ?? []) report(note);
     for (const { name, description, inputSchema } of bridge.info.tools) {
       // lcm_expand is for sub-agents with a grant.
       if (name === "lcm_expand" || registered.has(name)) continue;

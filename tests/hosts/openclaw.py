@@ -133,6 +133,12 @@ class OpenClaw:
                 self._process.wait()
         self._process = None
 
+    def kill(self) -> None:
+        """Kill the gateway, as the system does when memory runs out."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
     def say(self, text: str, *, key: str = KEY) -> str:
         """Take a turn; returns the reply."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)

@@ -16,6 +16,7 @@ import pytest
 from lossless import Lossless, StoredMessage
 from lossless.model import Summary, ToolCall, ToolResult
 from tests.hosts.openclaw import KEY, OpenClaw
+from tests.hosts.plugins import wait_until
 from tests.provider import Call, Play, Provider, Use
 
 pytestmark = pytest.mark.hosts
@@ -262,3 +263,41 @@ def test_a_sub_agent_is_below_its_parent_and_reads_it_with_a_grant(story: Story)
 def test_keys_of_the_host_reach_neither_log_nor_database(story: Story) -> None:
     assert "sk-openclaw-secret" not in story.log
     assert b"sk-openclaw-secret" not in story.host.database.read_bytes()
+
+
+def test_a_killed_gateway_and_a_deleted_database_cost_no_turn(tmp_path: Path, provider: Provider) -> None:
+    model = provider.choose = Model()
+    host = OpenClaw(tmp_path, provider, settings=SMALL)
+
+    def prompt(turn: int) -> str:
+        return f"Turn {turn}: the code word is zebra{turn}. " + "alpha beta " * 50
+
+    def stored() -> list[str]:
+        with Lossless.open(host.database) as lcm:
+            return [each.text.partition(".")[0] for each in lcm.conversation(KEY).messages()]
+
+    def kept(*turns: int) -> list[str]:
+        return [text for turn in turns for text in (prompt(turn).partition(".")[0], f"Noted {turn}")]
+
+    with host:
+        host.say(prompt(0))
+        bridges = host.bridges()
+        model.during[1] = host.kill
+        with pytest.raises(ConnectionError):
+            host.say(prompt(1))
+        wait_until(lambda: not any(Path(f"/proc/{bridge}").exists() for bridge in bridges))
+        assert stored()[:2] == kept(0)
+        host.start()
+        host.say(prompt(2))
+        found = stored()
+        assert found[:2] == kept(0)
+        assert (found.count(kept(1)[0]), found.count(kept(2)[0])) == (1, 1)  # the prompt whose reply was never written
+        for path in tmp_path.glob("lcm.db*"):
+            path.unlink()
+        host.say(prompt(3))
+        assert "was deleted, moved or replaced meanwhile" in host.log()
+        # The host's own record restored what the database had.
+        assert stored()[:2] == kept(0)
+        assert stored()[-2:] == kept(3)
+        (bridge,) = host.bridges()
+    wait_until(lambda: not Path(f"/proc/{bridge}").exists())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,8 @@ def test_a_long_session_is_stored_once_compacted_and_recalled(pi: Pi, agents: Ag
     pi.say("What was the code word?", Play("", uses=(found,)), Play("HERON."))
     pi.stop()
 
+    activity = json.loads((pi.home / ".local/state/lossless/hosts/pi.json").read_text())
+    assert (activity["version"], activity["failures"]) == ("0.87.1", 0)
     assert_stored(pi)
     with Lossless.open(pi.database) as lcm:
         chat = conversation(lcm, pi)

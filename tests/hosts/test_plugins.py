@@ -53,7 +53,12 @@ def client(database: Path, body: str, **options: Any) -> Any:
     """Run a script with a `bridge` on a database."""
     command = [sys.executable, "-m", "lossless"]
     settings = {"databasePath": str(database), **options.pop("settings", {})}
-    given = {"command": command, "host": {"name": "nodetest", "version": "1"}, "settings": settings, **options}
+    given = {
+        "command": options.pop("command", command),
+        "host": {"name": "nodetest", "version": "1"},
+        "settings": settings,
+        **options,
+    }
     return node(f"""
         import {{ Bridge, boundedMessages, withoutSecrets }} from "{CLIENT}";
         const events = [];
@@ -101,6 +106,43 @@ def test_the_client_starts_the_bridge_again_after_it_died(tmp_path: Path) -> Non
     assert any("the bridge ended (SIGKILL)" in event for event in found["events"])
     with Lossless.open(tmp_path / "lcm.db") as lcm:
         assert [each.text for each in lcm.conversation("agent:main:main").messages()] == ["Fact one.", "Fact one."]
+
+
+def test_the_client_opens_the_database_again_after_it_was_deleted(tmp_path: Path) -> None:
+    found = client(
+        tmp_path / "lcm.db",
+        f"""
+        import {{ readdirSync, rmSync }} from "node:fs";
+        const turn = (key) => bridge.request("commitTurn", {{ conversation: chat, messages, advancementKey: key }});
+        await turn("a");
+        const pid = bridge.pid;
+        for (const name of readdirSync("{tmp_path}")) if (name.startsWith("lcm.db")) rmSync("{tmp_path}/" + name);
+        const done = await turn("b");
+        const other = bridge.pid !== pid;
+        await bridge.close();
+        print({{ done, other, events, starts: bridge.starts }});
+        """,
+    )
+    assert (found["done"]["status"], found["other"], found["starts"]) == ("committed", True, 2)
+    assert any("was deleted, moved or replaced" in event for event in found["events"])
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        assert [each.text for each in lcm.conversation("agent:main:main").messages()] == ["Fact one."]
+
+
+def test_whatever_a_program_prints_the_host_is_not_broken(tmp_path: Path) -> None:
+    lines = ["null", "5", "nonsense", '{"id":1,"error":{"message":"no","data":null}}', '{"method":"event"}', "[]"]
+    script = f"import time\nprint({chr(10).join(lines)!r}, flush=True)\ntime.sleep(0.2)"
+    found = client(
+        tmp_path / "lcm.db",
+        """
+        const code = await bridge.request("status", {}).catch((error) => error.code);
+        print({ code, events, pid: bridge.pid });
+        """,
+        command=[sys.executable, "-c", script],
+    )
+    assert found["code"] == "undefined"
+    assert sum("not a message" in event for event in found["events"]) == 3
+    assert found["pid"] is None
 
 
 def test_a_process_that_only_used_the_bridge_ends_by_itself(tmp_path: Path) -> None:
@@ -185,6 +227,62 @@ def test_bounded_messages_are_the_newest_whole_turns() -> None:
         console.log(JSON.stringify([kept(2 * cost + 1), kept(1), kept(undefined).length, boundedMessages([], 5)]));
     """)
     assert found == [["u2", "xx", "y", "u3", "xx", "y"], ["u3", "xx", "y"], 12, []]
+
+
+def test_a_newest_turn_that_is_too_large_is_its_prompt_and_its_newest_steps() -> None:
+    found = node(f"""
+        import {{ boundedMessages, estimateTokens }} from "{CLIENT}";
+        const step = (n) => [{{ role: "assistant", content: `call ${{n}}` }}, {{ role: "toolResult", content: `result ${{n}} ` + "y".repeat(300) }}];
+        const prompt = {{ role: "user", content: "prompt" }};
+        const turn = [prompt, ...[0, 1, 2, 3].flatMap(step)];
+        const cost = step(0).reduce((sum, message) => sum + estimateTokens(message), 0);
+        const kept = (messages, tokens) => boundedMessages(messages, tokens).map(({{ content }}) => content.slice(0, 8));
+        const room = estimateTokens(prompt) + 2 * cost + 1;
+        console.log(JSON.stringify([kept([prompt, ...turn], room), kept(turn.slice(1), 2 * cost + 1), kept(turn, 1)]));
+    """)
+    newest = ["call 2", "result 2", "call 3", "result 3"]
+    assert found == [["prompt", *newest], newest, ["prompt", "call 3", "result 3"]]
+
+
+def test_a_host_without_session_budget_or_messages_gets_an_answer_and_an_error_in_its_log() -> None:
+    found = node(f"""
+        import register from "{PLUGIN}";
+        {FAKE_HOST.replace("CONFIG", json.dumps({"command": ["/nowhere/python"]}))}
+        const long = Array.from({{ length: 400 }}, (_, n) => [{{ role: "user", content: `u${{n}} ` + "x".repeat(3000) }}, null]).flat();
+        const {{ engine }} = found;
+        const results = [
+          await engine.assemble({{}}),
+          await engine.assemble({{ messages: long }}),
+          await engine.assemble({{ sessionId: "s", messages: [null] }}),
+          await engine.commitTurn({{}}),
+          await engine.compact({{}}),
+          await engine.ingest({{}}),
+          await engine.maintain({{}}),
+          await engine.bootstrap({{}}),
+        ];
+        await found.hooks.before_reset(undefined, {{}});
+        await found.hooks.session_end({{ reason: "idle" }}, undefined);
+        console.log(JSON.stringify({{ results, log }}));
+    """)
+    results = found["results"]
+    assert results[0]["messages"] == []
+    assert 100 < len(results[1]["messages"]) < 300  # 128,000 tokens, whatever the host holds
+    assert results[3]["status"] == "failed"
+    assert any("assemble failed: OpenClaw named no session" in line for line in found["log"])
+
+
+def test_openclaw_newer_than_the_tested_one_is_named_in_its_log(tmp_path: Path) -> None:
+    config = {"command": [sys.executable, "-m", "lossless"], "databasePath": str(tmp_path / "lcm.db")}
+    host = FAKE_HOST.replace("CONFIG", json.dumps(config)).replace('version: "test"', 'version: "2027.1.0"')
+    found = node(f"""
+        import register from "{PLUGIN}";
+        {host}
+        await found.engine.assemble({{ sessionId: "s", sessionKey: "agent:main:main", messages: [], tokenBudget: 1000 }});
+        register({{ ...api, registerContextEngine: undefined }});
+        console.log(JSON.stringify(log));
+    """)
+    assert any("openclaw 2027.1.0 is newer than 2026.9.6" in line for line in found)
+    assert any("takes no context engine from plugins: nothing is stored" in line for line in found)
 
 
 def test_without_python_openclaw_goes_on_with_its_own_messages() -> None:
