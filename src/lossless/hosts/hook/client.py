@@ -92,7 +92,7 @@ def _is_alive(child: int) -> bool:
     except ChildProcessError:  # a host that ignores SIGCHLD passes that on, and then nobody knows
         return True
     if ended and status:
-        raise RuntimeError(f"The background process cannot start (exit code {os.waitstatus_to_exitcode(status)}).")
+        raise ChildProcessError(f"The background process cannot start (exit code {os.waitstatus_to_exitcode(status)}).")
     return not ended
 
 
