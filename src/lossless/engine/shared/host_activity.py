@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from lossless.config.paths import make_directory, open_private
 from lossless.errors import LosslessError
 
-_MOST_TEXT = 500
+_MOST_TEXT, _LONGEST_PATH = 500, 4096
 _WAIT, _PAUSE = 1.0, 0.005
 """Seconds to wait for another process that records, and between two looks."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
@@ -71,8 +71,8 @@ def record(
         make_directory(path.parent)
         with _locked(path.with_suffix(".lock")):
             old = _read(path) or HostActivity(host=host)
-            texts = [_bounded(text) for text in (event, error, database, version)]
-            changed = _changed(old, seconds, delivered, clock(), *texts)
+            texts = [_bounded(text) for text in (event, error, version)]
+            changed = _changed(old, seconds, delivered, clock(), _bounded(database, _LONGEST_PATH), *texts)
             _write(path, msgspec.json.encode(changed))
 
 
@@ -116,13 +116,13 @@ def _write(path: Path, data: bytes) -> None:
             file.truncate()
 
 
-def _bounded(text: str) -> str:
+def _bounded(text: str, most: int = _MOST_TEXT) -> str:
     """Return the beginning of a text of a host, which may contain anything, as it can be written."""
-    return text[:_MOST_TEXT].encode("utf-8", "replace").decode()
+    return text[:most].encode("utf-8", "replace").decode()
 
 
 def _changed(
-    old: HostActivity, seconds: float, delivered: int, now: float, event: str, error: str, database: str, version: str
+    old: HostActivity, seconds: float, delivered: int, now: float, database: str, event: str, error: str, version: str
 ) -> HostActivity:
     is_mended = delivered > 0 or event == old.last_error_event
     return structs.replace(
