@@ -38,6 +38,12 @@ class HostAccess:
         """Return whether anything was stored: a conversation is created by its first message."""
         return self._chat._row() is not None
 
+    @property
+    def position(self) -> tuple[int, int] | None:
+        """The id of the conversation and its next place: one of them changes when anyone stores something."""
+        row = self._chat._row()
+        return None if row is None else (row.id, row.next_seq)
+
     def last_window(self) -> int | None:
         """Return the window of the last assembly."""
         return self._chat._assembler.last_window()

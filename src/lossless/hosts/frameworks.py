@@ -7,10 +7,12 @@ instead. A failure here never reaches a run: it is logged, recorded for `lcm hos
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+import msgspec
 
 from lossless.aio import AsyncLossless
 from lossless.client import Conversation, Lossless
@@ -35,6 +37,39 @@ Window: TypeAlias = int | Mapping[str, int] | None
 """The context window of the model in tokens: one number, or one per model name. None for 128,000, with a warning."""
 _RESERVE = 8
 """The part of the window that is kept for instructions, tool schemas and the reply, as a divisor."""
+_MOST_LISTS = 64
+"""Conversations whose last list is remembered."""
+_MOST_RUNS = 16
+
+
+class Delivered(NamedTuple):
+    """The list that a framework delivered last, and the state of the conversation after it."""
+
+    marks: list[int | None]
+    """A hash of each message; None for one that has none."""
+    state: tuple[int, int]
+    """The id of the conversation, and its next place. Another program that stores something changes it."""
+
+
+class OpenRuns(Generic[R]):
+    """One value for each run that has not ended. Runs that fail never end: the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, R] = {}
+
+    def keep(self, run: str, value: R) -> None:
+        """Keep the value of a run."""
+        self._values[run] = value
+        while len(self._values) > _MOST_RUNS:
+            self._values.pop(next(iter(self._values)), None)
+
+    def get(self, run: str) -> R | None:
+        """Return the value of a run."""
+        return self._values.get(run)
+
+    def end(self, run: str) -> R | None:
+        """Return the value of a run and forget it."""
+        return self._values.pop(run, None)
 
 
 class Memory:
@@ -59,6 +94,7 @@ class Memory:
         self.lcm = lcm._sync if isinstance(lcm, AsyncLossless) else lcm
         self._window, self._reserve = window, reserve
         self._version = metadata.version(package)
+        self._delivered: dict[str, Delivered] = {}
 
     def window(self, model: str | None) -> int | None:
         """Return the window of a model, if it is known."""
@@ -113,21 +149,74 @@ class Memory:
         messages: Sequence[Message],
         *,
         model: str | None = None,
-        whole: bool = False,
         usage: Mapping[str, int] | None = None,
     ) -> int:
         """Store the new ones of some messages, then compact or schedule it; return how many were new."""
-        done = chat.ingest(messages, whole=whole) if messages else None
+        before = HostAccess(chat).position
+        done = chat.ingest(messages) if messages else None
+        last = self._delivered.get(chat.key)
+        if last is not None and last.state == before:
+            self._remember(chat, last.marks)
         chat.after_turn((), self.window(model), model=model, usage=usage)
         return len(done.stored) if done else 0
 
-    def follow(self, chat: Conversation, held: Collection[str]) -> None:
-        """Withdraw what the framework dropped from its list, and bring back what it holds again."""
-        HostAccess(chat).follow(held)
+    def store_list(
+        self,
+        chat: Conversation,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        whole: bool = False,
+        follow: bool = False,
+        usage: Mapping[str, int] | None = None,
+    ) -> int:
+        """Store what is new in the framework's own list, then compact or schedule it; return how many were new.
+
+        With `whole` messages without an id are identified by their place. With `follow` what the framework dropped is withdrawn,
+        and what it holds again is brought back. A list that continues the last one is read from there on.
+        """
+        marks = [_mark(each) for each in messages]
+        known = self._known(chat, marks)
+        fresh = messages[known:]
+        if not all(each.event_id for each in fresh):
+            known, fresh = 0, messages
+        if follow and not known:
+            HostAccess(chat).follow({each.event_id for each in messages if each.event_id})
+        done = chat.ingest(fresh, whole=whole and not known) if fresh else None
+        self._remember(chat, marks)
+        chat.after_turn((), self.window(model), model=model, usage=usage)
+        return len(done.stored) if done else 0
+
+    def _known(self, chat: Conversation, marks: Sequence[int | None]) -> int:
+        """Return how many messages of a list were delivered with the last one: all of that, or none."""
+        last = self._delivered.get(chat.key)
+        if last is None or None in last.marks or marks[: len(last.marks)] != last.marks:
+            return 0
+        return len(last.marks) if last.state == HostAccess(chat).position else 0
+
+    def _remember(self, chat: Conversation, marks: list[int | None]) -> None:
+        state = HostAccess(chat).position
+        self._delivered.pop(chat.key, None)
+        if state is not None:
+            self._delivered[chat.key] = Delivered(marks, state)
+        while len(self._delivered) > _MOST_LISTS:
+            self._delivered.pop(next(iter(self._delivered)), None)
 
     def view(self, chat: Conversation, live: Sequence[Message], *, model: str | None = None) -> Context:
         """Build what a model is shown: summaries and the newest messages, and of `live` what is not stored."""
-        return chat.assemble(self.window(model), reserve=self.reserve(model), live=live, model=model)
+        recent = self._recent(chat, live)
+        window, reserve = self.window(model), self.reserve(model)
+        context = chat.assemble(window, reserve=reserve, live=recent, model=model)
+        if len(recent) < len(live) and (context.reason or "").startswith("live"):
+            # The memory did not answer: the framework's own list is shown, as much of it as fits.
+            context = chat.assemble(window, reserve=reserve, live=live, model=model)
+        return context
+
+    def _recent(self, chat: Conversation, live: Sequence[Message]) -> Sequence[Message]:
+        """Return the current turn, and everything that was not delivered with the list before it."""
+        known = self._known(chat, [_mark(each) for each in live])
+        turn = next((at for at in range(len(live) - 1, -1, -1) if live[at].role == "user"), 0)
+        return live[min(known, turn) :]
 
     def bounded(self, live: Sequence[Message], *, model: str | None = None) -> Context | None:
         """Return the newest of some messages that fit into the window; None if all of them do."""
@@ -135,6 +224,13 @@ class Memory:
         if sum(map(message_tokens, live)) <= space:
             return None
         return fit_live(live, space, "not part of the stored conversation")
+
+
+def _mark(message: Message) -> int | None:
+    try:
+        return hash(msgspec.msgpack.encode(message))
+    except (TypeError, ValueError):  # a value that cannot be written, or half of a character
+        return None
 
 
 async def in_thread(verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

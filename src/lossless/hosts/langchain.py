@@ -33,7 +33,7 @@ from langgraph.runtime import Runtime
 
 from lossless.aio import AsyncLossless
 from lossless.client import Conversation, Lossless
-from lossless.hosts.frameworks import GUIDANCE, Memory, Window, in_thread, recall, tool_schemas
+from lossless.hosts.frameworks import GUIDANCE, Memory, OpenRuns, Window, in_thread, recall, tool_schemas
 from lossless.model import Context, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 __all__ = ["LosslessMiddleware"]
@@ -51,6 +51,13 @@ class Thread(NamedTuple):
 
     chat: Conversation
     is_kept: bool
+
+
+class Pair(NamedTuple):
+    """A message of ours, and the framework's that it was made from."""
+
+    message: Message
+    theirs: AnyMessage
 
 
 class LosslessMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
@@ -71,6 +78,7 @@ class LosslessMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         super().__init__()
         self._memory = Memory(HOST, lcm, package="langchain", window=window, reserve=reserve)
         self._thread = thread
+        self._runs: OpenRuns[list[Pair]] = OpenRuns()
         self.tools: Sequence[BaseTool] = [self._tool(*each) for each in tool_schemas()]
 
     def conversation(self, thread_id: str) -> Conversation:
@@ -134,16 +142,16 @@ class LosslessMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _store(self, thread: Thread, messages: Sequence[AnyMessage], model: str | None) -> int:
         """Store a state: known by ids if a checkpointer keeps them, else by place, as each run makes new ids."""
-        held = [message for each in messages if (message := to_ours(each, named=thread.is_kept)) is not None]
-        if thread.is_kept:
-            self._memory.follow(thread.chat, {each.event_id for each in held if each.event_id})
+        held = pairs(messages, thread.is_kept, self._runs.end(thread.chat.key))
+        if model:
+            self._runs.keep(thread.chat.key, held)
         # Each count is used once: by the model call after it, which knows the name that the model is asked by.
         usage = _usage(messages) if model else None
-        return self._memory.store(thread.chat, held, model=model, whole=not thread.is_kept, usage=usage)
+        ours, kept = [message for message, _ in held], thread.is_kept
+        return self._memory.store_list(thread.chat, ours, model=model, whole=not kept, follow=kept, usage=usage)
 
     def _shown(self, thread: Thread, messages: Sequence[AnyMessage], model: str | None) -> list[AnyMessage]:
-        pairs = [(to_ours(each, named=thread.is_kept), each) for each in messages]
-        held = [(message, theirs) for message, theirs in pairs if message is not None]
+        held = pairs(messages, thread.is_kept, self._runs.get(thread.chat.key))
         context = self._memory.view(thread.chat, [message for message, _ in held], model=model)
         return wire(context, held)
 
@@ -192,6 +200,13 @@ def _usage(messages: Sequence[AnyMessage]) -> dict[str, int] | None:
 
 
 # From their messages to ours
+
+
+def pairs(messages: Sequence[AnyMessage], named: bool, read: Sequence[Pair] | None = None) -> list[Pair]:
+    """Return our messages with those they were made from; what is among the pairs of `read` is not read again."""
+    known = {id(theirs): message for message, theirs in read or ()}
+    found = ((known.get(id(each)) or to_ours(each, named=named), each) for each in messages)
+    return [Pair(message, theirs) for message, theirs in found if message is not None]
 
 
 def to_ours(message: BaseMessage, *, named: bool = True) -> Message | None:
@@ -270,20 +285,14 @@ def _exact(message: AIMessage) -> dict[str, Any]:
 # From our context to theirs
 
 
-def wire(context: Context, held: Sequence[tuple[Message, AnyMessage]]) -> list[AnyMessage]:
+def wire(context: Context, held: Sequence[Pair]) -> list[AnyMessage]:
     """Return a context as messages of the framework: its own wherever they are shown unchanged."""
-    known: dict[str | None, tuple[Message, AnyMessage]] = {
-        message.event_id: (message, theirs) for message, theirs in held if message.event_id
-    }
-    nameless = [(message, theirs) for message, theirs in held if not message.event_id]
+    known: dict[str | None, Pair] = {pair.message.event_id: pair for pair in held if pair.message.event_id}
+    nameless = [pair for pair in held if not pair.message.event_id]
     return [_theirs(message, known, nameless) for message in context.messages]
 
 
-def _theirs(
-    message: Message,
-    known: dict[str | None, tuple[Message, AnyMessage]],
-    nameless: Sequence[tuple[Message, AnyMessage]],
-) -> AnyMessage:
+def _theirs(message: Message, known: dict[str | None, Pair], nameless: Sequence[Pair]) -> AnyMessage:
     same = [known[message.event_id]] if message.event_id in known else nameless
     for ours, theirs in same:
         if ours.role == message.role and ours.parts == message.parts:

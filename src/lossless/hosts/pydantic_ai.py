@@ -15,7 +15,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import structs
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
@@ -42,7 +41,7 @@ from pydantic_ai.toolsets import FunctionToolset
 from lossless.aio import AsyncLossless
 from lossless.client import Conversation, Lossless
 from lossless.engine.ingest.message_digest import digest
-from lossless.hosts.frameworks import GUIDANCE, Memory, Window, in_thread, is_summary, recall, tool_schemas
+from lossless.hosts.frameworks import GUIDANCE, Memory, OpenRuns, Window, in_thread, is_summary, recall, tool_schemas
 from lossless.model import Context, File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -54,6 +53,7 @@ __all__ = ["LosslessMemory"]
 HOST = "pydantic-ai"
 _PLAIN = ("text", "tool-call")
 """The parts of a reply that our own values can express in full."""
+_SAID = (SystemPromptPart, UserPromptPart, ToolReturnPart, RetryFeedbackPart)
 
 
 class Piece(NamedTuple):
@@ -82,6 +82,7 @@ class LosslessMemory(AbstractCapability[Any]):
         super().__init__()
         self._memory = Memory(HOST, lcm, package="pydantic-ai-slim", window=window, reserve=reserve)
         self._parent = parent
+        self._runs: OpenRuns[list[Piece]] = OpenRuns()
 
     def conversation(self, conversation_id: str) -> Conversation:
         """Return the conversation of an id, with its verbs: messages, grep, compact, pin and the others."""
@@ -111,9 +112,10 @@ class LosslessMemory(AbstractCapability[Any]):
         """Store what is new, and replace the messages of this request with the view of the conversation."""
         model = request_context.model.model_name
         chat, memory = self._chat(ctx), self._memory
-        held = pieces(ctx.messages)
+        held = pieces(ctx.messages, self._runs.end(ctx.run_id or ""))
+        self._runs.keep(ctx.run_id or "", held)
         await in_thread(memory.attempt, "store", self._store, chat, held, model)
-        shown = await in_thread(memory.attempt, "assemble", self._shown, chat, request_context.messages, model)
+        shown = await in_thread(memory.attempt, "assemble", self._shown, chat, request_context.messages, held, model)
         return request_context if shown is None else replace(request_context, messages=shown)
 
     async def after_model_request(
@@ -129,7 +131,7 @@ class LosslessMemory(AbstractCapability[Any]):
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Store what the run added after its last model request."""
         model = ctx.model.model_name
-        held = pieces(result.all_messages())
+        held = pieces(result.all_messages(), self._runs.end(ctx.run_id or ""))
         await in_thread(self._memory.attempt, "store", self._store, self._chat(ctx), held, model)
         return result
 
@@ -146,11 +148,13 @@ class LosslessMemory(AbstractCapability[Any]):
     ) -> int:
         messages = [piece.message for piece in held]
         if ended:
-            self._memory.follow(chat, {each.event_id for each in messages if each.event_id})
-        return self._memory.store(chat, messages, model=model, whole=ended, usage=usage)
+            return self._memory.store_list(chat, messages, model=model, whole=True, follow=True, usage=usage)
+        return self._memory.store(chat, messages, model=model, usage=usage)
 
-    def _shown(self, chat: Conversation, messages: Sequence[ModelMessage], model: str) -> list[ModelMessage]:
-        held = pieces(messages)
+    def _shown(
+        self, chat: Conversation, messages: Sequence[ModelMessage], stored: Sequence[Piece], model: str
+    ) -> list[ModelMessage]:
+        held = pieces(messages, stored)
         context = self._memory.view(chat, [piece.message for piece in held], model=model)
         return wire(context, held, messages)
 
@@ -158,20 +162,27 @@ class LosslessMemory(AbstractCapability[Any]):
 # From their messages to ours
 
 
-def pieces(messages: Sequence[ModelMessage]) -> list[Piece]:
-    """Return the messages of a history as ours: one for each reply, and for each part of a request."""
-    found: list[Piece] = []
-    for each in messages:
-        if isinstance(each, ModelResponse):
-            found.append(Piece(_reply(each, ours=each.run_id is not None), each, None))
-            continue
-        for part in each.parts:
-            message = _asked(part)
-            if message is not None:
-                # A message without a run was written by the application, perhaps again each time: its place identifies it.
-                name = _name(part) if each.run_id is not None else None
-                found.append(Piece(structs.replace(message, event_id=name), each, part))
-    return found
+def pieces(messages: Sequence[ModelMessage], read: Sequence[Piece] | None = None) -> list[Piece]:
+    """Return the messages of a history as ours: one for each reply, and for each part of a request.
+
+    `read` are pieces of the same run: what they were made from is not read again.
+    """
+    known: dict[int, list[Piece]] = {}
+    for piece in read or ():
+        known.setdefault(id(piece.source), []).append(piece)
+    return [piece for each in messages for piece in known.get(id(each)) or _pieces(each)]
+
+
+def _pieces(message: ModelMessage) -> Iterator[Piece]:
+    if isinstance(message, ModelResponse):
+        yield Piece(_reply(message, ours=message.run_id is not None), message, None)
+        return
+    for part in message.parts:
+        # A message without a run was written by the application, perhaps again each time: its place identifies it.
+        name = _name(part) if message.run_id is not None else None
+        said = _asked(part, name)
+        if said is not None:
+            yield Piece(said, message, part)
 
 
 def _name(part: Any) -> str:
@@ -180,23 +191,28 @@ def _name(part: Any) -> str:
     return f"{part.part_kind}:{'' if at is None else at.isoformat()}:{getattr(part, 'tool_call_id', '')}"
 
 
-def _asked(part: Any) -> Message | None:
+def _asked(part: Any, name: str | None) -> Message | None:
     """Return a part of a request; None for the bookkeeping of the framework, which is no part of a conversation."""
+    if not _is_said(part):
+        return None
     at = getattr(part, "timestamp", None)
     match part:
         case SystemPromptPart():
-            return Message("system", (Text(part.content),), at=at)
+            return Message("system", (Text(part.content),), at=at, event_id=name)
+        case ToolReturnPart():
+            return Message("tool", (_result(part),), at=at, event_id=name)
         case UserPromptPart():
             content = [part.content] if isinstance(part.content, str) else part.content
-            return Message("user", tuple(_content(each) for each in content), at=at)
-        case ToolReturnPart():
-            return Message("tool", (_result(part),), at=at)
+            return Message("user", tuple(_content(each) for each in content), at=at, event_id=name)
         case RetryFeedbackPart():
-            return Message("user", (Text(part.model_response()),), at=at)
-        case CompactionPart() if part.content:
-            return Message("user", (Text(part.content),))
+            return Message("user", (Text(part.model_response()),), at=at, event_id=name)
         case _:
-            return None
+            return Message("user", (Text(part.content),), event_id=name)
+
+
+def _is_said(part: Any) -> bool:
+    """Return whether a part of a request belongs to the conversation."""
+    return bool(part.content) if isinstance(part, CompactionPart) else isinstance(part, _SAID)
 
 
 def _content(content: Any) -> Part:
@@ -298,9 +314,7 @@ def _request(found: Sequence[tuple[Message, Piece | None]]) -> ModelRequest:
     """Return neighbouring messages as one request: providers want no two of a user in a row."""
     sources = [piece.source for _, piece in found if piece is not None]
     only = sources[0] if sources and all(each is sources[0] for each in sources) else None
-    if isinstance(only, ModelRequest) and len(sources) == len(found) == sum(
-        _asked(each) is not None for each in only.parts
-    ):
+    if isinstance(only, ModelRequest) and len(sources) == len(found) == sum(_is_said(each) for each in only.parts):
         return only
     parts = [part for message, piece in found for part in ([piece.part] if piece else _parts(message))]
     parts.sort(key=lambda part: not isinstance(part, ToolReturnPart))
@@ -345,7 +359,7 @@ def _with_bookkeeping(shown: list[ModelMessage], messages: Sequence[ModelMessage
         for each in messages
         if isinstance(each, ModelRequest)
         for part in each.parts
-        if _asked(part) is None and id(part) not in there
+        if not _is_said(part) and id(part) not in there
     ]
     if not kept or not shown or not isinstance(shown[0], ModelRequest):
         return shown
