@@ -35,11 +35,12 @@ def connected(program: Program, host: str, **settings: object) -> Iterator[Home]
         home.close()
 
 
-def install(host: str, environment: Mapping[str, str]) -> None:
-    """Connect a program as its user does."""
-    command = [sys.executable, "-P", "-m", "lossless", "install", host, "--apply"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+def install(host: str, environment: Mapping[str, str], *options: str) -> str:
+    """Connect a program as its user does; return what is printed."""
+    command = [sys.executable, "-P", "-m", "lossless", "install", host, "--apply", *options]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def trust(codex: Codex) -> None:

@@ -49,6 +49,19 @@ def with_lossless(directory: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join((str(directory), str(ROOT / "src")))}
 
 
+def copied(python: Path, program: str, directory: Path) -> Path:
+    """Return a program in an environment of its own, with pip, which sees the packages of the one that it comes from."""
+    subprocess.run([python, "-m", "venv", directory], check=True, timeout=120)
+    (packages,) = directory.glob("lib/python3*/site-packages")
+    (theirs,) = python.parent.parent.glob("lib/python3*/site-packages")
+    (packages / "theirs.pth").write_text(f"import site; site.addsitedir({str(theirs)!r})\n")
+    _, _, rest = (python.parent / program).read_text().partition("\n")
+    path = directory / "bin" / program
+    path.write_text(f"#!{directory / 'bin' / 'python'}\n{rest}")
+    path.chmod(0o755)
+    return path
+
+
 def _lines(points: dict[str, str]) -> list[str]:
     return [f"{name} = {value}" for name, value in points.items()]
 

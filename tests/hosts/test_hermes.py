@@ -17,7 +17,9 @@ from lossless import Conversation, Lossless
 from lossless.engine.shared.host_activity import HostActivity
 from lossless.model import ToolCall, ToolResult
 from lossless.tokens import estimate
+from lossless.version import __version__
 from tests.hosts import pip
+from tests.hosts.connecting import install
 from tests.provider import Call, Play, Provider, Use
 from tests.validators import violations
 
@@ -74,19 +76,27 @@ class Hermes:
         self.work = home / "work"
         self.work.mkdir(parents=True)
         self.extra = pip.with_lossless(home / "lossless")
+        self.config = home / ".hermes" / "config.yaml"
+        self.config.parent.mkdir()
         self.configure()
 
     def configure(self, more: str = "") -> None:
-        config = self.home / ".hermes" / "config.yaml"
-        config.parent.mkdir(exist_ok=True)
-        config.write_text(
+        self.configure_plain(
             f"""
-model: {{default: stand-in, provider: custom, base_url: {self.model.url}, api_key: sk-test, context_length: {WINDOW}}}
 plugins:
   enabled: [lossless]
   entries: {{lossless: {{settings: {{fresh_tail_count: 8}}}}}}
 context:
   engine: lossless
+{more}
+"""
+        )
+
+    def configure_plain(self, more: str = "") -> None:
+        """Write a configuration that knows nothing of us."""
+        self.config.write_text(
+            f"""
+model: {{default: stand-in, provider: custom, base_url: {self.model.url}, api_key: sk-test, context_length: {WINDOW}}}
 agent: {{environment_probe: false}}
 {more}
 """
@@ -303,14 +313,30 @@ def test_requests_of_other_apis_are_rebuilt_too(
     assert len(chat.messages()) == report["held"] == 2 * 13 + 3
 
 
-def test_the_command_finds_the_plugin_by_its_entry_point(hermes_python: Path, tmp_path: Path) -> None:
+def test_lcm_install_connects_the_command_and_remove_takes_everything_back(hermes_python: Path, tmp_path: Path) -> None:
     def answer(prompt: str, number: int) -> Play:
         if prompt.endswith("Who is the harbour master?\n#0"):
             return Play("", uses=(Use("call_recall", "lcm_grep", {"pattern": "harbour master"}),))
         return Play(f"Answer {number}.")
 
+    program = pip.copied(hermes_python, "hermes", tmp_path / "env")
     with Model(answer) as model:
-        hermes = Hermes(hermes_python, tmp_path / "home", model)
+        hermes = Hermes(program.with_name("python"), tmp_path / "home", model)
+        hermes.extra = {}
+        hermes.configure_plain()
+        before = hermes.config.read_bytes()
+        here = {
+            **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
+            "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(hermes.home),
+        }
+        assert not _packages(program)
+        assert "pip install" in install("hermes", here)
+        assert _packages(program) == [f"lossless-{__version__}.dist-info"]
+        connected = hermes.config.read_bytes()
+        assert "pip install" not in install("hermes", here)
+        assert hermes.config.read_bytes() == connected
+
         hermes.command("chat", "-Q", "-q", FACT)
         with Lossless.open(hermes.database) as lcm:
             (found,) = lcm.conversations()
@@ -320,3 +346,14 @@ def test_the_command_finds_the_plugin_by_its_entry_point(hermes_python: Path, tm
     assert [role for role, _ in _rows(chat)] == ["user", "assistant", "user", "assistant", "tool", "assistant"]
     assert _rows(chat)[0] == ("user", FACT)
     assert FACT in _rows(chat)[4][1]
+
+    install("hermes", here, "--remove")
+    assert hermes.config.read_bytes() == before
+    assert not _packages(program)
+    assert not (hermes.config.parent / "skills" / "lossless").exists()
+
+
+def _packages(program: Path) -> list[str]:
+    """What pip installed of us."""
+    folders = program.parent.parent.glob("lib/python3*/site-packages")
+    return [path.name for folder in folders for path in folder.glob("lossless-*")]

@@ -284,3 +284,40 @@ def test_a_database_that_fails_breaks_no_run_and_loses_no_turn(provider: Provide
     (seen,) = [each for each in host_activity.read_all() if each.host == "pydantic-ai"]
     assert seen.last_error
     assert (seen.failures, seen.version) == (0, "2.66.0")
+
+
+def test_a_list_that_another_program_continued_is_compared_as_a_whole(provider: Provider, lcm: Lossless) -> None:
+    memory, other = LosslessMemory(lcm, window=WINDOW), LosslessMemory(lcm, window=WINDOW)
+
+    async def talk() -> None:
+        first = await agent(provider, memory).run("One.", conversation_id="user-42")
+        second = await agent(provider, memory).run(
+            "Two.", message_history=first.all_messages(), conversation_id="user-42"
+        )
+        # The other goes back to the first reply, and so takes the second turn out of the context.
+        await agent(provider, other).run("Other.", message_history=first.all_messages(), conversation_id="user-42")
+        await agent(provider, memory).run("Three.", message_history=second.all_messages(), conversation_id="user-42")
+
+    asyncio.run(talk())
+    chat = memory.conversation("user-42")
+    asked = [stored.text for stored in chat.messages() if stored.role == "user"]
+    assert asked == ["One.", "Two.", "Other.", "Three."]
+    shown = said(provider.requests[-1].body)
+    assert [each for each in asked if f'"{each}"' in shown] == ["One.", "Two.", "Three."]
+
+
+def test_a_database_that_stops_answering_leaves_the_whole_list(provider: Provider, tmp_path: Path) -> None:
+    with opened(tmp_path) as lcm:
+        memory = LosslessMemory(lcm, window=WINDOW)
+        keeper = agent(provider, memory)
+
+        async def talk() -> None:
+            history = (await keeper.run("I am Ines.", conversation_id="user-42")).all_messages()
+            history = (await keeper.run("Two.", message_history=history, conversation_id="user-42")).all_messages()
+            with sqlite3.connect(tmp_path / "lcm.db") as other:
+                other.execute("DROP TABLE item")
+            await keeper.run("Three.", message_history=history, conversation_id="user-42")
+
+        asyncio.run(talk())
+    shown = said(provider.requests[-1].body)
+    assert [each for each in ("I am Ines.", "Two.", "Three.") if each in shown] == ["I am Ines.", "Two.", "Three."]

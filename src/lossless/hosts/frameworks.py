@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
@@ -204,7 +205,9 @@ class Memory:
 
     def view(self, chat: Conversation, live: Sequence[Message], *, model: str | None = None) -> Context:
         """Build what a model is shown: summaries and the newest messages, and of `live` what is not stored."""
-        recent = self._recent(chat, live)
+        recent = live
+        with suppress(LosslessError):  # `assemble` reports a database that fails, and shows the list within the window
+            recent = self._recent(chat, live)
         window, reserve = self.window(model), self.reserve(model)
         context = chat.assemble(window, reserve=reserve, live=recent, model=model)
         if len(recent) < len(live) and (context.reason or "").startswith("live"):
