@@ -66,8 +66,7 @@ def pydantic_ai(folder: Path, url: str, count: int) -> Iterator[Contest]:
         held = list(sides.history)
 
         def without(prompt: str) -> None:
-            nonlocal held
-            held = sides.without(prompt, held[-sides.fits() :])
+            held.extend(sides.without(prompt, held[-sides.fits() :])[-2:])
 
         yield Contest(
             "pydantic-ai, by id", without, lambda prompt: sides.with_us(prompt, None), sides.fit, sides.settle
@@ -78,13 +77,14 @@ def pydantic_ai(folder: Path, url: str, count: int) -> Iterator[Contest]:
 def pydantic_ai_list(folder: Path, url: str, count: int) -> Iterator[Contest]:
     """An application that hands over all messages in each turn: a processor of its own that cuts them, against us."""
     with _pydantic_ai(folder, url, count) as sides:
-        held = {"without": sides.history, "with us": sides.history}
+        lists = list(sides.history), list(sides.history)
 
+        # A run returns what its processor left, so the application keeps the list itself.
         def without(prompt: str) -> None:
-            held["without"] = sides.without(prompt, held["without"])
+            lists[0].extend(sides.without(prompt, list(lists[0]))[-2:])
 
         def with_us(prompt: str) -> None:
-            held["with us"] = sides.with_us(prompt, held["with us"])
+            lists[1].extend(sides.with_us(prompt, list(lists[1]))[-2:])
 
         yield Contest("pydantic-ai, whole list", without, with_us, sides.fit, sides.settle)
 
@@ -166,7 +166,7 @@ def langchain(folder: Path, url: str, count: int) -> Iterator[Contest]:
     thread = {"configurable": {"thread_id": NAME}}
     with opened(folder / "langchain.db") as lcm:
         memory = LosslessMiddleware(lcm, window=WINDOW)
-        model = ChatOpenAI(model="stand-in", base_url=f"{url}/v1", api_key="sk-test")
+        model = ChatOpenAI(model="stand-in", base_url=f"{url}/v1", api_key=lambda: "sk-test")
         limit = len(said)
 
         def fit(size: int) -> None:

@@ -25,7 +25,7 @@ class Contest(NamedTuple):
     without: Callable[[str], object]
     with_us: Callable[[str], object]
     fit: Callable[[int], object]
-    """Lets the side without us send requests of so many bytes."""
+    """Lets the side without us send requests of so many bytes, if that can still be changed."""
     settle: Callable[[], object] = lambda: None
     """Does on our side what is done in the background when a conversation is idle."""
 
@@ -57,17 +57,19 @@ def measure(contest: Contest, provider: StandIn, turns: int, warm_up: int) -> Re
     for _ in range(warm_up):
         contest.with_us(next(prompts))
         contest.settle()
-    contest.fit(provider.last_request())
     for _ in range(warm_up):
+        contest.fit(provider.last_request())
         contest.without(next(prompts))
+    sides = contest.without, contest.with_us
     spent: tuple[list[Spent], list[Spent]] = [], []
     sent: tuple[list[int], list[int]] = [], []
     for number in range(turns):
         prompt = next(prompts)
         for side in (0, 1) if number % 2 else (1, 0):
             gc.collect()
-            spent[side].append(timed(contest[1 + side], prompt))
+            spent[side].append(timed(sides[side], prompt))
             sent[side].append(provider.last_request())
+        contest.fit(sent[1][-1])
     return Result(contest.name, *spent, (round(statistics.mean(sent[0])), round(statistics.mean(sent[1]))))
 
 

@@ -114,7 +114,7 @@ def hermes(folder: Path, url: str, count: int) -> Iterator[Contest]:
         HermesProcess(folder / "hermes-lossless", url, with_us=True) as remembering,
     ):
         remembering.begin(said)
-        yield Contest("Hermes", plain.turn, remembering.turn, lambda size: plain.begin(newest(said, size)))
+        yield Contest("Hermes", plain.turn, remembering.turn, _once(lambda size: plain.begin(newest(said, size))))
 
 
 # OpenClaw
@@ -144,8 +144,14 @@ def openclaw(folder: Path, url: str, count: int) -> Iterator[Contest]:
             "OpenClaw",
             lambda prompt: plain.say(prompt),
             lambda prompt: remembering.say(prompt),
-            lambda size: plain.say("\n".join(newest(said, size // 2))[: size // 2]),
+            _once(lambda size: plain.say("\n".join(newest(said, size))[:size])),
         )
+
+
+def _once(fit: Callable[[int], object]) -> Callable[[int], None]:
+    """Return a function that does something the first time it is called."""
+    left = [fit]
+    return lambda size: [left.pop()(size) for _ in list(left)].clear()
 
 
 def _fill(database: Path, key: str, said: list[str]) -> None:

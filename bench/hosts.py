@@ -21,7 +21,7 @@ from pathlib import Path
 
 import host_programs
 from host_frameworks import FRAMEWORKS
-from host_history import Result, measure, p95
+from host_history import Result, Spent, measure, p95
 from host_programs import PROGRAMS, Cost
 from stand_in import StandIn
 
@@ -107,7 +107,7 @@ def report(sizes: Sequence[int], names: Sequence[str], turns: int, warm_up: int)
     return worst
 
 
-def _median(side: Sequence[host_programs.Spent]) -> float:
+def _median(side: Sequence[Spent]) -> float:
     return statistics.median(each.wall for each in side)
 
 
