@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lossless import Lossless, Message, Settings, SummaryRequest, Text, ToolResult, demo
+from lossless.events import Event
 from stand_in import StandIn
 
 WINDOW = 128_000
 PROMPT = "What did we decide about the gate, and who wrote it down? Look at the newest entries first. " * 3
+
+FAILURES: list[str] = []
+"""What our side reported while turns were measured."""
 
 
 class Contest(NamedTuple):
@@ -53,6 +57,7 @@ def p95(values: Sequence[float]) -> float:
 
 def measure(contest: Contest, provider: StandIn, turns: int, warm_up: int) -> Result:
     """Let both sides take the same turns, one after the other, each first in every second one."""
+    FAILURES.clear()
     prompts = (f"Question {number}. {PROMPT}" for number in count())
     for _ in range(warm_up):
         contest.with_us(next(prompts))
@@ -70,6 +75,7 @@ def measure(contest: Contest, provider: StandIn, turns: int, warm_up: int) -> Re
             spent[side].append(timed(sides[side], prompt))
             sent[side].append(provider.last_request())
         contest.fit(sent[1][-1])
+    assert not FAILURES, FAILURES[0]  # a turn that fell back to the host's own list would be fast
     return Result(contest.name, *spent, (round(statistics.mean(sent[0])), round(statistics.mean(sent[1]))))
 
 
@@ -111,4 +117,9 @@ def first_lines(request: SummaryRequest) -> str:
 def opened(path: Path) -> Lossless:
     """Open a database that compacts as by default, with a summariser that costs nothing."""
     settings = Settings(summary_max_calls_per_window=10**6, max_sweep_iterations=10**6)
-    return Lossless.open(path, settings=settings, summarizer=first_lines, on_event=lambda event: None)
+    return Lossless.open(path, settings=settings, summarizer=first_lines, on_event=_note)
+
+
+def _note(event: Event) -> None:
+    if event.level == "error":
+        FAILURES.append(event.message)

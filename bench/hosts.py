@@ -3,7 +3,7 @@
     python bench/hosts.py                                # frameworks, Hermes, our processes; 10,000 messages: some minutes
     python bench/hosts.py --messages 1000 10000          # whether it grows with the history
     python bench/hosts.py --hosts openclaw --turns 10    # the gateway of OpenClaw, too large for every run
-    python bench/hosts.py --quick                        # 2,000 messages, few turns, without Hermes: less than a minute
+    python bench/hosts.py --quick                        # 1,000 messages, few turns, without Hermes: less than a minute
 
 Both sides take the same turns one after the other: a prompt, one call of a stand-in for a model on loopback, a reply. The side
 without us sends requests of the same size. Turns to warm up are left out. See bench/README.md.
@@ -76,11 +76,11 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--warm-up", type=int, default=4)
     parser.add_argument("--hosts", nargs="+", choices=[*HOSTS, "processes"], default=DEFAULT)
-    parser.add_argument("--quick", action="store_true", help="2,000 messages, 8 turns, frameworks and processes")
+    parser.add_argument("--quick", action="store_true", help="1,000 messages, 6 turns, frameworks and processes")
     parser.add_argument("--fail-above", type=float, metavar="RATIO", help="exit with 1 if a median ratio is higher")
     options = parser.parse_args()
     if options.quick:
-        options.messages, options.turns, options.warm_up = [2_000], 8, 2
+        options.messages, options.turns, options.warm_up = [1_000], 6, 2
         options.hosts = [*FRAMEWORKS, "processes"]
     with tempfile.TemporaryDirectory() as state:
         os.environ["XDG_STATE_HOME"] = state

@@ -360,3 +360,15 @@ def test_commands_of_a_chat_are_answered_in_plain_text(bridge: BridgeProcess) ->
     assert "Nothing was compacted" in bridge.call("command/run", conversation=CHAT, text="compact")["text"]
     assert "/lcm status" in bridge.call("command/run", conversation=CHAT, text="fly")["text"]
     assert bridge.call("status", conversation=CHAT)["messages"] == 2
+
+
+def test_a_list_that_is_sent_again_is_shown_as_it_is_now(bridge: BridgeProcess) -> None:
+    bridge.begin()
+    first = [*turn(0), *turn(1), turn(2)[0]]
+    changed = [*turn(0), *turn(1), turn(2)[0] | {"content": "Fact 2 was wrong."}]
+    half = [turn(3)[0] | {"content": "half \ud83d"}]
+    for sent in (first, first, changed, half, half, first[-1:]):
+        shown = bridge.call("assemble", conversation=CHAT, messages=sent, window=100_000)["messages"]
+        expected = [each["content"] for each in sent] if sent is not half else ["half ?"]
+        assert [each["content"] for each in shown] == expected
+    assert "messages[1]" in bridge.refused("assemble", conversation=CHAT, messages=[first[0], 7])["message"]

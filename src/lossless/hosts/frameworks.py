@@ -22,7 +22,7 @@ from lossless.engine.context.guidance import SHORT
 from lossless.engine.context.live_messages import fit_live
 from lossless.engine.context.summary_xml import stands_for
 from lossless.engine.shared import host_activity
-from lossless.errors import InvalidInput
+from lossless.errors import InvalidInput, LosslessError
 from lossless.events import Event
 from lossless.model import Context, Message
 from lossless.tokens import message_tokens
@@ -232,7 +232,7 @@ class Memory:
 def _mark(message: Message) -> int | None:
     try:
         return hash(msgspec.msgpack.encode(message))
-    except (TypeError, ValueError):  # a value that cannot be written, or half of a character
+    except (TypeError, ValueError, OverflowError):  # a value that cannot be written, or half of a character
         return None
 
 

@@ -20,6 +20,7 @@ from lossless.errors import InvalidInput, StoreError
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.hosts.bridge import params
 from lossless.hosts.bridge.chat_command import run_command
+from lossless.hosts.bridge.resent_messages import ResentMessages
 from lossless.hosts.bridge.rpc import Request
 from lossless.model import INSTRUCTIONS, Compaction, Ingested, Message
 from lossless.tools import tools
@@ -43,6 +44,7 @@ class Methods:
         self._lending = lending
         self._windows: dict[str, int] = {}
         """By key: the window of the last request. Hosts name it when they assemble, and not always later."""
+        self._resent = ResentMessages(openclaw.load) if self._format is openclaw else None
 
     def _chat(self, named: params.Named) -> Conversation:
         return self._lcm.conversation(named.key, named.session, parent=named.parent)
@@ -141,9 +143,9 @@ class Methods:
         self, chat: Conversation, messages: Sequence[Mapping[str, Any]], ids: Sequence[str | None]
     ) -> list[Message]:
         """Return the messages that the host holds, with the ids it names, else those of what it delivered."""
-        live = self._load(messages, ids)
         if ids:
-            return live
+            return self._load(messages, ids)
+        live = self._resent.read(chat.key, messages) if self._resent else self._load(messages)
         try:
             return HostAccess(chat).name_known(live)
         except StoreError:
