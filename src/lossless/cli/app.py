@@ -280,8 +280,7 @@ Start:
   lcm install HOST               connect claude-code, codex, openclaw, hermes,
                                  pi or opencode (dry run)
   lcm hosts                      show which are connected and deliver
-  lcm import                     find the sessions of Claude Code, Codex,
-                                 OpenClaw and pi on this machine (dry run)
+  lcm import                     find old sessions on this machine (dry run)
   lcm import --apply             import them
   lcm watch                      import what is new as it is written
 
