@@ -6,7 +6,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,9 @@ from lossless.events import Event
 from stand_in import StandIn
 
 WINDOW = 128_000
+STEADY = 0.02
+"""How much the size of a request may change from turn to turn once the history is compacted."""
+MOST_WARM_UP = 20
 PROMPT = "What did we decide about the gate, and who wrote it down? Look at the newest entries first. " * 3
 
 FAILURES: list[str] = []
@@ -43,7 +46,7 @@ class Spent(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The turns of each side, and the mean size of their requests in bytes."""
+    """The turns of each side, and the median size of their requests in bytes."""
 
     name: str
     without: list[Spent]
@@ -59,9 +62,7 @@ def measure(contest: Contest, provider: StandIn, turns: int, warm_up: int) -> Re
     """Let both sides take the same turns, one after the other, each first in every second one."""
     FAILURES.clear()
     prompts = (f"Question {number}. {PROMPT}" for number in count())
-    for _ in range(warm_up):
-        contest.with_us(next(prompts))
-        contest.settle()
+    _settle(contest, provider, prompts, warm_up)
     for _ in range(warm_up):
         contest.fit(provider.last_request())
         contest.without(next(prompts))
@@ -76,7 +77,16 @@ def measure(contest: Contest, provider: StandIn, turns: int, warm_up: int) -> Re
             sent[side].append(provider.last_request())
         contest.fit(sent[1][-1])
     assert not FAILURES, FAILURES[0]  # a turn that fell back to the host's own list would be fast
-    return Result(contest.name, *spent, (round(statistics.mean(sent[0])), round(statistics.mean(sent[1]))))
+    return Result(contest.name, *spent, (round(statistics.median(sent[0])), round(statistics.median(sent[1]))))
+
+
+def _settle(contest: Contest, provider: StandIn, prompts: Iterator[str], warm_up: int) -> None:
+    """Take turns with us until requests keep their size: a history that was delivered at once is compacted in steps."""
+    sizes = [0]
+    while len(sizes) <= warm_up or (abs(sizes[-1] - sizes[-2]) > sizes[-1] * STEADY and len(sizes) < MOST_WARM_UP):
+        contest.with_us(next(prompts))
+        contest.settle()
+        sizes.append(provider.last_request())
 
 
 def timed(turn: Callable[[str], object], prompt: str) -> Spent:

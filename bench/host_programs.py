@@ -16,9 +16,12 @@ from typing import Any, NamedTuple, Self
 
 from host_history import WINDOW, Contest, Spent, newest, opened, texts
 from lossless import Message
+from stand_in import last_request
 
 ROOT = Path(__file__).parents[1]
 HERMES = "0.19.0"
+IDLE = 2.0
+"""Seconds between turns to warm up, in which another process compacts in the background."""
 CHAT = {"key": "agent:main:main", "session": "run-1"}
 
 
@@ -114,7 +117,8 @@ def hermes(folder: Path, url: str, count: int) -> Iterator[Contest]:
         HermesProcess(folder / "hermes-lossless", url, with_us=True) as remembering,
     ):
         remembering.begin(said)
-        yield Contest("Hermes", plain.turn, remembering.turn, _once(lambda size: plain.begin(newest(said, size))))
+        fit = _once(lambda size: plain.begin(newest(said, size)))
+        yield Contest("Hermes", plain.turn, remembering.turn, fit, lambda: time.sleep(IDLE))
 
 
 # OpenClaw
@@ -139,12 +143,19 @@ def openclaw(folder: Path, url: str, count: int) -> Iterator[Contest]:
     said = texts(count)
     plain, remembering = Plain(folder / "openclaw", model), OpenClaw(folder / "openclaw-lossless", model)
     _fill(remembering.database, KEY, said)
+
+    def fit(size: int) -> None:
+        plain.say("Begin.")
+        own = last_request(url)  # its instructions and tools are long
+        plain.say("\n".join(newest(said, size))[: max(0, size - own)])
+
     with plain, remembering:
         yield Contest(
             "OpenClaw",
             lambda prompt: plain.say(prompt),
             lambda prompt: remembering.say(prompt),
-            _once(lambda size: plain.say("\n".join(newest(said, size))[:size])),
+            _once(fit),
+            lambda: time.sleep(IDLE),
         )
 
 

@@ -42,8 +42,13 @@ class StandIn:
 
     def last_request(self) -> int:
         """Return the bytes of the last request."""
-        with urllib.request.urlopen(f"{self.url}/last", timeout=10) as answer:
-            return int(answer.read())
+        return last_request(self.url)
+
+
+def last_request(url: str) -> int:
+    """Return the bytes of the last request to a stand-in."""
+    with urllib.request.urlopen(f"{url}/last", timeout=10) as answer:
+        return int(answer.read())
 
 
 class _Handler(BaseHTTPRequestHandler):
