@@ -582,9 +582,9 @@ def test_a_search_in_a_new_database_is_as_fast_as_after_reopening(tmp_path: Path
     def p50(store: SQLiteStore) -> float:
         spent = []
         for question in questions * 2:
-            start = time.perf_counter()
+            start = time.thread_time()  # of this thread alone, whatever else the machine does
             store.search(question, limit=20)
-            spent.append(time.perf_counter() - start)
+            spent.append(time.thread_time() - start)
         return statistics.median(spent)
 
     with Lossless.open(tmp_path / "lcm.db") as new:
