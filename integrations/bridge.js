@@ -14,6 +14,9 @@ const RETRY_AFTER = 1_000;
 const LONGEST_RETRY = 60_000;
 const MOST_STDERR = 400;
 const END_WAIT = 10_000;
+const START_WAIT = 15_000;
+const TURN_WAIT = 10_000; // a turn waits for it: the bridge itself gives up a locked database after 3 s
+const LATE_WAIT = 1_000; // once a request took too long, until the process answers again
 const ENDINGS = new Set(["BRIDGE_ENDED", "DATABASE_MOVED"]); // the next process can do it
 
 /** An error of the bridge: `code` is stable, `message` is for people and says what to do. */
@@ -87,9 +90,10 @@ function newest(parts, tokens) {
  * lends     the name of the model that the host lends, if it lends one (see `request`)
  * log       {info, warn, error}: functions of one text
  * environment  more variables for the process
+ * turnWait  milliseconds that a request without a timeout of its own may take
  */
 export class Bridge {
-  constructor({ command, host, settings = {}, format = "openclaw", lends = null, log = console, environment = {} }) {
+  constructor({ command, host, settings = {}, format = "openclaw", lends = null, log = console, environment = {}, turnWait = TURN_WAIT }) {
     this.command = Array.isArray(command) && command.length ? command : ["lcm"];
     this.host = host;
     this.settings = withoutSecrets(settings);
@@ -97,6 +101,7 @@ export class Bridge {
     this.lends = lends;
     this.log = log;
     this.environment = environment;
+    this.turnWait = turnWait;
     this.info = null;
     this._child = null;
     this._ready = null;
@@ -109,6 +114,7 @@ export class Bridge {
     this._closed = false;
     /** How many processes were started: what was delivered to one may be unknown to the next. */
     this.starts = 0;
+    this._isLate = false;
     this._stderr = "";
   }
 
@@ -123,10 +129,10 @@ export class Bridge {
    * lend     async ({system, prompt, maxTokens, model?, timeoutMs}, signal) => ({text, model?, cut?}): the host's model,
    *          for as long as this request runs. `params.lends` is set accordingly.
    * signal   an AbortSignal that cancels the request
-   * timeout  milliseconds after which the request is cancelled
+   * timeout  milliseconds after which the request is cancelled; default: as long as a turn may wait
    * again    send it once more if the process dies: true for methods that may be repeated (default: all but ingest)
    */
-  async request(method, params = {}, { lend, signal, timeout = 60_000, again = method !== "ingest" } = {}) {
+  async request(method, params = {}, { lend, signal, timeout, again = method !== "ingest" } = {}) {
     try {
       return await this._request(method, params, { lend, signal, timeout });
     } catch (error) {
@@ -196,6 +202,7 @@ export class Bridge {
       windowsHide: true,
     });
     this._child = child;
+    this._isLate = false;
     this.starts += 1;
     child.on("error", (error) => {
       const reason = error.code === "ENOENT" ? "there is no such program" : error.message;
@@ -214,7 +221,7 @@ export class Bridge {
     this._hold(child, false);
     const params = { protocols: PROTOCOLS, host: this.host, settings: this.settings, format: this.format };
     this.info = await this._send("initialize", this.lends ? { ...params, lends: this.lends } : params, {
-      timeout: 30_000,
+      timeout: START_WAIT,
     });
     this._failures = 0;
     this._why = null;
@@ -262,6 +269,7 @@ export class Bridge {
   }
 
   _settle(child, message) {
+    if (child === this._child) this._isLate = false;
     const waiting = this._pending.get(message.id);
     if (!waiting || waiting.child !== child) return;
     this._pending.delete(message.id);
@@ -292,7 +300,7 @@ export class Bridge {
     }
   }
 
-  _send(method, params, { lend, signal, timeout }) {
+  _send(method, params, { lend, signal, timeout = Math.min(this.turnWait, this._isLate ? LATE_WAIT : Infinity) }) {
     const child = this._child;
     const id = ++this._number;
     // In the caller's async context: hosts lend their model to the work that asked for it, and to no other.
@@ -307,10 +315,10 @@ export class Bridge {
       this._pending.get(id)?.reject(new BridgeError(code, message));
       this._pending.delete(id);
     };
-    const timer = setTimeout(
-      () => giveUp("BRIDGE_TIMEOUT", `lossless: ${method} was not answered within ${timeout / 1000} s.`),
-      timeout,
-    );
+    const timer = setTimeout(() => {
+      if (child === this._child) this._isLate = true;
+      giveUp("BRIDGE_TIMEOUT", `lossless: ${method} was not answered within ${timeout / 1000} s.`);
+    }, timeout);
     const aborted = () => giveUp("CANCELLED", `lossless: ${method} was cancelled.`);
     signal?.addEventListener("abort", aborted, { once: true });
     return answer.finally(() => {

@@ -75,18 +75,14 @@ export function createEngine(memory, { id, name, version }) {
         ? budgets.begin(key, params.tokenBudget, params.model)
         : budgets.within(key, params.tokenBudget);
       try {
-        const found = await bridge.request(
-          "assemble",
-          {
-            conversation: conversation(params),
-            messages: held,
-            promptFollows: true,
-            guidance: params.availableTools && !params.availableTools.has("lcm_grep") ? "none" : "short",
-            ...(tokens ? { window: tokens } : {}),
-            ...(params.model ? { model: params.model } : {}),
-          },
-          { timeout: 20_000 },
-        );
+        const found = await bridge.request("assemble", {
+          conversation: conversation(params),
+          messages: held,
+          promptFollows: true,
+          guidance: params.availableTools && !params.availableTools.has("lcm_grep") ? "none" : "short",
+          ...(tokens ? { window: tokens } : {}),
+          ...(params.model ? { model: params.model } : {}),
+        });
         return {
           messages: found.messages,
           estimatedTokens: found.tokens,

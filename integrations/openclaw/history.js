@@ -47,7 +47,7 @@ export class History {
   }
 
   async _deliver(params) {
-    return await this._memory.bridge.request("bootstrap", params, { timeout: 60_000 });
+    return await this._memory.bridge.request("bootstrap", params);
   }
 
   /** The host's module, which a host before 2026.9 does not have. */

@@ -133,7 +133,7 @@ async function beforeReset(memory, event, context) {
   const method = event?.reason === "new" ? "new" : "reset";
   try {
     await memory.history.read(context);
-    await memory.bridge.request(method, { conversation: memory.conversation(context) }, { timeout: 20_000 });
+    await memory.bridge.request(method, { conversation: memory.conversation(context) });
   } catch (error) {
     memory.failed(`/${method}`, error);
   }

@@ -137,10 +137,10 @@ export default async function lossless(pi) {
   }
 
   /** Store what the session has now. */
-  async function store(ctx) {
+  async function store(ctx, options = {}) {
     const file = ctx.sessionManager.getSessionFile();
     if (file && existsSync(file)) {
-      await bridge.request("transcript", { conversation: conversation(ctx), path: file });
+      await bridge.request("transcript", { conversation: conversation(ctx), path: file }, options);
       return;
     }
     // The first reply creates the file; a session in memory has none.
@@ -232,7 +232,7 @@ export default async function lossless(pi) {
   pi.on("session_start", async (_event, ctx) => {
     await attempt(ctx, () => registerTools(ctx));
     // A long history is read while the user types.
-    if (registered.size) void attempt(ctx, () => store(ctx));
+    if (registered.size) void attempt(ctx, () => store(ctx, { timeout: COMPACT_WAIT }));
   });
 
   pi.on("before_agent_start", async (_event, ctx) => {

@@ -125,7 +125,7 @@ def commit(bridge: BridgeProcess, number: int, **more: Any) -> Any:
     )
 
 
-def texts(database: Path, key: str = CHAT["key"]) -> list[str]:
+def texts(database: Path | str, key: str = CHAT["key"]) -> list[str]:
     with Lossless.open(database) as lcm:
         return [stored.text.split(".")[0] for stored in lcm.conversation(key).messages()]
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import sys
+import time
 from importlib import import_module
 from typing import Any
+
+PATIENCE = 60.0
 
 
 class Driver:
@@ -49,9 +52,18 @@ class Driver:
         if step == "/compress":
             self.history, _ = self.agent._compress_context(self.history, None, force=True)
             return str(self.agent.session_id)
+        if step == "/wait":
+            return self.wait_for_subagents()
         done = self.agent.run_conversation(step, conversation_history=self.history)
         self.history = done["messages"]
         return str(done["final_response"])
+
+    def wait_for_subagents(self) -> str:
+        """Sub-agents work on threads of Hermes while the conversation goes on."""
+        running, until = import_module("tools.async_delegation").active_count, time.monotonic() + PATIENCE
+        while running() and time.monotonic() < until:
+            time.sleep(0.05)
+        return f"{running()} run"
 
 
 if __name__ == "__main__":

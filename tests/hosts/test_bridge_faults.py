@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -10,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,17 @@ from tests.hosts.bridge_process import (
     texts,
     turn,
 )
+from tests.locks import locked
 
+SLOW_START = """
+import time
+from lossless import Lossless
+from lossless.cli import main
+
+opened = Lossless.open.__func__
+Lossless.open = classmethod(lambda *args, **named: (time.sleep(0.5), opened(*args, **named))[1])
+main()
+"""
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"
 
 
@@ -226,6 +238,43 @@ def test_a_turn_never_goes_to_a_database_that_is_gone(database: Path, state: Pat
         again.begin()
         assert commit(again, 1)["status"] == "committed"
     assert texts(database) == facts(2)[2:]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_locked_database_delays_a_turn_by_seconds_and_the_turn_is_stored_later(
+    tmp_path: Path, state: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    place = str(tmp_path / "lcm.db") if kind == "sqlite" else str(request.getfixturevalue("postgres_url"))
+    with BridgeProcess(place) as bridge:
+        bridge.begin()
+        commit(bridge, 0)
+        with locked(place):
+            begun = time.monotonic()
+            # The steps of a turn, and a turn has many: each that waited as long as the first would make it minutes.
+            for _ in range(20):
+                error = bridge.refused("commitTurn", conversation=CHAT, messages=turn(1), advancementKey="turn-1")
+                assert error["data"]["code"] == "STORE_BUSY"
+                shown = bridge.call("assemble", conversation=CHAT, messages=turn(1)[:1], window=WINDOW)
+                assert "Fact 1 is delta" in str(shown["messages"])
+            assert time.monotonic() - begun < 15
+            assert "testhost failed" in bridge.call("command/run", conversation=CHAT, text="status")["text"]
+        assert commit(bridge, 1)["status"] == "committed"
+        assert commit(bridge, 1)["status"] == "duplicate"
+    assert texts(place) == facts(2)
+
+
+def test_a_host_that_closes_its_stream_gets_the_answers_to_what_it_sent(database: Path, state: Path) -> None:
+    begin = {"id": 1, "method": "initialize", "params": {"protocols": [1], "host": {"name": "testhost"}}}
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", SLOW_START, "bridge", "--db", str(database)],
+            input=json.dumps(begin) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+        assert json.loads(done.stdout)["result"]["protocol"] == 1
 
 
 def test_a_full_disk_is_an_error_that_status_shows_until_turns_are_stored_again(database: Path, state: Path) -> None:

@@ -256,6 +256,46 @@ def test_a_session_goes_on_in_a_new_process_and_under_a_new_id(hermes_python: Pa
         assert [each.key for each in lcm.conversations()] == [key]
 
 
+def test_a_sub_agent_has_a_conversation_below_that_of_its_parent(hermes_python: Path, tmp_path: Path) -> None:
+    task = "Count the gulls at the pier."
+
+    def answer(prompt: str, number: int) -> Play:
+        if prompt.startswith(task):
+            if prompt.endswith("#0"):
+                return Play("", uses=(Use("call_child", "read_file", {"path": "gulls.txt"}),))
+            return Play("There are nine gulls.")
+        if prompt == "Send somebody to count.\n#0":
+            return Play("", uses=(Use("call_send", "delegate_task", {"goal": task}),))
+        if prompt == "What was counted?\n#0":
+            return Play("", uses=(Use("call_recall", "lcm_grep", {"pattern": "nine gulls"}),))
+        return Play(f"Answer {number}.")
+
+    with Model(answer) as model:
+        hermes = Hermes(hermes_python, tmp_path / "home", model)
+        (hermes.work / "gulls.txt").write_text("gull\n" * 9)
+        tools = ["context_engine", "file", "delegation"]
+        steps = (FACT, "Send somebody to count.", "/wait", "What was counted?")
+        report = hermes.run(*steps, enabled_toolsets=tools)
+
+    assert report["status"]["last_error"] == ""
+    key = f"hermes:{report['session']}"
+    with Lossless.open(hermes.database) as lcm:
+        (child,) = [each for each in lcm.conversations() if each.key != key]
+        parent = lcm.conversations.show(child.id).parent
+        assert parent is not None
+        assert parent.key == key
+        below, above = lcm.conversation(child.key), lcm.conversation(key)
+        assert [role for role, _ in _rows(below)] == ["user", "assistant", "tool", "assistant"]
+        assert _rows(below)[0][1].startswith(task)
+        assert _rows(below)[-1] == ("assistant", "There are nine gulls.")
+        assert _calls(below) == ["call_child"]
+        # The parent finds what its sub-agent said, and the sub-agent nothing of its parent.
+        assert not below.grep("harbour master")
+        assert _calls(above) == ["call_send", "call_recall"]
+    (recalled,) = (item for item in _items(model.requests[-1]) if item.get("tool_call_id") == "call_recall")
+    assert "There are nine gulls." in recalled["content"]
+
+
 def test_a_broken_database_breaks_no_turn_and_is_seen(hermes_python: Path, tmp_path: Path) -> None:
     with Model(lambda prompt, number: Play(f"Answer {number}. {FILLER}")) as model:
         hermes = Hermes(hermes_python, tmp_path / "home", model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from lossless.hosts import hermes
 from lossless.hosts.hermes import Engine, host
 from lossless.hosts.hermes.wires import WIRES, newest, size
 from tests.hosts.hermes_turns import API_FORMATS, LONG, WINDOW, Hermes, as_chat
+from tests.locks import locked
 from tests.validators import violations
 
 
@@ -362,6 +364,36 @@ def test_a_broken_database_leaves_hermes_its_own_messages(tmp_path: Path) -> Non
     assert agent.rows() == agent.held()
     assert agent.engine.get_status()["requests_rebuilt"]
     agent.memory.close()
+
+
+def test_a_locked_database_delays_a_turn_by_seconds_and_nothing_is_lost(agent: Hermes) -> None:
+    agent.say("One.")
+    with locked(agent.database):
+        begun = time.monotonic()
+        agent.say("Two.", calls=10)
+        assert time.monotonic() - begun < 15
+        assert "Two." in agent.last
+        assert agent.engine.get_status()["last_error"]
+        assert _recorded().failures > 0
+    agent.say("Three.")
+    assert agent.rows() == agent.held()
+    assert _recorded().failures == 0
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_database_that_was_deleted_or_replaced_is_opened_again(agent: Hermes, how: str) -> None:
+    agent.say("One.")
+    for path in agent.database.parent.glob("lcm.db*"):
+        path.unlink()
+    if how == "replaced":
+        Lossless.open(agent.database).close()
+    agent.say("Two.")
+    assert "was deleted, moved or replaced" in agent.engine.get_status()["last_error"]
+    # Hermes holds what the other database had.
+    assert agent.rows() == agent.held()
+    agent.say("Three.")
+    assert agent.rows() == agent.held()
+    assert _recorded().failures == 0
 
 
 def test_a_plugin_whose_engine_is_not_selected_says_so(agent: Hermes) -> None:

@@ -247,6 +247,20 @@ def test_a_database_that_fails_breaks_no_run_and_loses_no_turn(provider: Provide
     assert (seen.failures, seen.version) == (0, "1.4.7")
 
 
+def test_a_deleted_database_is_made_again_with_what_the_thread_holds(provider: Provider, tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db", summarizer="extractive", on_event=lambda event: None) as lcm:
+        memory = LosslessMiddleware(lcm, window=WINDOW)
+        keeper = agent(provider, memory)
+        provider.script(Play("Yes.", used=0))
+        say(keeper, "One.")
+        for path in tmp_path.glob("lcm.db*"):
+            path.unlink()
+        assert say(keeper, "Two.") == "Yes."
+        stored = [(each.role, each.text) for each in memory.conversation("user-42").messages()]
+    yes = ("assistant", "Yes.")
+    assert stored == [("user", "One."), yes, ("user", "Two."), yes]
+
+
 def test_a_run_without_a_thread_is_reported_and_works(provider: Provider, tmp_path: Path) -> None:
     events: list[Event] = []
     with Lossless.open(tmp_path / "lcm.db", summarizer="extractive", on_event=events.append) as lcm:

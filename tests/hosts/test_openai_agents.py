@@ -235,6 +235,24 @@ def test_a_database_that_fails_breaks_no_run_and_loses_no_turn(provider: Provide
     assert (seen.failures, seen.version) == (0, "0.24.0")
 
 
+def test_a_deleted_database_is_made_again_and_the_run_is_stored_there(provider: Provider, tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db", summarizer="extractive", on_event=lambda event: None) as lcm:
+        session = LosslessSession("user-42", lcm, window=WINDOW)
+        provider.script(Play("Yes.", used=0))
+
+        async def talk() -> None:
+            await run(agent(provider), "One.", session)
+            for path in tmp_path.glob("lcm.db*"):
+                path.unlink()
+            assert await run(agent(provider), "Two.", session) == "Yes."
+            await run(agent(provider), "Three.", session)
+
+        asyncio.run(talk())
+        stored = [(each.role, each.text) for each in session.conversation.messages()]
+    yes = ("assistant", "Yes.")
+    assert stored == [("user", "Two."), yes, ("user", "Three."), yes]
+
+
 @pytest.mark.usefixtures("own_loop")
 def test_a_filter_of_the_application_runs_first(provider: Provider, lcm: Lossless) -> None:
     def shout(data: CallModelData[Any]) -> ModelInputData:

@@ -145,6 +145,38 @@ def test_whatever_a_program_prints_the_host_is_not_broken(tmp_path: Path) -> Non
     assert found["pid"] is None
 
 
+def test_a_bridge_that_hangs_delays_a_turn_by_seconds_and_serves_again_when_it_goes_on(tmp_path: Path) -> None:
+    found = client(
+        tmp_path / "lcm.db",
+        """
+        const turn = (key) => bridge.request("commitTurn", { conversation: chat, messages, advancementKey: key });
+        const failed = (error) => error.code;
+        await turn("a");
+        process.kill(bridge.pid, "SIGSTOP");
+        const begun = performance.now();
+        const first = await turn("b").catch(failed);
+        const waited = performance.now() - begun;
+        const later = [];
+        for (let step = 0; step < 4; step += 1) later.push(await turn("b").catch(failed));
+        const took = performance.now() - begun - waited;
+        process.kill(bridge.pid, "SIGCONT");
+        let status;
+        while (!status) status = (await turn("b").catch(() => ({}))).status;
+        const patient = !bridge._isLate;
+        await bridge.close();
+        print({ first, waited, later, took, status, patient });
+        """,
+        turnWait=3000,
+    )
+    assert (found["first"], found["later"]) == ("BRIDGE_TIMEOUT", ["BRIDGE_TIMEOUT"] * 4)
+    assert 2900 < found["waited"] < 6000
+    assert found["took"] < 8000
+    # It had read the turn meanwhile, and stored it once.
+    assert (found["status"], found["patient"]) == ("duplicate", True)
+    with Lossless.open(tmp_path / "lcm.db") as lcm:
+        assert len(lcm.conversation("agent:main:main").messages()) == 2
+
+
 def test_a_process_that_only_used_the_bridge_ends_by_itself(tmp_path: Path) -> None:
     # Without close(): neither the child nor its streams keep a command line program alive.
     assert client(tmp_path / "lcm.db", 'print(await bridge.request("status", {}));', timeout=20)["messages"] == 0

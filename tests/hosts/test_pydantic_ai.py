@@ -286,6 +286,25 @@ def test_a_database_that_fails_breaks_no_run_and_loses_no_turn(provider: Provide
     assert (seen.failures, seen.version) == (0, "2.66.0")
 
 
+def test_a_deleted_database_is_made_again_with_what_the_history_holds(provider: Provider, tmp_path: Path) -> None:
+    with Lossless.open(tmp_path / "lcm.db", summarizer="extractive", on_event=lambda event: None) as lcm:
+        memory = LosslessMemory(lcm, window=WINDOW)
+        keeper = agent(provider, memory)
+        provider.script(Play("Yes.", used=0))
+
+        async def talk() -> None:
+            _, history = await run(keeper, "One.", [])
+            for path in tmp_path.glob("lcm.db*"):
+                path.unlink()
+            output, _ = await run(keeper, "Two.", history)
+            assert output == "Yes."
+
+        asyncio.run(talk())
+        stored = [(each.role, each.text) for each in memory.conversation("user-42").messages()]
+    yes = ("assistant", "Yes.")
+    assert stored == [("user", "One."), yes, ("user", "Two."), yes]
+
+
 def test_a_list_that_another_program_continued_is_compared_as_a_whole(provider: Provider, lcm: Lossless) -> None:
     memory, other = LosslessMemory(lcm, window=WINDOW), LosslessMemory(lcm, window=WINDOW)
 

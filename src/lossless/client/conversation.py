@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Summary,
     )
     from lossless.store.rows.types import ConversationRow, SummaryRow
+    from lossless.store.store import Store
 
 # Together they fit into one entry of a PostgreSQL index.
 _MOST_BYTES = {"key": 1000, "session": 1000, "owner": 200}
@@ -82,7 +83,6 @@ class Conversation:
         settings = lcm.settings
         self.key = key
         self._lcm = lcm
-        self._store = lcm._store
         self._files = lcm._files
         self._hidden = hidden(settings, key)
         self._closed_to = self._hidden or stateless(settings, key)
@@ -103,6 +103,10 @@ class Conversation:
 
     def __repr__(self) -> str:
         return f"Conversation({self.key!r})"
+
+    @property
+    def _store(self) -> Store:
+        return self._lcm._store  # another one, if the file was replaced and opened again
 
     @property
     def _delivery(self) -> Delivery:

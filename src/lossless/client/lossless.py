@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -130,6 +131,7 @@ class Lossless:
         self._redact = self._redactor()
         self._loaded: Loaded | None = None
         self._followed: dict[str, bool] = {}
+        self._reopening = threading.Lock()
 
     @classmethod
     def open(
@@ -1014,6 +1016,27 @@ class Lossless:
         self._store.close()
         if self._scratch:
             self._scratch()
+
+    def _open_again(self, moved: Store) -> None:
+        """Open what is now at the path of a database whose file was deleted, moved or replaced. Conversations continue there.
+
+        Only programs that cannot ask their user do this: after it a missing history is no error any more.
+        """
+        from lossless.engine.worker import Background
+
+        with self._reopening:
+            if self._store is not moved:
+                return  # another thread was here first
+            self._store = _connect(moved.location, moved.owner, moved.read_only, self._on_event)
+            working, self._background = self._background, Background(self.worker)
+            self._background.is_enabled = working.is_enabled
+            for known in (self._measured, self._factors, self._uncovered, self._dense, self._followed):
+                known.clear()
+            for notes in self._notes.values():
+                notes.clear()
+        working.close(0)
+        with suppress(StoreError):
+            moved.close()
 
     def _redactor(self) -> Redactor | None:
         """Return the redactor that removes secrets from what is stored, if the settings ask for it."""

@@ -22,9 +22,11 @@ from lossless.engine.context.guidance import SHORT
 from lossless.engine.context.live_messages import fit_live
 from lossless.engine.context.summary_xml import stands_for
 from lossless.engine.shared import host_activity
-from lossless.errors import InvalidInput, LosslessError
+from lossless.errors import InvalidInput, LosslessError, StoreMoved
 from lossless.events import Event
+from lossless.hosts.turn_wait import TurnWait
 from lossless.model import Context, Message
+from lossless.store.store import Store
 from lossless.tokens import message_tokens
 from lossless.tools import tools
 from lossless.tools.arguments import offered, schema
@@ -96,6 +98,7 @@ class Memory:
         self._window, self._reserve = window, reserve
         self._version = metadata.version(package)
         self._delivered: dict[str, Delivered] = {}
+        self._wait = TurnWait()
 
     def window(self, model: str | None) -> int | None:
         """Return the window of a model, if it is known."""
@@ -116,14 +119,29 @@ class Memory:
 
     def attempt(self, event: str, verb: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         """Return what a verb returns, or None after a failure, which is reported."""
-        started = time.perf_counter()
+        for is_last in (False, True):
+            started, store = time.perf_counter(), self.lcm._store
+            try:
+                with self._wait.limited():
+                    done = verb(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - the outermost wall: no failure of memory may break a run
+                self.report(event, error, time.perf_counter() - started)
+                if is_last or not isinstance(error, StoreMoved) or not self._open_again(store):
+                    return None
+            else:
+                self.record(event, time.perf_counter() - started, delivered=done if event == "store" else 0)
+                return done
+        return None
+
+    def _open_again(self, moved: Store) -> bool:
+        """Use what is now at the path of a database that was deleted or replaced. Return False if that fails."""
+        self._delivered.clear()
         try:
-            done = verb(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - the outermost wall: no failure of memory may break a run
-            self.report(event, error, time.perf_counter() - started)
-            return None
-        self.record(event, time.perf_counter() - started, delivered=done if event == "store" else 0)
-        return done
+            self.lcm._open_again(moved)
+        except Exception as error:  # noqa: BLE001 - the next event tries it again
+            self.report("open", error)
+            return False
+        return True
 
     def record(self, event: str, seconds: float = 0.0, *, delivered: object = 0, error: str = "") -> None:
         """Record an event for `lcm hosts`."""

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,7 +27,8 @@ PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -
 FAILED, CANCELLED = -32000, -32800
 """The JSON-RPC codes of an error of ours (its stable code is in `data.code`) and of a cancelled request."""
 
-_MOST_DONE = 0.2
+_MOST_DONE = 5.0
+"""Seconds in which running requests may end once the other side has closed its stream: what is written is written whole."""
 
 
 class RpcError(Exception):
@@ -94,8 +96,9 @@ class Connection:
                     self._take(line)
         finally:
             self.close()
+            until = time.monotonic() + _MOST_DONE
             for request in list(self._requests.values()):
-                request.done.wait(_MOST_DONE)
+                request.done.wait(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
         """Accept no more requests, and cancel those that run."""
@@ -142,7 +145,7 @@ class Connection:
         try:
             if request.after is not None:
                 request.after.wait()
-            request.check()
+                request.check()
             self._send({"id": request.id, "result": self._handler(request, params)})
         except Cancelled:
             self._fail(request.id, RpcError(CANCELLED, "The request was cancelled.", {"code": "CANCELLED"}))

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -27,6 +27,7 @@ from lossless.hosts.bridge.methods import FORMATS, METHODS, Methods
 from lossless.hosts.bridge.params import Initialize, Params
 from lossless.hosts.bridge.rpc import FAILED, INVALID_PARAMS, UNKNOWN_METHOD, Connection, Request, RpcError, refuse
 from lossless.hosts.bridge.versions import notes
+from lossless.hosts.turn_wait import TurnWait
 from lossless.tools.arguments import READING, schema
 
 PROTOCOLS = (1,)
@@ -35,6 +36,8 @@ PROTOCOLS = (1,)
 _SECRET = re.compile(r"(?i)api_?key(?!_?(?:env|cmd|openclaw)\b)|secret|passw|token\b|authorization|credential|bearer")
 _IN_ORDER = frozenset({"ingest", "commitTurn", "assemble", "bootstrap", "transcript", "new", "reset", "end"})
 """Methods that run one after another in each conversation, in the order they came."""
+_IN_TURN = _IN_ORDER | {"initialize", "subagent/start", "subagent/end"}
+"""Methods that the turn of a host waits for."""
 _REPORTED = frozenset({"warning", "error"})
 
 P = TypeVar("P", bound=Params)
@@ -50,6 +53,7 @@ class Bridge:
         self._methods: Methods | None = None
         self._host = "bridge"
         self._version = ""
+        self._wait = TurnWait()
 
     def run(self) -> None:
         """Serve until the host closes the stream or asks for the end; then close the database."""
@@ -62,7 +66,8 @@ class Bridge:
     def _handle(self, request: Request, params: dict[str, Any]) -> Any:
         start, method = time.monotonic(), request.method
         try:
-            result = self._answer(request, params)
+            with self._wait.limited() if method in _IN_TURN else nullcontext():
+                result = self._answer(request, params)
         except LosslessError as error:
             self._record(method, start, error=f"{error.code}: {error.message}")
             if isinstance(error, StoreMoved):

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -17,11 +17,12 @@ from lossless import config
 from lossless.client import Conversation, Lossless
 from lossless.client.host_access import HostAccess
 from lossless.engine.shared import host_activity
-from lossless.errors import LosslessError
+from lossless.errors import LosslessError, StoreMoved
 from lossless.hosts.hermes import history as histories
 from lossless.hosts.hermes.history import Record
 from lossless.hosts.hermes.host import HOST, is_newer
 from lossless.hosts.hermes.wires import Trace, trace
+from lossless.hosts.turn_wait import TurnWait
 from lossless.model import SummaryRequest
 
 log = logging.getLogger("lossless.hosts.hermes")
@@ -74,6 +75,7 @@ class Memory:
         self._opened: Lossless | None = None
         self._closed_for = ""
         self._failed_at = -_PAUSE
+        self._wait = TurnWait()
         atexit.register(self.close)
 
     # The database
@@ -158,6 +160,13 @@ class Memory:
         """Store what is new in Hermes's list. Without `is_final` prompts at its end wait for their reply."""
         said = histories.spoken(history)
         said = said if is_final else histories.answered(said)
+        try:
+            return self._store(session, said)
+        except StoreMoved as error:
+            self.failed("database", error)
+            return self._store(session, said)
+
+    def _store(self, session: Session, said: list[Record]) -> int:
         with session.lock:
             if not said or _is_same(said, session.last):
                 return 0
@@ -189,7 +198,7 @@ class Memory:
 
     def guarded(self, event: str) -> Guard:
         """Return a context in which a callback of the host runs."""
-        return Guard(self, event)
+        return Guard(self, event, self._wait.limited())
 
     def succeeded(self, event: str, seconds: float, delivered: int) -> None:
         """Record an event."""
@@ -198,6 +207,10 @@ class Memory:
 
     def failed(self, event: str, error: Exception) -> None:
         """Record and log a failure."""
+        if isinstance(error, StoreMoved):
+            self.close()
+            for session in self._sessions.values():
+                session.last = []  # the database that is opened next may not have it
         self.failures += 1
         self.last_error = host_activity.error_text(error)
         log.warning("lossless: %s failed, and Hermes continues with its own messages: %s", event, self.last_error)
@@ -219,17 +232,21 @@ class Memory:
 
 
 class Guard:
-    """Record the time and the deliveries of a callback, and keep its failure away from the host."""
+    """Limit the waits of a callback, record its time and its deliveries, and keep its failure away from the host."""
 
-    def __init__(self, memory: Memory, event: str) -> None:
-        self._memory, self._event = memory, event
+    def __init__(self, memory: Memory, event: str, limited: AbstractContextManager[None]) -> None:
+        self._memory, self._event, self._limited = memory, event, limited
         self.delivered = 0
 
     def __enter__(self) -> Self:
         self._began, self._failures = time.monotonic(), self._memory.failures
+        self._limited.__enter__()
         return self
 
-    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._limited.__exit__(kind, error, trace)
         if error is None and self._memory.failures == self._failures:
             self._memory.succeeded(self._event, time.monotonic() - self._began, self.delivered)
         elif isinstance(error, Exception):

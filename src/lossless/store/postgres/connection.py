@@ -19,13 +19,14 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from lossless.config import data_dir, redact_url
 from lossless.errors import StoreBusy, StoreReadOnly, StoreUnavailable
 from lossless.events import Event, Hook, log
-from lossless.store import migrate
+from lossless.store import migrate, wait_limit
 from lossless.store.postgres.errors import AGAIN, translate
 from lossless.store.rows.types import Rows
 from lossless.store.sql.columns import LAST, Row
 from lossless.store.store import Store, opened_before_fork
 
 CONNECT_SECONDS = 5
+_LEAST_CONNECT = 0.2
 # What the pool would print while it retries in the background, we raise with the way out.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 START_UP_LOCK = 0x6C636D31
@@ -176,6 +177,9 @@ class PostgresConnection(Store):
         with self._translated(), self._borrowed() as connection, connection.transaction():
             self._local.connection = connection
             try:
+                if (limit := wait_limit.current()) is not None:
+                    limit.has_entered = True
+                    connection.execute(f"SET LOCAL lock_timeout TO {max(1, int(limit.left * 1000))}".encode())
                 yield
             finally:
                 self._local.connection = None
@@ -204,7 +208,9 @@ class PostgresConnection(Store):
     def _borrowed(self) -> Iterator[Connection]:
         if self._closed:
             raise StoreUnavailable(f"{self.location} was closed.", hint="Open it again.")
-        with self._pool.connection() as connection:
+        limit = wait_limit.current()
+        seconds = None if limit is None else min(CONNECT_SECONDS, max(_LEAST_CONNECT, limit.left))
+        with self._pool.connection(seconds) as connection:
             yield connection
 
     def _is_full(self) -> bool:
@@ -300,8 +306,10 @@ class PostgresConnection(Store):
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except PoolTimeout as error:
-            if self._is_full():
+        except (PoolTimeout, psycopg.errors.LockNotAvailable) as error:
+            if (limit := wait_limit.current()) is not None:
+                limit.left, limit.has_entered = 0.0, False
+            if isinstance(error, PoolTimeout) and self._is_full():
                 raise StoreBusy(f"All {_POOL} connections to {self.location} are in use.", hint=AGAIN) from error
             raise translate(error, self.location) from error
         except psycopg.Error as error:

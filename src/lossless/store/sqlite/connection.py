@@ -20,6 +20,7 @@ import apsw
 
 from lossless.errors import (
     NotOurDatabase,
+    StoreBusy,
     StoreCorrupt,
     StoreError,
     StoreMissing,
@@ -27,14 +28,14 @@ from lossless.errors import (
     StoreUnavailable,
 )
 from lossless.events import Event, Hook, log
-from lossless.store import header, jsontext, migrate
+from lossless.store import header, jsontext, migrate, wait_limit
 from lossless.store.header import APPLICATION_ID
 from lossless.store.rows.types import Rows
 from lossless.store.sql import backups
 from lossless.store.sql.columns import LAST, Row
 from lossless.store.sql.recall_calls import SCHEMA_VERSION as RECALL_VERSION
 from lossless.store.sqlite.busy import BUSY_MS, Patience
-from lossless.store.sqlite.errors import PATH, RESTORE, moved, translate
+from lossless.store.sqlite.errors import AGAIN, PATH, RESTORE, moved, translate
 from lossless.store.sqlite.files import identity, is_moved, prepare
 from lossless.store.store import Store, opened_before_fork
 
@@ -195,7 +196,8 @@ class SQLiteConnection(Store):
 
     def _set_up(self) -> None:
         """Set page size, vacuum mode and WAL: they only take before the first table."""
-        deadline = time.monotonic() + BUSY_MS / 1000
+        limit = wait_limit.current()
+        deadline = time.monotonic() + (BUSY_MS / 1000 if limit is None else limit.left)
         while True:
             try:
                 for pragma in (
@@ -365,10 +367,12 @@ class SQLiteConnection(Store):
         if getattr(self._writing, "now", False):
             yield
             return
-        with self._mutex, self._used(), self._translated(own=False):
+        with self._alone(), self._used(), self._translated(own=False):
             try:
                 self._writing.now = True
                 self._writer.execute("BEGIN IMMEDIATE")
+                if (limit := wait_limit.current()) is not None:
+                    limit.has_entered = True
                 self._refuse_moved()
                 yield
                 self._writer.execute("COMMIT")
@@ -376,6 +380,19 @@ class SQLiteConnection(Store):
                 self._writing.now = False
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads from the writer, which may wait for another process just now."""
+        limit = wait_limit.current()
+        if limit is None:
+            self._mutex.acquire()
+        elif not limit.acquire(self._mutex):
+            raise StoreBusy(f"{self.location} was in use by this process for too long.", hint=AGAIN)
+        try:
+            yield
+        finally:
+            self._mutex.release()
 
     def _refuse_moved(self) -> None:
         """Refuse to write to a file that nobody will find again. With a write-ahead log SQLite does not look by itself."""
