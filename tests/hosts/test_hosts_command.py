@@ -13,7 +13,7 @@ from lossless.engine.shared import host_activity
 from lossless.errors import NotFound
 from lossless.hosts.install import Place, carry_out, host_named, overview, prepare
 from lossless.hosts.install.overview import HostState
-from tests.command import fine
+from tests.command import fine, lcm
 from tests.hosts.bundles import stand_in
 
 NAMES = ["openclaw", "hermes", "claude-code", "codex", "pi", "opencode"]
@@ -169,19 +169,48 @@ def test_a_project_that_is_connected_is_named(home: Path, place: Place, tmp_path
     assert "connected for the project" in fine("hosts")
 
 
-def test_deliveries_events_and_failures_are_shown(home: Path, place: Place) -> None:
+@pytest.mark.parametrize("columns", ["80", "160"])
+def test_deliveries_events_and_failures_are_shown(home: Path, place: Place, columns: str) -> None:
     connect(place, "codex")
-    host_activity.record("codex", "Stop", seconds=0.12, delivered=3, clock=lambda: 1_700_000_000.0)
-    host_activity.record("codex", "SessionStart", seconds=0.05, clock=lambda: 1_700_000_060.0)
-    shown = fine("hosts", COLUMNS="160")
-    (line,) = (line for line in shown.splitlines() if line.startswith("codex"))
-    assert "2023-11-14 22:13" in line
-    assert "SessionStart (0.05 s)" in line
-    assert line.endswith("2023-11-14 22:14")
+    host_activity.record("codex", "Stop", seconds=0.12, delivered=1_003, clock=lambda: 1_700_000_000.0)
+    host_activity.record("codex", "Stop", seconds=0.12, delivered=1, clock=lambda: 1_700_000_060.0)
+    host_activity.record("codex", "UserPromptSubmit", seconds=0.05, clock=lambda: 1_700_000_120.0)
+    shown = fine("hosts", COLUMNS=columns)
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    state, event = (line.split() for line in shown.splitlines() if line.startswith("codex"))
+    assert state[2:] == ["connected", "1,004", "2023-11-14", "22:14"]
+    assert event[1:] == ["2023-11-14", "22:13", "UserPromptSubmit", "0.05", "s", "2023-11-14", "22:15"]
 
-    host_activity.record("codex", "Stop", error="The database is locked.", clock=lambda: 1_700_000_120.0)
-    shown = fine("hosts", COLUMNS="160")
-    assert "codex: 1 failure in a row, the last 2023-11-14 22:15 UTC: The database is locked." in shown
+    host_activity.record("codex", "Stop", error="The database is locked.", clock=lambda: 1_700_000_180.0)
+    shown = fine("hosts", COLUMNS=columns)
+    failure = "codex: 1 failure in a row, the last 2023-11-14 22:16 UTC: The database is locked."
+    assert failure in " ".join(shown.split())
+
+
+def test_a_program_that_uses_lossless_itself_is_shown(home: Path, place: Place) -> None:
+    host_activity.record("langchain", "store", delivered=3, version="1.4.7", clock=lambda: 1_700_000_000.0)
+    found = overview(place)
+    assert [each.name for each in found] == [*NAMES, "langchain"]
+    assert (found[-1].version, found[-1].connection) == ("1.4.7", "in code")
+    line = next(line for line in fine("hosts").splitlines() if line.startswith("langchain"))
+    assert line.split()[1:5] == ["1.4.7", "in", "code", "3"]
+
+
+def test_without_a_host_those_on_this_machine_are_named(home: Path) -> None:
+    (home / ".pi" / "agent").mkdir(parents=True)
+    ran = lcm("install")
+    assert ran.returncode == 2
+    assert "Name a host: openclaw, hermes, claude-code, codex, pi, opencode." in ran.stderr
+    assert "On this machine: pi. Try `lcm install pi`." in ran.stderr
+
+
+def test_a_host_that_is_not_on_this_machine_is_named_as_such(home: Path) -> None:
+    missing = "was not found on this machine. It uses these files once it is installed."
+    assert f"pi {missing}" in fine("install", "pi")
+    assert "Hermes was not found on this machine." in fine("install", "hermes")
+    (home / ".codex").mkdir()
+    add_program(home, "opencode", "opencode-ai", "1.18.33")
+    assert missing not in fine("install", "codex") + fine("install", "opencode")
 
 
 def test_a_program_can_read_it_as_json(home: Path, place: Place) -> None:

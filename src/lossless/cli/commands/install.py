@@ -17,14 +17,15 @@ from lossless.cli.session_directories import short_path
 from lossless.cli.tables import Line, Styled, diff_lines, format_minute, format_size, plural, table, wrap_prose
 
 if TYPE_CHECKING:
-    from lossless.hosts.install import HostState, Preparation
+    from lossless.engine.shared.host_activity import HostActivity
+    from lossless.hosts.install import HostState, Place, Preparation
     from lossless.hosts.install.files import FileChange
 
-_COLORS = {"connected": "green", "by hand": "green", "outdated": "yellow", "broken": "red", "not connected": None}
+_COLORS = {"by hand": "green", "broken": "red", "connected": "green", "in code": "green", "outdated": "yellow"}
 
 
 @click.command(cls=Plain, examples=("lcm install claude-code", "lcm install codex --apply"))
-@click.argument("host", metavar="HOST")
+@click.argument("host", metavar="HOST", required=False)
 @click.option("--remove", is_flag=True, help="Disconnect the host: restore its files as they were.")
 @click.option(
     "--scope",
@@ -34,7 +35,7 @@ _COLORS = {"connected": "green", "by hand": "green", "outdated": "yellow", "brok
     help="Connect it for all projects, or for the one in the working directory.",
 )
 @apply_option()
-def install(host: str, remove: bool, scope: str, apply: bool) -> None:
+def install(host: str | None, remove: bool, scope: str, apply: bool) -> None:
     """Connect an agent program: openclaw, hermes, claude-code, codex, pi, opencode.
 
     Shows every change of a file first. With --apply the files are changed, and kept as they were for --remove. Comments,
@@ -43,12 +44,25 @@ def install(host: str, remove: bool, scope: str, apply: bool) -> None:
     from lossless.hosts.install import carry_out, host_named, prepare, prepare_removal, this_place
     from lossless.hosts.install.records import exclusive
 
-    chosen, place = host_named(host), this_place("project" if scope == "project" else "user")
+    place = this_place("project" if scope == "project" else "user")
+    if host is None:
+        raise _no_host(place)
+    chosen = host_named(host)
     with exclusive() if apply else nullcontext():
         prepared = prepare_removal(chosen, place) if remove else prepare(chosen, place)
         if apply:
             carry_out(prepared)
     answer(_data(prepared, apply), _lines(prepared, chosen.title, apply))
+
+
+def _no_host(place: Place) -> click.UsageError:
+    from lossless.hosts.install import overview
+
+    states = [state for state in overview(place) if state.connection != "in code"]
+    here = [state.name for state in states if state.found]
+    found = f"On this machine: {', '.join(here)}." if here else "None was found on this machine."
+    every = ", ".join(state.name for state in states)
+    return click.UsageError(f"Name a host: {every}.\n{found} Try `lcm install {(here or ['claude-code'])[0]}`.")
 
 
 def _data(prepared: Preparation, applied: bool) -> dict[str, object]:
@@ -114,8 +128,12 @@ def hosts() -> None:
 
 
 def _host_lines(found: list[HostState]) -> Iterator[Line]:
-    heads = ("host", "found", "connected", "first delivery", "last delivery", "messages", "last event", "at")
-    yield from table(heads, [_row(each) for each in found], least=("first delivery", "at", "messages"))
+    yield from table(("host", "found", "connected", "messages", "last delivery"), [_row(each) for each in found])
+    if active := [
+        _activity(each.name, each.activity) for each in found if each.activity and each.activity.last_event_at
+    ]:
+        yield ""
+        yield from table(("host", "delivers since", "last event", "took", "at"), active)
     for state in found:
         if state.problems or state.projects or (state.activity and state.activity.failures):
             yield ""
@@ -132,18 +150,20 @@ def _row(state: HostState) -> tuple[str, ...]:
         state.name,
         _where(state),
         state.connection,
-        _minute(recent.first_delivery if recent else 0),
-        _minute(recent.last_delivery if recent else 0),
         f"{recent.delivered:,}" if recent else "-",
-        f"{recent.last_event} ({recent.last_seconds:.2f} s)" if recent and recent.last_event_at else "-",
-        _minute(recent.last_event_at if recent else 0),
+        _minute(recent.last_delivery if recent else 0),
     )
+
+
+def _activity(host: str, recent: HostActivity) -> tuple[str, ...]:
+    took = f"{recent.last_seconds:.2f} s"
+    return host, _minute(recent.first_delivery), recent.last_event, took, _minute(recent.last_event_at)
 
 
 def _where(state: HostState) -> str:
     if state.program:
         return state.version or short_path(state.program)
-    return short_path(state.directory) if state.directory else "-"
+    return short_path(state.directory) if state.directory else state.version or "-"
 
 
 def _minute(at: float) -> str:
@@ -151,7 +171,7 @@ def _minute(at: float) -> str:
 
 
 def _details(state: HostState) -> Iterator[Line]:
-    color = _COLORS[state.connection]
+    color = _COLORS.get(state.connection)
     for problem in state.problems:
         yield from (Styled(line, color) for line in wrap_prose(f"{state.name}: {problem}"))
     for project in state.projects:

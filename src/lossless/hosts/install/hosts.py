@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from lossless.errors import NotFound
 from lossless.hosts.install import claude_code, codex, hermes, openclaw, opencode, pi
 from lossless.hosts.install.plans import HostPlan, Place, Scope, own_command
 
-__all__ = ["HOSTS", "Host", "Place", "Scope", "host_named", "this_place"]
+__all__ = ["HOSTS", "Host", "Place", "Scope", "find_program", "host_named", "this_place"]
 
 
 class Host(Struct, frozen=True):
@@ -49,6 +50,14 @@ def host_named(name: str) -> Host:
     near = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.5)
     every = ", ".join(host.name for host in HOSTS)
     raise NotFound("host", name, hint=f"Did you mean {names[near[0]]}?" if near else f"There are {every}.")
+
+
+def find_program(host: Host, place: Place) -> Path | None:
+    """Return the program of a host."""
+    if host.name == "hermes":
+        return hermes.find_program(place)
+    found = shutil.which(host.program, path=place.search_path)
+    return Path(found) if found else None
 
 
 def this_place(scope: Scope = "user") -> Place:

@@ -13,7 +13,7 @@ from lossless.config.paths import make_directory
 from lossless.errors import InstallRefused
 from lossless.hosts.install import entries, files, records
 from lossless.hosts.install.files import FileChange, Kind
-from lossless.hosts.install.hosts import Host
+from lossless.hosts.install.hosts import Host, find_program
 from lossless.hosts.install.plans import ConfigFile, CopiedFile, HostPlan, Place
 from lossless.hosts.install.records import RanProgram, Record, WrittenFile
 from lossless.version import __version__
@@ -83,7 +83,7 @@ def prepare(host: Host, place: Place, clock: Callable[[], float] = time.time) ->
         programs=tuple(program.arguments for program in plan.programs),
         permissions=plan.permissions,
         notes=plan.notes,
-        warnings=plan.warnings,
+        warnings=plan.warnings or _not_here(host, place),
         record=record,
         old_record=old,
         backups=tuple(backups),
@@ -118,6 +118,13 @@ def prepare_removal(host: Host, place: Place) -> Preparation:
         record=None,
         old_record=old,
     )
+
+
+def _not_here(host: Host, place: Place) -> tuple[str, ...]:
+    """Return a sentence if a host was never used on this machine."""
+    if find_program(host, place) is not None or host.root(place).is_dir():
+        return ()
+    return (f"{host.title} was not found on this machine. It uses these files once it is installed.",)
 
 
 def carry_out(preparation: Preparation) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -14,11 +13,11 @@ from lossless.engine.shared import host_activity
 from lossless.engine.shared.host_activity import HostActivity
 from lossless.errors import InstallRefused, LosslessError
 from lossless.hosts.install import entries, files, hermes, records
-from lossless.hosts.install.hosts import HOSTS, Host
+from lossless.hosts.install.hosts import HOSTS, Host, find_program
 from lossless.hosts.install.plans import HostPlan, Place
 from lossless.hosts.install.records import Record
 
-Connection: TypeAlias = Literal["connected", "by hand", "outdated", "broken", "not connected"]
+Connection: TypeAlias = Literal["connected", "by hand", "outdated", "broken", "not connected", "in code"]
 _VERSION = re.compile(r"(?<![\d.])(\d+\.\d+\.\d+(?:[-.]\w+)?)(?![\d.])")
 
 
@@ -44,10 +43,12 @@ class HostState(Struct, frozen=True, kw_only=True):
 
 
 def overview(place: Place) -> list[HostState]:
-    """Return the state of every host. Nothing is run or changed."""
+    """Return the state of every host, then of other programs that delivered. Nothing is run or changed."""
     activity = {each.host: each for each in host_activity.read_all()}
     every = records.load_all()
-    return [_state(host, place, [each for each in every if each.host == host.name], activity) for host in HOSTS]
+    hosts = [_state(host, place, [each for each in every if each.host == host.name], activity) for host in HOSTS]
+    known = {host.name for host in HOSTS}
+    return [*hosts, *(_program(each) for name, each in sorted(activity.items()) if name not in known)]
 
 
 def _state(host: Host, place: Place, known: list[Record], activity: dict[str, HostActivity]) -> HostState:
@@ -70,12 +71,21 @@ def _state(host: Host, place: Place, known: list[Record], activity: dict[str, Ho
     )
 
 
-def find_program(host: Host, place: Place) -> Path | None:
-    """Return the program of a host."""
-    if host.name == "hermes":
-        return hermes.find_program(place)
-    found = shutil.which(host.program, path=place.search_path)
-    return Path(found) if found else None
+def _program(activity: HostActivity) -> HostState:
+    """Return the state of a program that uses lossless itself: an agent of a framework, a plugin over the bridge."""
+    return HostState(
+        name=activity.host,
+        title=activity.host,
+        found=True,
+        program="",
+        version=activity.version,
+        directory="",
+        connection="in code",
+        problems=(),
+        projects=(),
+        installed_at=0.0,
+        activity=activity,
+    )
 
 
 def find_version(host: Host, program: Path) -> str:
