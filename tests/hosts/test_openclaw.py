@@ -17,6 +17,7 @@ from lossless import Lossless, StoredMessage
 from lossless.model import Summary, ToolCall, ToolResult
 from tests.hosts.openclaw import KEY, OpenClaw
 from tests.hosts.plugins import wait_until
+from tests.locks import locked
 from tests.provider import Call, Play, Provider, Use
 
 pytestmark = pytest.mark.hosts
@@ -265,7 +266,7 @@ def test_keys_of_the_host_reach_neither_log_nor_database(story: Story) -> None:
     assert b"sk-openclaw-secret" not in story.host.database.read_bytes()
 
 
-def test_a_killed_gateway_and_a_deleted_database_cost_no_turn(tmp_path: Path, provider: Provider) -> None:
+def test_a_killed_gateway_a_locked_and_a_deleted_database_cost_no_turn(tmp_path: Path, provider: Provider) -> None:
     model = provider.choose = Model()
     host = OpenClaw(tmp_path, provider, settings=SMALL)
 
@@ -273,8 +274,9 @@ def test_a_killed_gateway_and_a_deleted_database_cost_no_turn(tmp_path: Path, pr
         return f"Turn {turn}: the code word is zebra{turn}. " + "alpha beta " * 50
 
     def stored() -> list[str]:
-        with Lossless.open(host.database) as lcm:
-            return [each.text.partition(".")[0] for each in lcm.conversation(KEY).messages()]
+        with Lossless.open(host.database, read_only=True) as lcm:
+            found = lcm.conversation(KEY).messages()
+        return [each.text.partition(".")[0] for each in found if each.text.startswith(("Turn ", "Noted "))]
 
     def kept(*turns: int) -> list[str]:
         return [text for turn in turns for text in (prompt(turn).partition(".")[0], f"Noted {turn}")]
@@ -292,12 +294,24 @@ def test_a_killed_gateway_and_a_deleted_database_cost_no_turn(tmp_path: Path, pr
         found = stored()
         assert found[:2] == kept(0)
         assert (found.count(kept(1)[0]), found.count(kept(2)[0])) == (1, 1)  # the prompt whose reply was never written
+        host.say(prompt(3))
+        begun = time.monotonic()
+        host.say(prompt(4))
+        usual = time.monotonic() - begun
+        with locked(host.database):
+            begun = time.monotonic()
+            assert host.say(prompt(TOOL_TURN)).startswith(f"Noted {TOOL_TURN}.")  # with forty calls of tools
+            assert time.monotonic() - begun < usual + 20  # two waits of 30 seconds would be far more
+            assert "was held by another process for too long" in host.log()
+            assert stored()[-2:] == kept(4)
+        host.say(prompt(6))
+        wait_until(lambda: stored()[-6:] == kept(4, TOOL_TURN, 6))
         for path in tmp_path.glob("lcm.db*"):
             path.unlink()
-        host.say(prompt(3))
+        host.say(prompt(7))
         assert "was deleted, moved or replaced meanwhile" in host.log()
         # The host's own record restored what the database had.
         assert stored()[:2] == kept(0)
-        assert stored()[-2:] == kept(3)
+        assert stored()[-2:] == kept(7)
         (bridge,) = host.bridges()
     wait_until(lambda: not Path(f"/proc/{bridge}").exists())
