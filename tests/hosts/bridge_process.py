@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,14 +24,20 @@ SUMMARY = {"result": {"text": "The user stated one fact after another, and each 
 class BridgeProcess:
     """A host's side of the connection. `lend` answers requests for the model."""
 
-    def __init__(self, database: Path | str, *, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        database: Path | str,
+        *,
+        environment: dict[str, str] | None = None,
+        program: Sequence[str] = ("-m", "lossless"),
+    ) -> None:
         self.lend: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda params: None
         self.notes: queue.Queue[dict[str, Any]] = queue.Queue()
         self.asked: queue.Queue[dict[str, Any]] = queue.Queue()
         self._answers: dict[int | None, queue.Queue[dict[str, Any]]] = {}
         self._lock, self._number = threading.Lock(), 0
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "lossless", "bridge", "--db", str(database)],
+            [sys.executable, *program, "bridge", "--db", str(database)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

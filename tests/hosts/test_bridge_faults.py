@@ -43,6 +43,16 @@ opened = Lossless.open.__func__
 Lossless.open = classmethod(lambda *args, **named: (time.sleep(0.5), opened(*args, **named))[1])
 main()
 """
+BROKEN_ASSEMBLY = """
+from lossless import Conversation
+from lossless.cli import main
+
+def assemble(self, *args, **named):
+    raise ZeroDivisionError(self.messages()[0].text)
+
+Conversation.assemble = assemble
+main()
+"""
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"
 
 
@@ -275,6 +285,21 @@ def test_a_host_that_closes_its_stream_gets_the_answers_to_what_it_sent(database
             check=True,
         )
         assert json.loads(done.stdout)["result"]["protocol"] == 1
+
+
+def test_a_bug_of_ours_is_an_answer_that_quotes_nothing_and_the_next_request_is_served(
+    database: Path, state: Path
+) -> None:
+    with BridgeProcess(database, program=("-c", BROKEN_ASSEMBLY)) as bridge:
+        bridge.begin()
+        commit(bridge, 0)
+        error = bridge.refused("assemble", conversation=CHAT, messages=[], window=WINDOW)
+        assert (error["code"], error["message"]) == (-32603, "ZeroDivisionError")
+        assert error["data"]["code"] == "INTERNAL_ERROR"
+        assert "Fact 0" not in json.dumps(error)
+        assert commit(bridge, 1)["status"] == "committed"
+    assert "Fact 0" not in bridge.stderr
+    assert texts(database) == facts(2)
 
 
 def test_a_full_disk_is_an_error_that_status_shows_until_turns_are_stored_again(database: Path, state: Path) -> None:

@@ -133,6 +133,23 @@ def test_hooks_in_parallel_store_every_message_once_and_share_one_process(home: 
     assert home.activity(HOST).failures == 0
 
 
+def test_events_in_any_order_store_every_message_once_in_the_order_it_was_said(home: Home, session: Transcript) -> None:
+    other, expected = Transcript(session.path.with_name("other.jsonl")), list[str]()
+    names = ("SessionEnd", "PostCompact", "Stop", "PreCompact", "UserPromptSubmit", "SessionStart", "SubagentStop")
+    for number, name in enumerate(names):
+        session.turn(f"question {number}", f"answer {number}")
+        expected += [f"question {number}", f"answer {number}"]
+        if number % 2:
+            continue  # an event that never comes
+        other.turn(f"other question {number}", f"other answer {number}")
+        home.hook(HOST, name, source="startup", **session.event)
+        home.hook(HOST, names[-number - 1], source="startup", **other.event)
+    with home.open() as lcm:
+        assert texts(lcm.conversation(session.key)) == expected
+        assert texts(lcm.conversation(other.key)) == [f"other {text}" for text in expected if int(text[-1]) % 2 == 0]
+    assert home.activity(HOST).failures == 0
+
+
 def test_the_background_process_ends_with_its_socket(home: Home, session: Transcript) -> None:
     session.turn("one", "two")
     home.hook(HOST, "Stop", **session.event)

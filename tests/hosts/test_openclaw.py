@@ -15,6 +15,7 @@ import pytest
 
 from lossless import Lossless, StoredMessage
 from lossless.model import Summary, ToolCall, ToolResult
+from tests.hosts.connecting import install
 from tests.hosts.openclaw import KEY, OpenClaw
 from tests.hosts.plugins import wait_until
 from tests.locks import locked
@@ -28,6 +29,7 @@ SPAWNS, AFTER_NEW, AFTER_RESET = 13, 14, 15
 CALLS, AT_ONCE = 40, 5
 SUMMARY = "The user gave one code word after another.\nExpand for details about: the code words"
 PATIENCE = 60.0
+ROOT = Path(__file__).parents[2]
 
 
 def said(message: dict[str, Any]) -> str:
@@ -315,3 +317,19 @@ def test_a_killed_gateway_a_locked_and_a_deleted_database_cost_no_turn(tmp_path:
         assert stored()[-2:] == kept(7)
         (bridge,) = host.bridges()
     wait_until(lambda: not Path(f"/proc/{bridge}").exists())
+
+
+def test_openclaw_itself_installs_the_plugin_from_its_directory(tmp_path: Path, provider: Provider) -> None:
+    host = OpenClaw(tmp_path, provider)
+    install("openclaw", host.environment, "--remove")
+    config = tmp_path / ".openclaw" / "openclaw.json"
+    assert "lossless" not in config.read_text()
+    page = (ROOT / "docs" / "hosts" / "openclaw.md").read_text()
+    (command,) = re.findall(r"`openclaw (plugins install [^`]*) integrations/openclaw`", page)
+    host.run(*command.split(), str(ROOT / "integrations" / "openclaw"))
+    plugins = json.loads(config.read_text())["plugins"]
+    assert plugins["entries"]["lossless"]["enabled"] is True
+    assert plugins["slots"]["contextEngine"] == "lossless"
+    assert (config.parent / "extensions" / "lossless" / "skills" / "lossless" / "SKILL.md").is_file()
+    (row,) = [line for line in host.run("plugins", "list").splitlines() if "lossless/index.js" in line]
+    assert "enabled" in row
