@@ -15,6 +15,7 @@ const LONGEST_RETRY = 60_000;
 const MOST_STDERR = 400;
 const END_WAIT = 10_000;
 const START_WAIT = 15_000;
+const START_AGAIN = 5_000; // after a start that failed
 const TURN_WAIT = 10_000; // a turn waits for it: the bridge itself gives up a locked database after 3 s
 const LATE_WAIT = 1_000; // once a request took too long, until the process answers again
 const ENDINGS = new Set(["BRIDGE_ENDED", "DATABASE_MOVED"]); // the next process can do it
@@ -189,6 +190,8 @@ export class Bridge {
     } catch (error) {
       // It may run, and cannot serve: the database is locked, or a setting is wrong.
       if (child) this._retire(child, error.message);
+      // A turn has many requests: not each of them starts a process that fails in the same way.
+      if (error.code !== "BRIDGE_ENDED") this._retryAt = Math.max(this._retryAt, Date.now() + START_AGAIN);
       if (this._ready === ready) this._ready = null;
       throw error;
     }

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lossless import Lossless
+from tests.locks import locked
 
 ROOT = Path(__file__).parents[2]
 CLIENT = (ROOT / "integrations" / "bridge.js").as_uri()
@@ -177,6 +178,27 @@ def test_a_bridge_that_hangs_delays_a_turn_by_seconds_and_serves_again_when_it_g
         assert len(lcm.conversation("agent:main:main").messages()) == 2
 
 
+def test_a_database_that_is_locked_at_the_start_delays_a_turn_by_seconds_once(tmp_path: Path) -> None:
+    Lossless.open(tmp_path / "lcm.db").close()
+    with locked(tmp_path / "lcm.db"):
+        found = client(
+            tmp_path / "lcm.db",
+            """
+            const begun = performance.now();
+            const failures = [];
+            for (let step = 0; step < 10; step += 1) {
+              const done = bridge.request("commitTurn", { conversation: chat, messages, advancementKey: "a" });
+              failures.push(await done.catch((error) => error.code));
+            }
+            print({ took: performance.now() - begun, failures, starts: bridge.starts, events });
+            await bridge.close();
+            """,
+        )
+    assert found["failures"] == ["STORE_BUSY", *["BRIDGE_WAITING"] * 9]
+    assert (found["starts"], found["took"] < 15_000) == (1, True)
+    assert any("was held by another process for too long" in event for event in found["events"])
+
+
 def test_a_process_that_only_used_the_bridge_ends_by_itself(tmp_path: Path) -> None:
     # Without close(): neither the child nor its streams keep a command line program alive.
     assert client(tmp_path / "lcm.db", 'print(await bridge.request("status", {}));', timeout=20)["messages"] == 0
@@ -193,8 +215,7 @@ def test_a_missing_program_is_a_clear_error_and_is_not_tried_at_once_again(tmp_p
         """,
     )
     codes = [code for code, _ in found["codes"]]
-    assert codes[:2] == ["BRIDGE_MISSING", "BRIDGE_MISSING"]
-    assert codes[2] == "BRIDGE_WAITING"
+    assert codes == ["BRIDGE_MISSING", "BRIDGE_WAITING", "BRIDGE_WAITING"]
     assert "/nowhere/venv/bin/python cannot be started: there is no such program" in found["codes"][0][1]
     assert "lcm install" in found["codes"][0][1]
 
