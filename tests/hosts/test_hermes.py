@@ -81,16 +81,16 @@ class Hermes:
         self.configure()
 
     def configure(self, more: str = "") -> None:
+        """Connect it with `lcm install`. The package is added by its path: Hermes is not found, and pip not run."""
         self.configure_plain(
             f"""
 plugins:
-  enabled: [lossless]
   entries: {{lossless: {{settings: {{fresh_tail_count: 8}}}}}}
-context:
-  engine: lossless
 {more}
 """
         )
+        said = install("hermes", {"PATH": os.defpath, "HOME": str(self.home)})
+        assert "Hermes was not found on this machine" in said
 
     def configure_plain(self, more: str = "") -> None:
         """Write a configuration that knows nothing of us."""
