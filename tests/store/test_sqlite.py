@@ -21,9 +21,9 @@ import pytest
 from lossless import File, Lossless, Message, Settings, Text
 from lossless.errors import LosslessError, NotOurDatabase, StoreCorrupt, StoreFull, StoreUnavailable
 from lossless.events import Event
-from lossless.store.sqlite.busy import BUSY_MS, Patience
 from lossless.store.sqlite.connection import journal_mode
 from lossless.store.sqlite.store import SQLiteStore
+from lossless.store.waiting import BUSY_MS, Patience
 
 BATCH = [
     Message.user("first of the batch", event_id="b1"),

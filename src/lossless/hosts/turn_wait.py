@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from lossless.store import wait_limit
+from lossless.store import waiting
 
 FIRST: Final = 3.0
 """Seconds that work waits while the database answers."""
@@ -27,7 +27,7 @@ class TurnWait:
     @contextmanager
     def limited(self) -> Iterator[None]:
         """Limit the waits of the work inside."""
-        with wait_limit.at_most(_LATER if self._is_locked else FIRST) as limit:
+        with waiting.at_most(_LATER if self._is_locked else FIRST) as limit:
             try:
                 yield
             finally:

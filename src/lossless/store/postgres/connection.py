@@ -19,7 +19,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from lossless.config import data_dir, redact_url
 from lossless.errors import StoreBusy, StoreReadOnly, StoreUnavailable
 from lossless.events import Event, Hook, log
-from lossless.store import migrate, wait_limit
+from lossless.store import migrate, waiting
 from lossless.store.postgres.errors import AGAIN, translate
 from lossless.store.rows.types import Rows
 from lossless.store.sql.columns import LAST, Row
@@ -177,7 +177,7 @@ class PostgresConnection(Store):
         with self._translated(), self._borrowed() as connection, connection.transaction():
             self._local.connection = connection
             try:
-                if (limit := wait_limit.current()) is not None:
+                if (limit := waiting.current()) is not None:
                     limit.has_entered = True
                     connection.execute(f"SET LOCAL lock_timeout TO {max(1, int(limit.left * 1000))}".encode())
                 yield
@@ -208,7 +208,7 @@ class PostgresConnection(Store):
     def _borrowed(self) -> Iterator[Connection]:
         if self._closed:
             raise StoreUnavailable(f"{self.location} was closed.", hint="Open it again.")
-        limit = wait_limit.current()
+        limit = waiting.current()
         seconds = None if limit is None else min(CONNECT_SECONDS, max(_LEAST_CONNECT, limit.left))
         with self._pool.connection(seconds) as connection:
             yield connection
@@ -307,7 +307,7 @@ class PostgresConnection(Store):
         try:
             yield
         except (PoolTimeout, psycopg.errors.LockNotAvailable) as error:
-            if (limit := wait_limit.current()) is not None:
+            if (limit := waiting.current()) is not None:
                 limit.left, limit.has_entered = 0.0, False
             if isinstance(error, PoolTimeout) and self._is_full():
                 raise StoreBusy(f"All {_POOL} connections to {self.location} are in use.", hint=AGAIN) from error

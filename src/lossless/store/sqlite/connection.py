@@ -28,16 +28,16 @@ from lossless.errors import (
     StoreUnavailable,
 )
 from lossless.events import Event, Hook, log
-from lossless.store import header, jsontext, migrate, wait_limit
+from lossless.store import header, jsontext, migrate, waiting
 from lossless.store.header import APPLICATION_ID
 from lossless.store.rows.types import Rows
 from lossless.store.sql import backups
 from lossless.store.sql.columns import LAST, Row
 from lossless.store.sql.recall_calls import SCHEMA_VERSION as RECALL_VERSION
-from lossless.store.sqlite.busy import BUSY_MS, Patience
 from lossless.store.sqlite.errors import AGAIN, PATH, RESTORE, moved, translate
 from lossless.store.sqlite.files import identity, is_moved, prepare
 from lossless.store.store import Store, opened_before_fork
+from lossless.store.waiting import BUSY_MS, Patience
 
 _MOST_IDLE = 8
 MOST_SHOWN = 3
@@ -196,7 +196,7 @@ class SQLiteConnection(Store):
 
     def _set_up(self) -> None:
         """Set page size, vacuum mode and WAL: they only take before the first table."""
-        limit = wait_limit.current()
+        limit = waiting.current()
         deadline = time.monotonic() + (BUSY_MS / 1000 if limit is None else limit.left)
         while True:
             try:
@@ -371,7 +371,7 @@ class SQLiteConnection(Store):
             try:
                 self._writing.now = True
                 self._writer.execute("BEGIN IMMEDIATE")
-                if (limit := wait_limit.current()) is not None:
+                if (limit := waiting.current()) is not None:
                     limit.has_entered = True
                 self._refuse_moved()
                 yield
@@ -384,7 +384,7 @@ class SQLiteConnection(Store):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep other threads from the writer, which may wait for another process just now."""
-        limit = wait_limit.current()
+        limit = waiting.current()
         if limit is None:
             self._mutex.acquire()
         elif not limit.acquire(self._mutex):

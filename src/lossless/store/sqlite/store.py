@@ -19,7 +19,6 @@ from lossless.store.rows.types import SPAN, Dump, KnownEvent, Match, Step, Summa
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
 from lossless.store.sql.columns import OWNED
-from lossless.store.sqlite.busy import PAUSES, Patience
 from lossless.store.sqlite.connection import (
     EVENTS_FROM_HISTORY,
     INDEXES,
@@ -29,6 +28,7 @@ from lossless.store.sqlite.connection import (
 from lossless.store.sqlite.errors import translate
 from lossless.store.sqlite.files import may_be_database
 from lossless.store.sqlite.search import FTS5Index, either, indexed_texts
+from lossless.store.waiting import PAUSES, Patience
 
 if TYPE_CHECKING:
     from lossless.search.query.question import Question

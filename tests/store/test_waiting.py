@@ -11,7 +11,7 @@ import pytest
 from lossless import Lossless
 from lossless.errors import StoreBusy
 from lossless.model import Message, Text
-from lossless.store.wait_limit import WaitLimit, at_most, current
+from lossless.store.waiting import WaitLimit, at_most, current
 from tests.locks import locked
 
 LONG = 15.0
