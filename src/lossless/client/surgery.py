@@ -26,7 +26,7 @@ from lossless.model import Outcome, Plan, Step, SummaryRequest
 from lossless.store import jsontext
 from lossless.store.rows.types import ConversationRow
 from lossless.summarizers import AsyncSummarizer, Chain, Function, Reply, Summarizer
-from lossless.summarizers.base import counting
+from lossless.summarizers.base import EMBEDDED, counting
 from lossless.summarizers.prices import cost
 
 if TYPE_CHECKING:
@@ -131,13 +131,15 @@ def prepare_rewrite(
     """Prepare the rewriting of summaries; where no model is to be asked, its result."""
     settings, templates = fit_to_window(lcm._store, row, _settings(lcm, how))[1], _templates(lcm, how)
     summarizer = _summarizer(lcm, settings, how)
+    if summarizer.name == EMBEDDED and isinstance(selection, Selection) and selection.flawed:
+        selection = structs.replace(selection, outdated=True)
     steps = select.steps(lcm._store, row, selection, settings, templates)
     plan = Plan(kind, row.key, steps, summarizer.name, cost(summarizer.name, steps))
     if not (how.apply or how.dry_run):
         return Ready(Outcome(plan, "planned"))
     if not steps:
         return Ready(Outcome(plan, "applied" if how.apply else "drafted"))
-    if summarizer.name == "extractive":
+    if summarizer.name == EMBEDDED and kind == "rewrite":
         raise InvalidInput(
             "There is no model to write summaries.",
             hint="Name one (--model), or set it: `lcm config set summary_model NAME`.",

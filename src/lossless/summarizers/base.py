@@ -17,6 +17,10 @@ from lossless.summarizers.reply_text import summary_of, well_formed
 if TYPE_CHECKING:
     from anyio.lowlevel import EventLoopToken
 
+EMBEDDED = "extractive"
+"""The name of the built-in summarizer, and the level of its summaries."""
+METHOD = "quotes-2"
+"""The version of the built-in summarizer, stored with its summaries; older ones can be written again."""
 REFUSED = (401, 403)
 """HTTP statuses of refused credentials. The text of a reply is never considered for that."""
 UNFIT = (400, 413, 422)

@@ -24,7 +24,7 @@ from lossless.model import Summary, SummaryRequest
 from lossless.store import jsontext, seals
 from lossless.store.rows.codec import moment, said_in, spoken_by
 from lossless.store.rows.types import MessageRow, NewSummary, SummaryRow, TextAt
-from lossless.summarizers.base import Reply
+from lossless.summarizers.base import EMBEDDED, METHOD, Reply
 from lossless.tokens import estimate, truncate
 
 CUT = "[Truncated for context management]"
@@ -294,7 +294,7 @@ def as_row(source: SourceText, draft: Draft, templates: Templates, now: float) -
         jsontext.dumps(list(source.file_ids)),
         draft.model,
         draft.level,
-        templates.version,
+        METHOD if draft.level == EMBEDDED else templates.version,
         draft.faithful,
         int(now * 1_000_000),
     )

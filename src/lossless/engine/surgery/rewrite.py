@@ -33,6 +33,7 @@ from lossless.events import Hook, ignore
 from lossless.model import Outcome, Plan, Step
 from lossless.store.rows.types import ConversationRow, NewSummary, SummaryRow, TextAt, Touched
 from lossless.store.store import Store
+from lossless.summarizers.base import EMBEDDED
 from lossless.tokens import estimate
 
 AT_ONCE = 4
@@ -106,6 +107,10 @@ class RewriteRun(Struct):
 
     def _reason_to_keep(self, step: Step, row: SummaryRow, draft: Draft, new: NewSummary) -> str:
         """Return the reason to keep the old text; empty to replace it."""
+        if self.plan.model == EMBEDDED and draft.level == EMBEDDED:
+            if row.level not in PROVISIONAL and row.text.strip():
+                return "A model wrote it."
+            return "The text is the same." if new.text == row.text else ""
         if draft.level in PROVISIONAL:
             if draft.model != "extractive":
                 return "The model's text was cut off."

@@ -16,6 +16,7 @@ from lossless.model import Step
 from lossless.store.rows.codec import moment
 from lossless.store.rows.types import ConversationRow
 from lossless.store.store import Store
+from lossless.summarizers.base import METHOD
 from lossless.tokens import estimate
 
 _COLUMNS = (
@@ -30,6 +31,7 @@ _COLUMNS = (
     "level",
     "model",
     "faithful",
+    "prompt_version",
     "text",
 )
 
@@ -43,6 +45,8 @@ class Selection(Struct, frozen=True):
     subtree: str | None = None
     flawed: tuple[str, ...] = ()
     """Summaries with these flaws (`FLAW_KINDS`), and all summaries above them."""
+    outdated: bool = False
+    """With `flawed`: only those that today's version of the built-in summariser did not write."""
 
     def check(self) -> None:
         """Raise `InvalidInput` unless exactly one field is set."""
@@ -75,6 +79,8 @@ class _Known(Struct, frozen=True, gc=False):
     created_at: int
     source_tokens: int
     flaw: str
+    outdated: bool
+    """True unless today's version of the built-in summariser wrote it."""
 
 
 class Lineage(Struct):
@@ -90,7 +96,7 @@ class Lineage(Struct):
     def read(cls, store: Store, conversation_id: int) -> Lineage:
         """Read the summaries of a conversation from the store."""
         rows = store.tables.part("summary", conversation_id, _COLUMNS)
-        known = {row[0]: _Known(*(*row[:8], flaw(row[11], *row[8:11]))) for row in rows}
+        known = {row[0]: _Known(*(*row[:8], flaw(row[12], *row[8:11]), row[11] != METHOD)) for row in rows}
         sources: dict[int, list[int]] = {}
         consumers: dict[int, list[int]] = {}
         for each, source in store.tables.part("summary_source", conversation_id, ("summary_id", "source_id")):
@@ -105,7 +111,11 @@ class Lineage(Struct):
         """Return the selected ids, with the reason for each."""
         shown = [each for each in self.known.values() if each.id not in self.hidden]
         if selection.flawed:
-            flawed = {each.id: each.flaw for each in shown if each.flaw in selection.flawed}
+            flawed = {
+                each.id: each.flaw
+                for each in shown
+                if each.flaw in selection.flawed and (each.outdated or not selection.outdated)
+            }
             above = _reached(flawed, self.consumers)
             return {each: "follows" for each in above if each not in self.hidden} | flawed
         if selection.subtree is not None:

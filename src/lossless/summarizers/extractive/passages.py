@@ -35,7 +35,7 @@ class Passage:
     place: Place
     text: str
     kind: str = "said"
-    """`said`, `call` (a tool's arguments), `output` (a line of a tool), `alarm` (an important one), `open` (of an older summary)."""
+    """`said`, `goal`, `rule` and `next` (marked so in an older summary), `call` (a tool's arguments), `output` (a line of a tool), `alarm` (an important one), `asked` (one that the user asked for), `open` (of an older summary)."""
     ends: bool = False
     """True if it is the last passage of its turn."""
     failed: bool = False
@@ -55,6 +55,8 @@ class ParsedSource:
     topics: list[str] = field(default_factory=list)
     """The topics that older summaries left out."""
     turns: int = 0
+    request: frozenset[str] = frozenset()
+    """The distinctive words of the user's newest message."""
 
     def add(self, place: Place, text: str, kind: str, *, failed: bool = False, ends: bool = False) -> None:
         """Add a passage without its bullet; one without a letter or a digit is skipped."""

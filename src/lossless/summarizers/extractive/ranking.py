@@ -9,6 +9,8 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from lossless.summarizers.extractive.goals import GUIDES
+from lossless.summarizers.extractive.profiles import Profile
 from lossless.summarizers.extractive.weights import WeightedPassage
 from lossless.tokens import estimate
 
@@ -18,43 +20,53 @@ _STRETCHES = 8
 """The minimum number of parts of a source, each of which is represented."""
 _MOST = 4_000
 """The maximum number of passages that are compared with each other."""
-_DAYS_SHARE = 0.3
-"""The share of the length for one passage of every day."""
-_EVEN_SHARE = 0.3
-"""The share of the length that is divided evenly among the stretches; the rest depends on their facts."""
-_SAID_TOKENS, _OUTPUT_TOKENS = 300, 60
-"""The tokens of one turn, and of one tool's output, after which others are preferred."""
 _COVERED, _KNOWN = 0.85, 0.4
 """The reduction of a fact's weight once this summary, or the one before, contains it."""
+_LEAST_GAIN = 0.2
+_GUIDE_SHARE = 0.2
+"""The share of the length for the goal and the next step."""
 
 
-def rank_passages(passages: Sequence[WeightedPassage], known: set[str], limit: int) -> Iterator[WeightedPassage]:
+def rank_passages(
+    passages: Sequence[WeightedPassage], known: set[str], limit: int, profile: Profile
+) -> Iterator[WeightedPassage]:
     """Yield passages by what each adds for its length; somewhat more than `limit` tokens of them."""
     costs = [estimate(each.passage.text) + _FRAME_TOKENS for each in passages]
-    gains = _Gains(passages, costs, known=known, limit=limit)
+    gains = _Gains(passages, costs, known=known, limit=limit, profile=profile)
     heap = [(-gains.of(nth), nth) for nth in _candidates(passages, gains)]
+    ranked = [nth for _, nth in sorted(heap)]
     total = 0
-    for nth in _best_of_days(passages, heap):
-        if total + costs[nth] <= _DAYS_SHARE * limit:
-            gains.take(nth)
-            total += costs[nth]
-            yield passages[nth]
+    for chosen, share in (
+        ((nth for nth in ranked if passages[nth].passage.kind in GUIDES), _GUIDE_SHARE),
+        ((nth for nth in ranked if passages[nth].rule), profile.rules),
+        ((nth for nth in ranked if passages[nth].open), profile.opened),
+        (_best_of_days(passages, ranked), profile.days),
+    ):
+        left = share * limit
+        for nth in chosen:
+            if nth not in gains.taken and (cost := gains.cost(nth)) <= left:
+                left -= cost
+                total += cost
+                for other in gains.take(nth):
+                    yield passages[other]
     heap = [each for each in heap if each[1] not in gains.taken]
     heapq.heapify(heap)
     while heap and total < 1.3 * limit:
         _, nth = heapq.heappop(heap)
-        # A gain only decreases as others are taken, so the first that is still ahead of the rest is the best.
+        if nth in gains.taken:
+            continue
+        # A gain mostly decreases as others are taken, so the first that is still ahead of the rest is the best.
         if heap and (now := -gains.of(nth)) > heap[0][0]:
             heapq.heappush(heap, (now, nth))
             continue
-        gains.take(nth)
-        total += costs[nth]
-        yield passages[nth]
+        total += gains.cost(nth)
+        for other in gains.take(nth):
+            yield passages[other]
 
 
 def _candidates(passages: Sequence[WeightedPassage], gains: _Gains) -> list[int]:
-    """Return each text once, the newest; of a very long source only the best of each stretch."""
-    newest = list({each.passage.text: nth for nth, each in enumerate(passages)}.values())
+    """Return each statement once, the newest; of a very long source only the best of each stretch."""
+    newest = list({each.passage.text: nth for nth, each in enumerate(passages) if not each.superseded}.values())
     if len(newest) <= _MOST:
         return newest
     stretches: defaultdict[int, list[int]] = defaultdict(list)
@@ -64,10 +76,10 @@ def _candidates(passages: Sequence[WeightedPassage], gains: _Gains) -> list[int]
     return [nth for stretch in stretches.values() for nth in heapq.nlargest(most, stretch, gains.of)]
 
 
-def _best_of_days(passages: Sequence[WeightedPassage], heap: Sequence[tuple[float, int]]) -> Iterator[int]:
+def _best_of_days(passages: Sequence[WeightedPassage], ranked: Sequence[int]) -> Iterator[int]:
     """Yield one passage for every day, the best day first."""
     seen: set[str] = set()
-    for _, nth in sorted(heap):
+    for nth in ranked:
         day = passages[nth].passage.place.day
         if day not in seen:
             seen.add(day)
@@ -77,30 +89,49 @@ def _best_of_days(passages: Sequence[WeightedPassage], heap: Sequence[tuple[floa
 class _Gains:
     """The gain of a passage over those taken already: new facts and periods without passages count more."""
 
-    def __init__(self, passages: Sequence[WeightedPassage], costs: Sequence[int], known: set[str], limit: int) -> None:
+    def __init__(
+        self, passages: Sequence[WeightedPassage], costs: Sequence[int], known: set[str], limit: int, profile: Profile
+    ) -> None:
         self.taken: set[int] = set()
+        self._profile = profile
         self._passages = passages
         self._costs = costs
         self._covered: dict[str, float] = dict.fromkeys(known, _KNOWN)
         self.stretches = _stretches(passages, costs)
         self._spent: defaultdict[object, int] = defaultdict(int)
-        self._quota = _quotas(self.stretches, passages, limit)
+        self._quota = _quotas(self.stretches, passages, limit, profile.even)
+
+    def _bundle(self, nth: int) -> list[int]:
+        """Return the passage and those it needs, without the ones taken."""
+        return [other for other in sorted(self._passages[nth].needs) if other not in self.taken] + [nth]
+
+    def cost(self, nth: int) -> int:
+        """Return the tokens of a passage with those it needs."""
+        return sum(self._costs[each] for each in self._bundle(nth))
 
     def of(self, nth: int) -> float:
         each = self._passages[nth]
         covered = self._covered
-        new = sum(weight * (1.0 - covered.get(fact, 0.0)) for fact, weight in each.facts.items())
+        bundle = self._bundle(nth) if each.needs else [nth]
+        new = 0.0
+        for other in bundle:
+            new += sum(weight * (1.0 - covered.get(fact, 0.0)) for fact, weight in self._passages[other].facts.items())
         crowd = 1.0 + self._spent[self.stretches[nth]] / self._quota[self.stretches[nth]]
-        limit = _SAID_TOKENS if each.passage.kind == "said" else _OUTPUT_TOKENS
+        limit = self._profile.said_tokens if each.passage.kind == "said" else self._profile.output_tokens
         crowd *= 1.0 + self._spent[each.passage.place] / limit
-        return each.factor * float(new**0.8 + 0.2) / float(self._costs[nth] ** 0.9) / crowd
+        cost = sum(self._costs[other] for other in bundle)
+        return each.factor * float(new**self._profile.gain + _LEAST_GAIN) / float(cost**self._profile.cost) / crowd
 
-    def take(self, nth: int) -> None:
-        each = self._passages[nth]
-        self.taken.add(nth)
-        self._spent[self.stretches[nth]] += self._costs[nth]
-        self._spent[each.passage.place] += self._costs[nth]
-        self._covered.update(dict.fromkeys(each.facts, _COVERED))
+    def take(self, nth: int) -> list[int]:
+        """Count a passage and those it needs as taken, and return them."""
+        bundle = self._bundle(nth)
+        for other in bundle:
+            each = self._passages[other]
+            self.taken.add(other)
+            self._spent[self.stretches[other]] += self._costs[other]
+            self._spent[each.passage.place] += self._costs[other]
+            self._covered.update(dict.fromkeys(each.facts, _COVERED))
+        return bundle
 
 
 def _stretches(passages: Sequence[WeightedPassage], costs: Sequence[int]) -> list[int]:
@@ -116,11 +147,11 @@ def _stretches(passages: Sequence[WeightedPassage], costs: Sequence[int]) -> lis
     return stretches
 
 
-def _quotas(stretches: Sequence[int], passages: Sequence[WeightedPassage], limit: int) -> list[float]:
+def _quotas(stretches: Sequence[int], passages: Sequence[WeightedPassage], limit: int, even: float) -> list[float]:
     """Return the quota of each stretch: partly the same for all, partly by its facts."""
     count = max(stretches, default=0) + 1
     sums = [0.0] * count
     for stretch, each in zip(stretches, passages, strict=True):
         sums[stretch] += each.factor * sum(each.facts.values())
     total = sum(sums) or 1.0
-    return [limit * (_EVEN_SHARE / count + (1 - _EVEN_SHARE) * part / total) + 1.0 for part in sums]
+    return [limit * (even / count + (1 - even) * part / total) + 1.0 for part in sums]

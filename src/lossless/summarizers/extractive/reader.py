@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
 from lossless.summarizers.extractive.passages import ParsedSource, Place, mark_overlaps, without_injections
 from lossless.summarizers.extractive.sentences import LONGEST, Span, is_code, is_prose, parts, sentences
+from lossless.summarizers.extractive.words import telling_words
 from lossless.summarizers.injections import find_injections
 
 MOST_LINES = 60
 """The maximum lines of one tool's output that are read."""
+_NEARLY, _MOST_ASKED = 0.8, 3
+"""The score of a line that was asked for in relation to the best, and the number of such lines."""
 MOST_OF_LINE = 2_000
 """The maximum characters of one such line."""
 
@@ -24,12 +28,14 @@ _ENTRY = re.compile(r"^\[(\d{4}-\d\d-\d\d) (\d\d:\d\d) (\S+) \| ([^\n\]|]{1,160}
 _SPAN = re.compile(r"^\[(\d{4}-\d\d-\d\d [^\n\[\]]{1,80}|time unknown)\]$", re.M)
 _SECTION = re.compile(r"^(Tool call|Tool result|Record) \(([^()\n]{1,200})\): ?", re.M)
 _DAY = re.compile(
-    r"\d{4}-\d\d-\d\d(?: \([^()\n]{1,40}\)| \d\d:\d\d(?: [^\s:]{1,12})?(?: - [\d: -]{5,17}(?: [^\s:]{1,12})?)?)?|time unknown"
+    r"\d{4}-\d\d-\d\d(?:(?: - (?:\d{4}-)?\d\d-\d\d)?(?: \([^()\n]{1,40}\))?| \d\d:\d\d(?: [^\s:]{1,12})?(?: - [\d: -]{5,17}(?: [^\s:]{1,12})?)?)?|time unknown"
 )
 _SAID = re.compile(r"(\d\d:\d\d) ([^:\n]{1,80}): (.*)|((?:user|assistant|system|tool)(?: [^:\n]{1,80})?): (.*)", re.S)
 _OPEN = re.compile(r"Open: \[(\d{4}-\d\d-\d\d)? ?(\d\d:\d\d)?(?: \| )?([^\n\]|]{0,80})\] ?(.*)", re.S)
+_MARKED = re.compile(r"(Goal|Rule|Next): ")
 _FENCE = re.compile(r"^[ \t]*```", re.M)
 _LINE = re.compile(r"[^\n]+")
+_RECORD = re.compile(r"\{([^{}]{3,400})\}")
 _JSON = json.JSONDecoder()
 _ALARM = re.compile(
     r"\b(?:errors?|fail(?:ed|ure|s)?|exception|traceback|fatal|denied|refused|timed? ?out|panic|cannot|could not|invalid|missing|conflict|"
@@ -73,6 +79,8 @@ def _read_body(parsed: ParsedSource, place: Place, body: str, depth: int) -> Non
     sections = list(_SECTION.finditer(body))
     starts = [section.start() for section in sections] + [len(body)]
     _read_words(parsed, place, body[: starts[0]])
+    if place.role == "user":
+        parsed.request = telling_words(body[: starts[0]])
     for section, end in zip(sections, starts[1:], strict=True):
         _read_section(parsed, place, section, body[section.end() : end])
 
@@ -99,14 +107,42 @@ def _end_of_json(text: str) -> int:
 
 
 def _read_output(parsed: ParsedSource, place: Place, text: str, failed: bool = False) -> None:
-    """Read the important lines of a tool's output or of code: alarms, results, prose, and the last one."""
-    lines = _sample(text, [found.span() for found in _LINE.finditer(text)])
+    """Read the important lines of a tool's output or of code: what was asked for, alarms, results, prose, the last one."""
+    spans = _output_lines(text)
+    asked = _asked_for(text, spans, parsed.request) if place.role == "tool" else set()
+    lines = _sample(text, spans, asked)
     brief = len(text) <= LONGEST
     for start, end in without_injections(text, _shorten(text, lines), by_user=False):
         line = text[start:end]
         is_alarm = (failed or _ALARM.search(line) is not None) and not is_code(line)
-        if is_alarm or brief or end == lines[-1][1] or _PAIR.fullmatch(line) or is_prose(line):
-            parsed.add(place, line, "alarm" if is_alarm else "output", failed=failed)
+        kind = "asked" if (start, end) in asked else "alarm" if is_alarm else "output"
+        if kind != "output" or brief or end == lines[-1][1] or _PAIR.fullmatch(line) or is_prose(line):
+            parsed.add(place, line, kind, failed=failed)
+
+
+def _output_lines(text: str) -> list[Span]:
+    """Return the lines of an output; the flat records of JSON count as lines."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return [found.span() for found in _LINE.finditer(text)]
+    records = [found.span(1) for found in _RECORD.finditer(text)]
+    return records or [found.span() for found in _LINE.finditer(text)]
+
+
+def _asked_for(text: str, lines: list[Span], request: frozenset[str]) -> set[Span]:
+    """Return the lines that contain the words of the user's request, if they are few."""
+    if not request or len(lines) < 2:
+        return set()
+    low = text.lower()
+    found = [[word for word in request if word in low[start : min(end, start + MOST_OF_LINE)]] for start, end in lines]
+    spread = Counter(word for words in found for word in words)
+    few = max(2, len(lines) // 8)
+    scores = [
+        sum(spread[word] ** -0.5 for word in words) if any(spread[word] <= few for word in words) else 0.0
+        for words in found
+    ]
+    best = max(scores)
+    chosen = {line for line, score in zip(lines, scores, strict=True) if score >= _NEARLY * best > 0}
+    return chosen if len(chosen) <= _MOST_ASKED else set()
 
 
 def _shorten(text: str, lines: list[Span]) -> Iterator[Span]:
@@ -118,13 +154,13 @@ def _shorten(text: str, lines: list[Span]) -> Iterator[Span]:
             yield from sentences(text, start, min(end, start + MOST_OF_LINE))
 
 
-def _sample(text: str, spans: list[Span]) -> list[Span]:
-    """Return the beginning, the end and the alarms of a long output."""
+def _sample(text: str, spans: list[Span], asked: set[Span]) -> list[Span]:
+    """Return the beginning, the end, the alarms of a long output, and what was asked for."""
     if len(spans) <= MOST_LINES:
         return spans
     third = MOST_LINES // 3
     alarming = [span for span in spans if _ALARM.search(text, span[0], min(span[1], span[0] + LONGEST))]
-    return sorted({*spans[:third], *alarming[:third], *spans[-third:]})
+    return sorted({*spans[:third], *alarming[:third], *spans[-third:], *asked})
 
 
 def _read_words(parsed: ParsedSource, place: Place, text: str) -> None:
@@ -154,6 +190,8 @@ def _read_summary(parsed: ParsedSource, place: Place, body: str) -> None:
         elif _DAY.fullmatch(line):
             place = Place(line)
             days[line[:10]] = line
+        elif marked := _MARKED.match(line):
+            _read_line(parsed, Place(place.day, "", "user"), line[marked.end() :], marked[1].lower())
         elif opened := _OPEN.fullmatch(line):
             day = days.get(opened[1] or "", opened[1] or place.day)
             _read_line(parsed, Place(day, opened[2] or "", opened[3].replace(":", " ")), opened[4], "open")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from lossless.summarizers.extractive.cues import BY_WORD, COMMON
 from lossless.summarizers.extractive.passages import ParsedSource
-from lossless.summarizers.extractive.weights import WeightedPassage
 from lossless.summarizers.injections import find_injections
 
 _PATH = re.compile(
@@ -103,20 +101,6 @@ def list_tools(parsed: ParsedSource) -> list[str]:
     return [f"{name} x{count}" for name, count in counted.most_common(_MOST_TOOLS) if not find_injections(name)]
 
 
-def list_topics(parsed: ParsedSource, weighted: Sequence[WeightedPassage]) -> list[str]:
-    """Return the topics of a source: those that older summaries left out, then the most used words."""
-    older = [topic for topic in parsed.topics if not _COUNTED.fullmatch(topic) and not find_injections(topic)]
-    spoken = _common(each for each in weighted if each.passage.kind == "said")
-    shown = _common(each for each in weighted if each.passage.kind in ("output", "alarm"))
-    return list(dict.fromkeys([*older, *spoken, *shown]))
-
-
-def _common(weighted: Iterable[WeightedPassage]) -> list[str]:
-    counted = Counter(word for each in weighted for word in set(each.spoken))
-    # Sets have no order: without the word itself two runs could differ.
-    return sorted(filter(_is_topic, counted), key=lambda word: (-counted[word], word))
-
-
-def _is_topic(word: str) -> bool:
-    low = word.lower()
-    return word.isalpha() and (len(word) > 4 or not word.isascii()) and low not in COMMON and low not in BY_WORD
+def list_topics(parsed: ParsedSource) -> list[str]:
+    """Return the topics that older summaries left out."""
+    return [topic for topic in parsed.topics if not _COUNTED.fullmatch(topic) and not find_injections(topic)]

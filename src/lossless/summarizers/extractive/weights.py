@@ -1,45 +1,35 @@
-"""Weigh passages by their cues and facts.
+"""Weigh passages by their cues, their facts and their subject.
 
-Words are looked up rather than searched for, so that the cost is that of splitting the text once. Facts (figures,
-identifiers, names, rare words) need no language; the cues are in `lossless.summarizers.extractive.cues`.
+A passage counts by its rare facts (figures, dates, identifiers, names, quotations, rare words) and by its subject: a
+figure about something that the conversation comes back to counts more than one in passing. Words are looked up rather
+than searched for, so that the cost is that of splitting the text once.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from lossless.summarizers.extractive.cues import BY_PAIR, BY_WORD, COMMON, TIME_WORDS
-from lossless.summarizers.extractive.passages import Passage
+from lossless.summarizers.extractive.cues import BY_PAIR, BY_WORD, COMMON, TIME_WORDS, wide_cues
+from lossless.summarizers.extractive.passages import ParsedSource, Passage
+from lossless.summarizers.extractive.profiles import Profile
+from lossless.summarizers.extractive.words import is_function, is_wide, split_words
 
-MOST_OPEN = 5
-"""The maximum number of questions and tasks that are listed as open."""
-_GAINS = {
-    "rule": 0.7,
-    "decision": 0.6,
-    "reason": 0.35,
-    "change": 0.35,
-    "result": 0.4,
-    "pending": 0.6,
-    "open": 0.2,
-    "fact": 0.25,
-}
-_ROLES = {"user": 1.2, "assistant": 1.0, "system": 0.8, "tool": 1.0, "": 1.2}
-_KINDS = {"said": 1.0, "open": 1.2, "call": 0.3, "output": 0.3, "alarm": 0.7}
-_FIGURE, _TIME_WORD, _IDENTIFIER, _CAPITALS, _NAME, _PLAIN, _SHORT = 2.2, 1.6, 1.5, 1.4, 1.3, 0.4, 0.2
-_RECAP = 6.0
-"""The gain of a reply that repeats what the other speaker just said."""
-_ECHO, _ONCE = 2.0, 0.4
-"""The factor of a fact that another speaker repeats, and of one that nobody does."""
 _SPEECH = 8
 """The passages of a turn from which on it is probably pasted text."""
-_WORD = re.compile(r"[^\W_](?:[\w'’./:@#%&+~-]{0,80}[\w%])?|[€$£¥]")
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_MOST_CUES = 1.5
+_CAPITALISED = 0.2
+"""The share of words with a capital above which capitals do not mark names."""
+_LONGEST_FIGURE = 60
+_QUOTED = re.compile(r"[\"“„«「『]([^\"”“«»「」『』\n]{3,80})[\"”“»」』]")
 _QUESTION = ("?", "？")
+_REPEATED = 3
+"""The number of turns with the same two words from which on these are boilerplate."""
+_MOST_CALLS, _MOST_OF_CALL = 400, 400
 
 
 @dataclass(slots=True)
@@ -47,87 +37,122 @@ class WeightedPassage:
     """A passage with a factor for its kind and cues, and the weights of its facts."""
 
     passage: Passage
+    words: list[str]
+    """All its words in order, in lower case."""
     facts: dict[str, float]
+    values: frozenset[str]
+    """Its figures, dates, identifiers, names and quotations."""
     cues: frozenset[str]
-    words: frozenset[str]
-    """Its plain words: passages with the same ones are about the same thing."""
     factor: float
-    spoken: list[str]
-    """All its words in order, as written."""
+    subject: float = 0.0
+    """Its share in what the conversation comes back to, from 0 to 1."""
     open: bool = False
+    rule: bool = False
+    superseded: bool = False
+    """True if a newer passage says the same with other numbers."""
+    needs: set[int] = field(default_factory=set)
+    """The passages without which it says too little, or something outdated."""
 
     @property
     def asks(self) -> bool:
         """True if it is a question."""
         return self.passage.text.endswith(_QUESTION)
 
+    @property
+    def figures(self) -> set[str]:
+        """Its values with digits, and its days and months."""
+        return {value for value in self.values if value in TIME_WORDS or any(map(str.isdigit, value))}
 
-def weigh(passages: Sequence[Passage]) -> list[WeightedPassage]:
+    @property
+    def plain(self) -> Iterable[str]:
+        """Its words that are no figures."""
+        return (fact for fact in self.facts if fact.isalpha())
+
+
+def weigh(parsed: ParsedSource, profile: Profile) -> list[WeightedPassage]:
     """Weigh each passage. The rarer a word in the source, the more it counts."""
-    split = [split_words(passage.text) for passage in passages]
-    spread = Counter(word for words in split for word in {each.lower() for each in words})
+    split = [split_words(passage.text) for passage in parsed.passages]
+    lowered = [[word.lower().replace("’", "'") for word in words] for words in split]
+    spread = Counter(word for words in lowered for word in set(words))
+    if _capitalises_nouns(split):
+        profile = replace(profile, name=profile.plain)
     weighted = [
-        _weigh_passage(passage, words, spread, len(passages)) for passage, words in zip(passages, split, strict=True)
+        _weigh_passage(passage, words, low, spread, len(split), profile)
+        for passage, words, low in zip(parsed.passages, split, lowered, strict=True)
     ]
-    for mark in (_mark_recaps, _mark_echoes, _mark_pasted, _mark_questions, _mark_superseded, _mark_open):
-        mark(weighted)
+    _raise_subjects(weighted, parsed, profile)
+    _lower_boilerplate(weighted, profile)
+    _raise_recaps(weighted, profile)
+    _raise_echoes(weighted, profile)
+    _lower_pasted(weighted)
     return weighted
 
 
-def split_words(text: str) -> list[str]:
-    """Split a text into words, or into pairs of characters where a script has no spaces."""
-    words: list[str] = []
-    for word in _WORD.findall(text):
-        if word.isascii() or not _WIDE.search(word):
-            words.append(word)
-        else:
-            words.extend(word[at : at + 2] for at in range(max(1, len(word) - 1)))
-    return words
-
-
-def _weigh_passage(passage: Passage, words: list[str], spread: Counter[str], total: int) -> WeightedPassage:
+def _weigh_passage(
+    passage: Passage, words: list[str], lowered: list[str], spread: Counter[str], total: int, profile: Profile
+) -> WeightedPassage:
     facts: dict[str, float] = {}
-    cues: set[str] = set()
-    scale = 0.6 / math.log(2 + total)
+    values: set[str] = set()
+    cues = wide_cues(passage.text) if is_wide(passage.text) else set()
+    scale = profile.rarity / math.log(2 + total)
     before = ""
-    for nth, word in enumerate(words):
-        low = word.lower().replace("’", "'")
-        cue = BY_PAIR.get(f"{before} {low}") or BY_WORD.get(low)
-        if cue:
+    for nth, (word, low) in enumerate(zip(words, lowered, strict=True)):
+        if cue := BY_PAIR.get(f"{before} {low}") or BY_WORD.get(low):
             cues.add(cue)
-        if low not in facts and (weight := _weight(word, low, nth)):
-            facts[low] = weight * (0.4 + scale * math.log(1 + total / (spread[low] or 1)))
+        if low not in facts and (weight := _weight(word, low, nth, profile)):
+            facts[low] = weight * (1.0 - profile.rarity + scale * math.log(1 + total / (spread[low] or 1)))
+            if _is_value(word, low, nth, words, profile):
+                values.add(low)
         before = low
-    plain = frozenset(low for low in facts if low.isalpha())
-    return WeightedPassage(
-        passage=passage,
-        facts=facts,
-        cues=frozenset(cues),
-        words=plain,
-        factor=_factor(passage, cues, len(words)),
-        spoken=words,
-    )
+    for quoted in _QUOTED.findall(passage.text):
+        values.add(quoted.lower())
+        for low in {word.lower() for word in split_words(quoted)} & facts.keys():
+            facts[low] = max(facts[low], profile.quoted)
+    factor = _factor(passage, cues, len(words), profile)
+    if any(value in TIME_WORDS for value in values) and any(value[:1].isdigit() for value in values):
+        factor *= profile.dated
+    return WeightedPassage(passage, lowered, facts, frozenset(values), frozenset(cues), factor)
 
 
-def _weight(word: str, low: str, nth: int) -> float:
+def _capitalises_nouns(split: Sequence[Sequence[str]]) -> bool:
+    """Return whether the language writes every noun with a capital, as German does."""
+    inner = [word for words in split for word in words[1:] if word.isalpha()]
+    return sum(word[0].isupper() for word in inner) > _CAPITALISED * len(inner)
+
+
+def _is_value(word: str, low: str, nth: int, words: Sequence[str], profile: Profile) -> bool:
+    if not word.isalpha() or low in TIME_WORDS or word[1:] != low[1:]:
+        return True
+    if not (nth and word[0].isupper()):
+        return False
+    # Where every noun has a capital, only two of them in a row are a name.
+    beside = [*words[max(0, nth - 1) : nth], *words[nth + 1 : nth + 2]]
+    return profile.name > profile.plain or any(other[0].isupper() and other.isalpha() for other in beside)
+
+
+def _weight(word: str, low: str, nth: int, profile: Profile) -> float:
     if any(map(str.isdigit, word)):
-        return _FIGURE if len(word) <= 24 else _PLAIN
+        return profile.figure if len(word) <= _LONGEST_FIGURE else profile.plain
     if low in TIME_WORDS:
-        return _TIME_WORD
+        return profile.time_word
     if low in COMMON:
         return 0.0
+    if not word.isascii() and len(word) <= 2 and is_wide(word):
+        return 0.0 if is_function(word) else profile.plain
     if not word.isalpha() and any(char in "_/.@:#~" for char in word):
-        return _IDENTIFIER
+        return profile.identifier
     if word[1:] != low[1:]:
-        return _CAPITALS
+        return profile.capitals
     if nth and word[0].isupper():
-        return _NAME
-    return _PLAIN if len(word) > 3 or not word.isascii() else _SHORT
+        return profile.name
+    return profile.plain if len(word) > 3 or not word.isascii() else profile.short
 
 
-def _factor(passage: Passage, cues: set[str], words: int) -> float:
-    factor = _ROLES.get(passage.place.role, 0.8) * _KINDS[passage.kind]
-    factor *= 1.0 + min(1.5, sum(_GAINS.get(cue, 0.0) for cue in cues))
+def _factor(passage: Passage, cues: set[str], words: int, profile: Profile) -> float:
+    roles = {"user": profile.user, "assistant": profile.assistant, "tool": 1.0, "": profile.user}
+    kinds = {"call": 0.3, "output": profile.output, "alarm": profile.alarm, "asked": profile.asked, "open": 1.2}
+    factor = roles.get(passage.place.role, 0.8) * kinds.get(passage.kind, 1.0)
+    factor *= 1.0 + min(_MOST_CUES, sum(profile.cues.get(cue, 0.0) for cue in cues))
     factor *= 1.5 if passage.failed else 1.0
     factor *= 0.4 if "idle" in cues else 1.0
     factor *= 1.1 if passage.ends and passage.kind == "said" else 1.0
@@ -135,7 +160,38 @@ def _factor(passage: Passage, cues: set[str], words: int) -> float:
     return factor if words > 3 else 0.5 * factor
 
 
-def _mark_recaps(weighted: list[WeightedPassage]) -> None:
+def _raise_subjects(weighted: Sequence[WeightedPassage], parsed: ParsedSource, profile: Profile) -> None:
+    """Raise passages about what many turns, tool calls and the topics of older summaries are about."""
+    turns: defaultdict[str, set[int]] = defaultdict(set)
+    for each in weighted:
+        for word in each.plain:
+            turns[word].add(each.passage.turn)
+    named = Counter(word.lower() for topic in parsed.topics for word in split_words(topic))
+    for _, arguments in parsed.calls[:_MOST_CALLS]:
+        named.update({word.lower() for word in split_words(arguments[:_MOST_OF_CALL])})
+    counts = {word: len(found) + min(named[word], len(found)) for word, found in turns.items()}
+    top = math.log(profile.saturation)
+    for each in weighted:
+        most = sorted((counts[word] for word in each.plain if word not in BY_WORD), reverse=True)[:2]
+        first, second = [*(min(1.0, math.log(count) / top) for count in most), 0.0, 0.0][:2]
+        each.subject = (first + second) / 2
+        each.factor *= math.exp(profile.subject * first + profile.attribute * second)
+
+
+def _lower_boilerplate(weighted: Sequence[WeightedPassage], profile: Profile) -> None:
+    """Lower passages in words that many turns repeat."""
+    turns: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for each in weighted:
+        for pair in pairwise(each.words):
+            turns[pair].add(each.passage.turn)
+    least = max(_REPEATED, len({each.passage.turn for each in weighted}) / 60)
+    for each in weighted:
+        repeated = [len(turns[pair]) >= least for pair in pairwise(each.words)]
+        if repeated:
+            each.factor *= 1.0 - profile.boilerplate * sum(repeated) / len(repeated)
+
+
+def _raise_recaps(weighted: Sequence[WeightedPassage], profile: Profile) -> None:
     """Raise sentences that repeat what the other speaker just said: the two agreed on it, in fewer words."""
     turns: dict[int, list[WeightedPassage]] = {}
     for each in weighted:
@@ -146,63 +202,33 @@ def _mark_recaps(weighted: list[WeightedPassage]) -> None:
             before_facts = {fact for each in before for fact in each.facts}
             for each in reply:
                 shared = sum(weight for fact, weight in each.facts.items() if fact in before_facts)
-                each.factor *= 1.0 + _RECAP * shared / (sum(each.facts.values()) + 1.0)
+                each.factor *= 1.0 + profile.recap * shared / (sum(each.facts.values()) + 1.0)
 
 
-def _mark_echoes(weighted: list[WeightedPassage]) -> None:
-    """Raise facts that another speaker repeats over those mentioned once."""
+def _raise_echoes(weighted: Sequence[WeightedPassage], profile: Profile) -> None:
+    """Raise figures, names and identifiers that another speaker repeats."""
     first: dict[str, tuple[int, str]] = {}
-    echoed: dict[str, float] = {}
+    echoed: set[str] = set()
     for each in weighted:
-        here = each.passage.turn, each.passage.place.role
-        for fact in each.facts:
-            turn, role = first.setdefault(fact, here)
-            if turn != here[0]:
-                echoed[fact] = _ECHO if role != here[1] else max(1.0, echoed.get(fact, 0.0))
+        turn, role = each.passage.turn, each.passage.place.role
+        for fact in each.values:
+            said = first.setdefault(fact, (turn, role))
+            if said[0] != turn and said[1] != role:
+                echoed.add(fact)
     for each in weighted:
-        each.facts = {fact: weight * echoed.get(fact, _ONCE) for fact, weight in each.facts.items()}
+        for fact in echoed & each.values & each.facts.keys():
+            each.facts[fact] *= profile.echo
 
 
-def _mark_pasted(weighted: list[WeightedPassage]) -> None:
+def _lower_pasted(weighted: Sequence[WeightedPassage]) -> None:
     """Lower each sentence of a turn with very many, which is usually pasted text."""
     lengths = Counter(each.passage.turn for each in weighted)
     for each in weighted:
         each.factor *= min(1.0, _SPEECH / lengths[each.passage.turn]) ** 0.25
 
 
-def _mark_questions(weighted: list[WeightedPassage]) -> None:
-    """Lower questions, unless the user answers at once: the answer is meaningless without it."""
-    for question, answer in pairwise(weighted):
-        if question.asks:
-            answered = question.passage.place.role != answer.passage.place.role == "user"
-            question.factor *= 1.6 if answered and len(answer.passage.text) < 80 else 0.4
-
-
-def _mark_superseded(weighted: list[WeightedPassage]) -> None:
-    """Lower a passage that differs from a newer one only in its figures."""
-    newest: set[frozenset[str]] = set()
-    for each in reversed(weighted):
-        if len(each.words) >= 3:
-            each.factor *= 0.3 if each.words in newest else 1.0
-            newest.add(each.words)
-
-
-def _mark_open(weighted: list[WeightedPassage]) -> None:
-    """Mark the last unanswered questions, and tasks that nothing later refers to."""
-    later: set[str] = set()
-    speakers: set[str] = set()
-    found = 0
-    for each in reversed(weighted):
-        if found < MOST_OPEN and each.passage.kind in ("said", "open") and _is_open(each, later, speakers):
-            each.open, found = True, found + 1
-            each.factor *= 1.3
-        later |= each.words
-        speakers |= {each.passage.place.role} if each.passage.kind == "said" else set()
-
-
-def _is_open(each: WeightedPassage, later: set[str], speakers: set[str]) -> bool:
-    if each.asks and not speakers - {each.passage.place.role}:
-        return True
-    rare = sorted(each.words, key=lambda word: (-each.facts[word], word))[:4]
-    waits = "pending" in each.cues or each.passage.kind == "open"
-    return waits and len(rare) > 1 and sum(word in later for word in rare) < 2
+def lower_vague(weighted: Sequence[WeightedPassage], profile: Profile) -> None:
+    """Lower passages without a value that are no rules, open questions or decisions either."""
+    for each in weighted:
+        if not (each.values or each.rule or each.open or "decision" in each.cues):
+            each.factor *= profile.without_value
