@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.config import Settings
+from lossless.engine.compaction.encoded_data import ENCODED
 from lossless.engine.compaction.summarize import of_messages
 from lossless.engine.compaction.summary_source import (
-    ENCODED,
     MEDIA,
     condensed_source,
     file_ids,
@@ -149,7 +149,7 @@ Is the kiln free on Friday?
 
 [2026-02-17 04:00 PST | assistant]
 I'll look.
-Tool call (calendar): {"day":"Fri"}
+Tool call (calendar): day: Fri
 
 [2026-02-17 04:00 PST | tool]
 Tool result (calendar): Free from 14:00
@@ -327,7 +327,7 @@ def test_ic89_envelopes_are_unwrapped_to_their_words(answer: Any, read: str) -> 
     assert result(Text(json.dumps(answer))) == read
 
 
-@pytest.mark.parametrize("text", ["plain", "{not json", "[1, 2", "{" * 100_000, "9" * 200, "null", '"quoted"'])
+@pytest.mark.parametrize("text", ["plain", "{not json", "[1, 2", "{" * 200, "9" * 200, "null", '"quoted"'])
 def test_ic89_what_is_no_envelope_stays_as_it_was_said(text: str) -> None:
     assert result(Text(text)) == text
 
@@ -343,7 +343,7 @@ def test_ic89_a_message_of_tools_only_is_read_from_its_parts() -> None:
     results = (ToolResult("a", (Text("x.txt"),)), ToolResult("b", (), None, True), ToolResult("z", (Text("late"),)))
     said = source(Message("assistant", calls), Message("tool", results))
     assert [line for line in said.splitlines() if line.startswith("Tool")] == [
-        'Tool call (exec): {"command":"ls"}',
+        "Tool call (exec): command: ls",
         "Tool call (ping): no arguments",
         "Tool result (exec): x.txt",
         "Tool result (ping, failed): no output",
@@ -372,7 +372,7 @@ def test_ic89_a_host_s_own_record_is_read_too() -> None:
         (Text(f"before\n{BASE64}\nafter"), f"before\n{ENCODED}\nafter"),
         (Text("MEDIA:/tmp/kiln.png\nthe kiln"), f"{MEDIA}\nthe kiln"),
         (Text("the data: a, b and c/d,e"), "the data: a, b and c/d,e"),
-        (ToolCall("c", "upload", json.dumps({"data": BASE64})), f'Tool call (upload): {{"data": "{ENCODED}"}}'),
+        (ToolCall("c", "upload", json.dumps({"data": BASE64})), f"Tool call (upload): data: {ENCODED}"),
     ],
 )
 def test_ic90_media_is_mentioned_and_never_fed(part: Part, shown: str) -> None:

@@ -1,7 +1,8 @@
 """Write messages and summaries as the source text for a summariser.
 
 Pure. Each entry says when it was said and by whom, because an instruction and a fetched document must stay
-distinguishable. Thinking never gets in, and encoded bytes are replaced by a word that they were there.
+distinguishable. Thinking never gets in, encoded bytes are replaced by a word that they were there, and long tool calls and
+outputs are shortened.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 from msgspec import Struct
 
 from lossless import request_strings
+from lossless.engine.compaction.encoded_data import may_be_encoded, without_encoded
+from lossless.engine.compaction.tool_text import call_text, output_text
 from lossless.engine.ingest.message_digest import Canonicalize, without_tags
 from lossless.model import Extra, File, Opaque, Part, Reasoning, Summary, Text, ToolCall, ToolResult
 from lossless.store import jsontext
@@ -22,7 +25,6 @@ from lossless.store.rows.codec import moment
 from lossless.times import clock, offset_at, time_range
 
 MEDIA = "[media attachment]"
-ENCODED = "[encoded data omitted]"
 _MINUTE = 60_000_000
 _ONE_MINUTE = timedelta(minutes=1)
 _EPOCH = moment(0)
@@ -30,12 +32,6 @@ _UTC_EPOCH = _EPOCH.replace(tzinfo=None)
 _ENVELOPE_DEPTH = 8
 _JSON_DEPTH = 64
 _FILE_ID = re.compile(r"(?<![A-Za-z0-9_])file_[0-9a-f]{16,64}(?![A-Za-z0-9_])")
-_MIME = r"[\w.+-]{1,80}/[\w.+-]{1,80}"
-_PARAMETERS = r"(?:;[\w.+=-]{1,80}){0,8}"
-_DATA_URL = re.compile(rf"data:(?:{_MIME}{_PARAMETERS}|{_PARAMETERS};base64),[^\s\"'<>()\[\]\\]*", re.I)
-_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{256,}={0,2}")
-_RUN = 128
-_ENCODED_RUN = re.compile(rf"[A-Za-z0-9+/]{{{_RUN}}}")
 _MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:/.*$", re.M)
 # A line that looks like one of our headers could attribute text to another speaker.
 _HEADER = re.compile(
@@ -75,14 +71,29 @@ class SourceEntry(Struct, frozen=True, gc=False):
     """Its plain texts as bare words, and its other parts."""
 
 
+class _Reading(Struct):
+    """The state of writing a run of messages."""
+
+    bare: Canonicalize
+    """Returns a text without what other plugins injected."""
+    tools: Mapping[str, str]
+    """The names of tools by the ids of their calls."""
+    user: Sequence[str | Part] = ()
+    """The newest message of a user."""
+
+    def question(self) -> str:
+        """Return the newest words of a user."""
+        return self.bare("user", "\n".join([each for each in self.user if isinstance(each, str)]))
+
+
 def write_entries(entries: Sequence[SourceEntry], zone: tzinfo, tags: Sequence[str]) -> str:
     """Return the entries as one text; empty if none of them has any text.
 
     Blocks in `tags`, which other plugins inject into messages, are left out.
     """
-    bare = without_tags(tags)
     tools = {part.call_id: part.name for each in entries for part in each.said if type(part) is ToolCall}
-    texts = _safe_all([_entry_text(each, bare, tools) for each in entries])
+    reading = _Reading(without_tags(tags), tools)
+    texts = _safe_all([_entry_text(each, reading) for each in entries])
     return "\n\n".join([f"{_header(each, zone)}\n{text}" for each, text in zip(entries, texts, strict=True) if text])
 
 
@@ -164,12 +175,13 @@ def _label(name: str | None) -> str:
     return "".join(c for c in (name or "")[:120] if c.isprintable() and c not in "[]()|<>").strip()
 
 
-def _entry_text(entry: SourceEntry, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+def _entry_text(entry: SourceEntry, reading: _Reading) -> str:
     role = entry.role
     texts = [
-        _words(each, role, bare) if isinstance(each, str) else _part_text(each, role, bare, tools)
-        for each in entry.said
+        _words(each, role, reading) if isinstance(each, str) else _part_text(each, role, reading) for each in entry.said
     ]
+    if role == "user" and str in map(type, entry.said):
+        reading.user = entry.said
     if entry.extra:
         texts += _beside(entry.extra)
     return "\n".join([text for text in texts if text and not text.isspace()])
@@ -178,7 +190,7 @@ def _entry_text(entry: SourceEntry, bare: Canonicalize, tools: Mapping[str, str]
 def _safe_all(texts: Sequence[str]) -> list[str]:
     """Return the texts as `_safe` does; checked together first, because most need no change."""
     together = "\n".join(texts)
-    if _holds_data(together) or "MEDIA:/" in together or _may_be_encoded(together) or _STAMP.search(together):
+    if "MEDIA:/" in together or may_be_encoded(together) or _STAMP.search(together):
         return list(map(_safe, texts))
     return [text.strip() for text in texts]
 
@@ -186,56 +198,32 @@ def _safe_all(texts: Sequence[str]) -> list[str]:
 def _safe(text: str) -> str:
     """Return the text without encoded bytes and without lines that look like our headers."""
     # Each is looked for by a cheaper sign of it first: most texts hold none of them.
-    if _holds_data(text):
-        text = _DATA_URL.sub(ENCODED, text)
-    if _may_be_encoded(text):
-        text = _BASE64.sub(ENCODED, text)
+    text = without_encoded(text)
     if "MEDIA:/" in text:
         text = _MEDIA_LINE.sub(MEDIA, text)
     text = text.strip()
     return _HEADER.sub("> ", text) if _STAMP.search(text) else text
 
 
-def _holds_data(text: str) -> bool:
-    """Return True if the text contains a data URL, in any case."""
-    for end in ("a:", "A:"):
-        at = text.find(end, 3)
-        while at >= 0:
-            if _DATA_URL.match(text, at - 3):
-                return True
-            at = text.find(end, at + 2)
-    return False
-
-
-def _may_be_encoded(text: str) -> bool:
-    """Return True if a word may be as long as encoded bytes."""
-    at, last, rfind = 0, len(text) - 2 * _RUN, text.rfind
-    while at <= last:
-        space = rfind(" ", at, at + 2 * _RUN)
-        if space < 0 and _ENCODED_RUN.match(text, at + _RUN):
-            return True
-        at = space + 1 or at + _RUN + 1
-    return False
-
-
-def _part_text(part: Part, role: str, bare: Canonicalize, tools: Mapping[str, str]) -> str:
+def _part_text(part: Part, role: str, reading: _Reading) -> str:
     """Return the text of a part, with the fields sent beside it."""
     if isinstance(part, Reasoning):
         return ""
-    text = _words(part.text, role, bare) if isinstance(part, Text) else _own_text(part, tools)
+    text = _words(part.text, role, reading) if isinstance(part, Text) else _own_text(part, reading)
     return _with_beside(text, part.extra) if part.extra else text
 
 
-def _own_text(part: ToolCall | ToolResult | File | Opaque, tools: Mapping[str, str]) -> str:
+def _own_text(part: ToolCall | ToolResult | File | Opaque, reading: _Reading) -> str:
     if isinstance(part, ToolCall):
-        text_found = part.arguments if part.arguments.strip() not in ("", "{}") else "no arguments"
-        return f"Tool call ({_label(part.name) or 'unknown'}): {text_found}"
+        return f"Tool call ({_label(part.name) or 'unknown'}): {call_text(part.arguments)}"
     if isinstance(part, ToolResult):
         inner = [
             _with_beside(_result_text(each), each.extra) if each.extra else _result_text(each) for each in part.parts
         ]
-        text = "\n".join([each for each in inner if each])
-        tool = (_label(part.name or tools.get(part.call_id)) or "unknown") + (", failed" if part.is_error else "")
+        text = output_text("\n".join([each for each in inner if each]), reading.question, failed=part.is_error)
+        tool = (_label(part.name or reading.tools.get(part.call_id)) or "unknown") + (
+            ", failed" if part.is_error else ""
+        )
         return f"Tool result ({tool}): {text or 'no output'}" if part.is_error or (text and not text.isspace()) else ""
     return _result_text(part)
 
@@ -252,20 +240,20 @@ def _beside(extra: Extra) -> list[str]:
 def _note_text(note: request_strings.Note) -> str:
     match note.value:
         case {"name": str(name), "arguments": str(arguments)} if note.key == "function_call":
-            return f"Tool call ({_label(name) or 'unknown'}): {arguments}"
+            return f"Tool call ({_label(name) or 'unknown'}): {call_text(arguments)}"
         case value:
             said = "\n".join(request_strings.visible_texts(request_strings.strings(value, key=note.key)))
             return f"{note.key}: {said}" if said else ""
 
 
-def _words(text: str, role: str, bare: Canonicalize) -> str:
+def _words(text: str, role: str, reading: _Reading) -> str:
     """Return the text of a speaker, without what was injected for another reader."""
     if role == "assistant":
         start = text.lstrip()
         return without_reasoning(text) if start.startswith(("<", "[")) and _THOUGHT_TAG.match(start) else text
     if role == "tool":
-        return _answer(text)
-    stripped = bare("user", text)  # hosts inject into their own messages as they do into a user's
+        return output_text(_answer(text), reading.question)
+    stripped = reading.bare("user", text)  # hosts inject into their own messages as they do into a user's
     return text if stripped == text else _INJECTED_HEADER.sub("", stripped)
 
 

@@ -9,12 +9,16 @@ from collections.abc import Iterable, Iterator
 from lossless.summarizers.extractive.passages import ParsedSource
 from lossless.summarizers.injections import find_injections
 
+_KEY = r"(?:[a-z]{0,12}_)?(?:path|file|filename|filepath|notebook)"
 _PATH = re.compile(
-    r'"(?:[a-z]{0,12}_)?(?:path|file|filename|filepath|notebook)"\s{0,4}:\s{0,4}"((?:[^"\\\n]|\\.){1,300})"', re.I
+    rf'"{_KEY}"\s{{0,4}}:\s{{0,4}}"((?:[^"\\\n]|\\.){{1,300}})"|(?:^|; ){_KEY}: (.{{1,300}}?)(?=; [\w.-]{{1,60}}: |$)',
+    re.I,
 )
-_PATCH = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\\\n\"*]{1,300})")
+"""A path in JSON, and in arguments that are written as text."""
+_PATCH = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\\\n\"*⏎]{1,300})")
 _SHELL = re.compile(
-    r"(?:^|[;&|\"]\s{0,4})(?:git )?(rm|mv|touch)\s+(?:-\S+\s+){0,4}([^\s;&|\"'\\]{1,200})(?:\s+([^\s;&|\"'\\]{1,200}))?"
+    r"(?:^|[;&|\"⏎]\s{0,4}|(?:^|; )[\w.-]{1,60}: )(?:git )?(rm|mv|touch)\s+(?:-\S+\s+){0,4}"
+    r"([^\s;&|\"'\\]{1,200})(?:\s+([^\s;&|\"'\\⏎]{1,200}))?"
 )
 _NAMED = re.compile(
     r"(?<![\w/@:.-])(?:~?/|\.{1,2}/)?[\w.-]{1,60}(?:/[\w.-]{1,60}){0,12}\.[A-Za-z][A-Za-z0-9]{0,5}(?![\w/@])"
@@ -68,7 +72,7 @@ def _listed(items: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _called(calls: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for name, arguments in calls:
         what = _operation(name)
-        yield from ((_clean(path), what) for path in _PATH.findall(arguments))
+        yield from ((_clean(quoted or plain), what) for quoted, plain in _PATH.findall(arguments))
         yield from ((_clean(path), _operation(verb)) for verb, path in _PATCH.findall(arguments))
         for verb, *paths in _SHELL.findall(arguments):
             yield from ((_clean(path), _operation(verb)) for path in paths if "." in path or "/" in path)
