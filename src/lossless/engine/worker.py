@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 IDLE, LEASE, RENEW, POLL = 2.0, 60.0, 20.0, 30.0
 """Seconds without an ingest before work starts; of a claim; between renewals; between checks for work."""
-_DONE: Final[tuple[CompactionStop, ...]] = ("compacted", "below threshold", "nothing to compact", "exhausted")
+_DONE: Final[tuple[CompactionStop, ...]] = (
+    *("compacted", "below threshold", "nothing to compact"),
+    *("too small", "exhausted"),
+)
 _FIRST_DELAY, _LONGEST_DELAY, _MOST_DOUBLED = 300.0, 1800.0, 4
 
 Drain = Callable[[DebtRow, Callable[[], bool]], Compaction]

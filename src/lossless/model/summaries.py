@@ -74,6 +74,7 @@ CompactionStop: TypeAlias = Literal[
     "compacted",
     "below threshold",
     "nothing to compact",
+    "too small",
     "exhausted",
     "passes",
     "deadline",
@@ -92,7 +93,7 @@ CompactionStop: TypeAlias = Literal[
 ]
 """The reason for which a compaction ended.
 
-- done: `compacted`, `below threshold`, `nothing to compact`;
+- done: `compacted`, `below threshold`, `nothing to compact`, `too small` (no summary would be shorter; no model was asked);
 - over the threshold with nothing left to summarise: `exhausted`;
 - a limit of the sweep: `passes`, `deadline`;
 - another writer: `moved` (it changed the context), `yielded` (the conversation is in use);

@@ -12,7 +12,7 @@ import threading
 import pytest
 from msgspec import structs
 
-from lossless import Conversation, Lossless, Message, Settings, Summary, SummaryRequest, Text, ToolCall, ToolResult
+from lossless import Conversation, File, Lossless, Message, Settings, Summary, SummaryRequest, Text, ToolCall, ToolResult
 from lossless.errors import LosslessError, SummarizerAuth
 from lossless.events import Event
 from lossless.store.rows.types import DebtRow
@@ -248,30 +248,32 @@ def test_ic70_a_sweep_that_ran_out_of_time_may_go_on_at_once(database: str, cloc
         assert (model.calls, len(chat.summaries())) == (3, 3)
 
 
-def test_ic70_calls_that_gain_nothing_at_all_hold_the_next_ones_back(database: str, clock: Clock) -> None:
-    """Runs so short that no text about them is shorter: the calls are made once, not in every turn."""
-    calls = 0
-
-    def nothing(request: SummaryRequest) -> str:
-        nonlocal calls
-        calls += 1
-        return request.source
-
-    with open_at(database, clock, nothing, leaf_chunk_tokens=8) as lcm:
+def test_ic70_runs_that_cannot_shrink_cost_no_call(database: str, clock: Clock) -> None:
+    """Runs so short that no text about them is shorter: no model is asked, in this turn or later."""
+    model = Counting()
+    with open_at(database, clock, model, leaf_chunk_tokens=8) as lcm:
         chat = lcm.conversation("k")
         chat.ingest([Message.user(f"ok {n}") for n in range(30)])
         assert chat.compact(100).stop == "exhausted"
-        assert chat.summaries() == []
-        in_vain = calls
-        assert in_vain > 0
+        assert chat.compact(100_000, force=True).stop == "too small"
+        assert (chat.summaries(), model.calls) == ([], 0)
+        assert lcm.drain() == 0
         chat.ingest(turns(40, 20))
-        clock.now += 29 * MINUTE
-        assert chat.compact(100).without_model == "spend"
-        assert calls == in_vain
-        clock.now += 2 * MINUTE
-        chat.ingest(turns(40, 60))
-        assert not chat.compact(100).without_model
-        assert calls > in_vain
+        assert chat.compact(100).summaries
+        assert model.calls > 0
+        assert_promise(chat)
+
+
+def test_messages_whose_text_is_tiny_are_copied_without_a_call(database: str, clock: Clock) -> None:
+    model = Counting()
+    picture = File("image/png", None, "aGk=")
+    with open_at(database, clock, model, leaf_chunk_tokens=8) as lcm:
+        chat = lcm.conversation("k")
+        chat.ingest([Message("user", (picture,)), *(Message.user(f"ok {n}") for n in range(30))])
+        assert chat.compact(WINDOW, force=True).stop == "compacted"
+        (first,) = chat.summaries()
+        assert (first.model, model.calls) == ("verbatim", 0)
+        assert first.text.endswith("[media attachment: image/png]")
         assert_promise(chat)
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lossless.config import Settings
 from lossless.engine.compaction.summary_lengths import (
+    can_shrink,
     completion_limit,
     condensed_target,
     configured,
@@ -15,6 +16,7 @@ from lossless.engine.compaction.summary_lengths import (
     leaf_target,
     target,
     warn_above,
+    words,
 )
 
 
@@ -35,12 +37,38 @@ def test_a_tiny_wish_still_leaves_room_for_a_summary(wanted: int, normal: int, a
 
 @pytest.mark.parametrize(("wanted", "asked"), [(1, 512), (512, 512), (900, 900), (2_000, 2_000)])
 def test_a_condensed_summary_is_asked_for_at_its_configured_length(wanted: int, asked: int) -> None:
-    assert condensed_target(wanted) == asked
+    assert condensed_target(20_000, wanted) == asked
 
 
 @pytest.mark.parametrize(("wanted", "asked"), [(1, 281), (512, 281), (900, 495), (2_000, 1_100)])
 def test_an_aggressive_condensed_summary_is_asked_for_in_fewer_words(wanted: int, asked: int) -> None:
-    assert condensed_target(wanted, aggressive=True) == asked
+    assert condensed_target(20_000, wanted, aggressive=True) == asked
+
+
+@pytest.mark.parametrize(
+    ("source_tokens", "asked", "aggressive"),
+    [(5_000, 2_000, 1_100), (4_999, 1_999, 1_099), (1_024, 409, 224), (100, 40, 22), (1, 1, 1)],
+)
+def test_a_condensed_summary_is_asked_for_in_at_most_two_fifths_of_its_sources(
+    source_tokens: int, asked: int, aggressive: int
+) -> None:
+    assert condensed_target(source_tokens, 2_000) == asked
+    assert condensed_target(source_tokens, 2_000, aggressive=True) == aggressive
+
+
+@pytest.mark.parametrize(
+    ("depth", "source_tokens", "expected"),
+    [(0, 24, False), (0, 25, True), (1, 32, False), (1, 33, True), (3, 33, True)],
+)
+def test_a_source_that_leaves_no_space_for_a_sentence_cannot_shrink(
+    depth: int, source_tokens: int, expected: bool
+) -> None:
+    assert can_shrink(depth, source_tokens) == expected
+
+
+@pytest.mark.parametrize(("tokens", "count"), [(2_000, 1_300), (1_200, 800), (512, 340), (192, 120), (96, 60), (1, 5)])
+def test_a_length_is_put_into_words(tokens: int, count: int) -> None:
+    assert words(tokens) == count
 
 
 @pytest.mark.parametrize(("asked", "limit"), [(1_200, 1_800), (1_750, 2_625), (3, 5), (1, 2)])

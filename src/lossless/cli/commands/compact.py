@@ -27,7 +27,7 @@ from lossless.model import CompactionStop
 
 WINDOW = 128_000
 _REACHED: Final[tuple[CompactionStop, ...]] = (
-    *("compacted", "below threshold", "nothing to compact"),
+    *("compacted", "below threshold", "nothing to compact", "too small"),
     *("disabled", "ignored session", "stateless session"),
 )
 

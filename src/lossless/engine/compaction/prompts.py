@@ -34,7 +34,10 @@ Values: TypeAlias = dict[str, str | int | bool]
 _KINDS = ("leaf", "condensed-d1", "condensed-d2", "condensed-d3")
 NAMES = ("system", *(f"{kind}{form}" for kind in _KINDS for form in ("", "-aggressive")))
 _FILES = tuple(f"{name}.txt" for name in NAMES)
-VARIABLES = ("target_tokens", "custom_instructions", "depth", "aggressive", "previous_context", "conversation_segment")
+VARIABLES = (
+    *("target_words", "target_tokens", "custom_instructions", "depth", "aggressive"),
+    *("previous_context", "conversation_segment"),
+)
 _HISTORY = ("previous_context", "conversation_segment")
 _FILTERS = ("default", "d", "trim", "length")
 _TESTS = ("defined", "undefined", "none")
@@ -57,14 +60,12 @@ Expand for details about: the runner's log
 
 [2026-02-17 16:31 - 17:05 UTC]
 DEPLOY_KEY was added to the runner's settings, and the deploy went through at 16:58.
-Files: none
 Expand for details about: how the key was made"""
 _SAMPLE_PREVIOUS = """\
 The move to the new runner was decided on 2026-02-16, for its speed.
-Files: none
 Expand for details about: the runners compared"""
 _WISHES = """\
-Wishes of the operator, which you do honour:
+Wishes of the operator, which you follow:
 <operator_instructions>
 {}
 </operator_instructions>"""
@@ -100,6 +101,7 @@ def request(
     templates = templates or Templates.load(settings.prompt_dir)
     earlier = without_reasoning(previous or "") if depth <= 1 else ""
     values: Values = {
+        "target_words": summary_lengths.words(target_tokens),
         "target_tokens": target_tokens,
         "custom_instructions": settings.custom_instructions,
         "depth": depth,
@@ -451,7 +453,7 @@ def _trials(name: str, text: str) -> Iterator[str]:
     depths = {"condensed-d1": (1,), "condensed-d2": (2,), "condensed-d3": (3, 9)}
     for depth in depths.get(name.removesuffix("-aggressive"), (0,)):
         for other in ("", "something"):
-            values: Values = {"target_tokens": 1200, "custom_instructions": other, "depth": depth}
+            values: Values = {"target_words": 800, "target_tokens": 1200, "custom_instructions": other, "depth": depth}
             values |= {"aggressive": name.endswith("-aggressive"), "previous_context": other}
             yield template.render(values | {"conversation_segment": _TRIAL})
 

@@ -64,6 +64,11 @@ class SourceText(Struct, frozen=True):
     seal: str | None = None
     """The hash of the messages it was read from."""
 
+    @property
+    def can_shrink(self) -> bool:
+        """True if it is long enough for a summary that is shorter."""
+        return summary_lengths.can_shrink(self.depth, min(self.size, self.tokens))
+
 
 class Draft(Struct, frozen=True, dict=True):
     """The text of a summary, and how it was written."""
@@ -198,8 +203,14 @@ def _with_footer(source: SourceText, draft: Draft) -> Draft:
 
 
 def _most(source: SourceText) -> int:
-    """Return the limit of a summary: shorter than its source, as text and in the context."""
-    return min(source.size, source.tokens)
+    """Return the limit of a summary: shorter than its source, as text and in the context.
+
+    A condensed summary may exceed the longest target, 40 % of its sources, by half: models do not count exactly.
+    """
+    shorter = min(source.size, source.tokens)
+    if source.depth == 0:
+        return shorter
+    return min(shorter, summary_lengths.completion_limit(summary_lengths.most_condensed(shorter)) + 1)
 
 
 def _ask_model(
@@ -242,7 +253,8 @@ def _check(text: str, source: SourceText) -> Faithfulness | None:
 
 
 def _request(source: SourceText, settings: Settings, templates: Templates, *, aggressive: bool) -> SummaryRequest:
-    wanted = summary_lengths.target(source.depth, source.size, settings, aggressive=aggressive)
+    size = min(source.size, source.tokens) if source.depth else source.size
+    wanted = summary_lengths.target(source.depth, size, settings, aggressive=aggressive)
     return prompts.request(
         source.text,
         depth=source.depth,

@@ -73,6 +73,8 @@ class CompactionState(Struct):
     retry_at: float = 0.0
     without_model: ModelBlock | Literal[""] = ""
     """The reason for which summaries were written without the model."""
+    too_small: bool = False
+    """True if a run was too small for a shorter summary."""
     without_calls: bool = False
     """True if the model is not called any more."""
     misses: int = 0
@@ -138,7 +140,8 @@ class CompactionState(Struct):
             summary = f"{made} made: {before:,} -> {self.tokens:,} tokens"
             with self.store.transaction():
                 self.store.operations.set_operation(self.operation, "applied", summary)
-        stop: CompactionStop = self.stop or ("compacted" if self.made else "nothing to compact")
+        idle: CompactionStop = "too small" if self.too_small else "nothing to compact"
+        stop: CompactionStop = self.stop or ("compacted" if self.made else idle)
         retry_at = moment(int(self.retry_at * 1_000_000)) if self.retry_at else None
         return Compaction(
             summaries=tuple(self.made),
@@ -393,7 +396,11 @@ def _condensable(state: CompactionState, *, hard: bool, max_depth: int) -> Run |
 
 
 def one_pass(state: CompactionState, run: Run | None) -> Generator[SummaryRequest, Reply, bool]:
-    """Write one summary for one run; return False if none was written."""
+    """Write one summary for one run; return False if none was written.
+
+    A run that is too small for a shorter summary is not sent to a model. Its messages are copied if their text is shorter than they are,
+    as that of pictures is.
+    """
     if run is None:
         return False
     state.passes += 1
@@ -403,7 +410,11 @@ def one_pass(state: CompactionState, run: Run | None) -> Generator[SummaryReques
     if state.now() >= state.deadline:
         state.stop = "deadline"
         return False
-    draft = yield from _ask_model(state, source)
+    if source.can_shrink:
+        draft = yield from _ask_model(state, source)
+    else:
+        draft = None if run.depth or source.size >= run.tokens else Draft(source.text, VERBATIM, "normal", 1.0)
+        state.too_small = state.too_small or draft is None
     if draft is None:
         return False
     row = as_row(source, draft, state.templates, state.now())
