@@ -180,6 +180,7 @@ class AsyncSummaries(Twin[Summaries]):
 
     __call__ = awaited(Summaries.__call__)
     show = awaited(Summaries.show)
+    request = awaited(Summaries.request)
     tree = awaited(Summaries.tree)
     revisions = awaited(Summaries.revisions)
     compare = awaited(Summaries.compare)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from lossless import Lossless, Message, Settings
 from lossless.engine.compaction.prompts import NAMES, Templates
-from tests.command import lcm
+from tests.command import fine, lcm
 
 OWN = "Kort. {{ conversation_segment }}\nExpand for details about: ...\n"
 
@@ -150,3 +151,42 @@ def test_check_does_not_pass_for_want_of_a_directory(tmp_path: Path) -> None:
     unset = lcm("prompts", "check", HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
     assert (unset.returncode, unset.stdout) == (2, "")
     assert "No directory of prompts is given." in unset.stderr
+
+
+def test_render_shows_the_request_of_a_summary(own: Path, tmp_path: Path) -> None:
+    database = tmp_path / "lcm.db"
+    settings = Settings(
+        fresh_tail_count=1,
+        leaf_chunk_tokens=400,
+        leaf_min_fanout=2,
+        compaction_trigger="leaf",
+        condensed_target_tokens=100,
+        incremental_max_depth=1,
+    )
+    with Lossless.open(database, settings=settings, summarizer="extractive") as opened:
+        chat = opened.conversation("k")
+        chat.ingest([Message.user(f"The deposit for boat {n} is {n * 7} euros. " * 6) for n in range(24)])
+        while chat.compact(100_000).summaries:
+            pass
+        first, deepest = chat.summaries()[0], max(chat.summaries(), key=lambda each: each.depth)
+    shown = fine("prompts", "render", "--summary", first.id, "--db", str(database))
+    assert shown.startswith("=== system ===\nYou are a compaction engine.")
+    assert "| user]\nThe deposit for boat 0 is 0 euros." in shown
+    asked = data("render", "--summary", deepest.id, "--db", str(database))
+    assert (asked["name"], asked["depth"], deepest.depth) == ("condensed-d1", 1, 1)
+    assert "<conversation_to_condense>\n[" in asked["prompt"]
+    mine = data("render", "--summary", first.id, "--db", str(database), "--prompt-dir", str(own))
+    assert mine["prompt"].startswith("Kort. [")
+
+
+def test_render_needs_one_thing_to_show(tmp_path: Path) -> None:
+    database = tmp_path / "lcm.db"
+    with Lossless.open(database) as opened:
+        opened.conversation("k").ingest([Message.user("hi")])
+    missing = lcm("prompts", "render", "--summary", "sum_ffffffffffffffff", "--db", str(database))
+    assert (missing.returncode, missing.stdout) == (3, "")
+    assert missing.stderr.startswith("lcm: There is no summary sum_ffffffffffffffff.")
+    assert lcm("prompts", "render").returncode == 2
+    both = lcm("prompts", "render", "leaf", "--summary", "sum_ffffffffffffffff", "--db", str(database))
+    assert both.returncode == 2
+    assert "--summary takes no NAME" in both.stderr

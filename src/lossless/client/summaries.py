@@ -10,7 +10,7 @@ from lossless.engine.inspect.summaries import Kind
 from lossless.engine.inspect.tree import tree
 from lossless.engine.shared.defaults import TREE_LINES
 from lossless.errors import NotFound
-from lossless.model import Comparison, ListedSummary, Listing, Revision, ShownSummary, Tree
+from lossless.model import Comparison, ListedSummary, Listing, Revision, ShownSummary, SummaryRequest, Tree
 from lossless.times import Time
 
 if TYPE_CHECKING:
@@ -63,6 +63,21 @@ class Summaries:
         'agent:main:main'
         """
         return summaries.show(self._lcm._store, *summaries.named(self._lcm._store, id))
+
+    def request(self, id: str, *, prompt_dir: str | None = None) -> SummaryRequest:
+        """Return the request that a summary was made with, in today's form: its sources, its depth, its previous context.
+
+        `prompt_dir` is a directory of prompts instead of the configured one.
+
+        >>> lcm.summaries.request(summary).depth
+        0
+        """
+        from lossless.engine.compaction.prompts import Templates
+        from lossless.engine.compaction.resummarize import request_of
+
+        settings, store = self._lcm.settings, self._lcm._store
+        row, summary = summaries.named(store, id)
+        return request_of(store, row, summary, settings, Templates.load(prompt_dir or settings.prompt_dir))
 
     def tree(
         self,

@@ -12,7 +12,18 @@ import threading
 import pytest
 from msgspec import structs
 
-from lossless import Conversation, File, Lossless, Message, Settings, Summary, SummaryRequest, Text, ToolCall, ToolResult
+from lossless import (
+    Conversation,
+    Lossless,
+    Message,
+    Reasoning,
+    Settings,
+    Summary,
+    SummaryRequest,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from lossless.errors import LosslessError, SummarizerAuth
 from lossless.events import Event
 from lossless.store.rows.types import DebtRow
@@ -266,14 +277,14 @@ def test_ic70_runs_that_cannot_shrink_cost_no_call(database: str, clock: Clock) 
 
 def test_messages_whose_text_is_tiny_are_copied_without_a_call(database: str, clock: Clock) -> None:
     model = Counting()
-    picture = File("image/png", None, "aGk=")
+    thought = Message("assistant", (Reasoning("hm, let me think about it " * 80), Text("Fine.")))
     with open_at(database, clock, model, leaf_chunk_tokens=8) as lcm:
         chat = lcm.conversation("k")
-        chat.ingest([Message("user", (picture,)), *(Message.user(f"ok {n}") for n in range(30))])
+        chat.ingest([thought, *(Message.user(f"ok {n}") for n in range(30))])
         assert chat.compact(WINDOW, force=True).stop == "compacted"
         (first,) = chat.summaries()
         assert (first.model, model.calls) == ("verbatim", 0)
-        assert first.text.endswith("[media attachment: image/png]")
+        assert first.text.endswith("| assistant]\nFine.")
         assert_promise(chat)
 
 

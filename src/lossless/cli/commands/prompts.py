@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from lossless import Settings, config
-from lossless.cli.options import Group, Plain
+from lossless.cli.options import Command, Group, Plain, open_database
 from lossless.cli.output import answer, is_json, print_note
 from lossless.engine.compaction import prompts as engine
 from lossless.engine.compaction.prompts import Templates
@@ -68,8 +68,16 @@ def diff(name: str, prompt_dir: str | None) -> None:
     _print(data, changes)
 
 
-@prompts.command(examples=("lcm prompts render leaf", "lcm prompts render leaf --source notes.txt --target 300"))
-@click.argument("name")
+@prompts.command(
+    cls=Command,
+    examples=(
+        "lcm prompts render leaf",
+        "lcm prompts render leaf --source notes.txt --target 300",
+        "lcm prompts render --summary sum_0123456789abcdef",
+    ),
+)
+@click.argument("name", required=False)
+@click.option("--summary", metavar="ID", help="The request of this summary, with its sources as they are now.")
 @click.option("--source", type=_text, metavar="FILE", help="Text to summarise (-: standard input).")
 @click.option("--previous", type=_text, metavar="FILE", help="Previous summaries; used up to depth 1.")
 @click.option("--target", type=click.IntRange(min=1), metavar="N", help="Target tokens (default: as in compaction).")
@@ -81,28 +89,39 @@ def diff(name: str, prompt_dir: str | None) -> None:
 )
 @_prompt_dir
 def render(
-    name: str,
+    name: str | None,
+    summary: str | None,
     source: TextIO | None,
     previous: TextIO | None,
     target: int | None,
     depth: int | None,
     prompt_dir: str | None,
 ) -> None:
-    """Print the request of the prompt NAME, as a model gets it.
+    """Print the request of the prompt NAME or of a summary, as a model gets it.
 
-    The text to summarise is a short example, or that of --source.
+    The text to summarise is a short example, that of --source, or the sources of --summary. Only --prompt-dir
+    can be combined with --summary.
     """
     settings = _settings(prompt_dir)
     templates = Templates.load(settings.prompt_dir)
-    request = engine.preview(
-        name,
-        settings,
-        source=_read(source),
-        previous=_read(previous),
-        target_tokens=target,
-        depth=depth,
-        templates=templates,
-    )
+    if summary is not None:
+        if (name, source, previous, target, depth) != (None,) * 5:
+            raise click.UsageError("--summary takes no NAME, --source, --previous, --target or --depth.")
+        with open_database() as lcm:
+            request = lcm.summaries.request(summary, prompt_dir=prompt_dir)
+        name = engine.template_name(request.depth, aggressive=request.aggressive)
+    elif name is None:
+        raise click.UsageError("Give the NAME of a prompt, or --summary ID.")
+    else:
+        request = engine.preview(
+            name,
+            settings,
+            source=_read(source),
+            previous=_read(previous),
+            target_tokens=target,
+            depth=depth,
+            templates=templates,
+        )
     data = {"name": engine.known(name), "depth": request.depth, "target_tokens": request.target_tokens}
     data |= {"system": request.system, "prompt": request.prompt}
     _print(data, f"=== system ===\n{request.system}\n\n=== user ===\n{request.prompt}", templates)

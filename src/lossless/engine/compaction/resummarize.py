@@ -18,10 +18,12 @@ from lossless.engine.compaction.summarize import (
     draft_summary,
     of_messages,
     of_summaries,
+    summary_request,
 )
 from lossless.engine.compaction.sweep import CompactionState, Flow, block_reason, fit_to_window, report_length, retry_at
-from lossless.errors import SummarizerError
+from lossless.errors import InvalidInput, SummarizerError
 from lossless.events import Hook, ignore
+from lossless.model import SummaryRequest
 from lossless.store.rows.types import ConversationRow, NewSummary, SummaryRow, TextAt
 from lossless.store.store import Store
 
@@ -98,6 +100,17 @@ def _put(
             source.revisions
         )
         return is_same and store.summaries.revise(conversation_id, row, new)
+
+
+def request_of(
+    store: Store, conversation: ConversationRow, row: SummaryRow, settings: Settings, templates: Templates
+) -> SummaryRequest:
+    """Return the request that a summary was made with: its sources, as they are written now, and its previous context."""
+    settings = fit_to_window(store, conversation, settings)[1]
+    if not any(store.summaries.sources(conversation.id, row.id)):
+        raise InvalidInput(f"{row.public_id} has no sources any more.", hint="Its messages were removed.")
+    source = _source_text(store, conversation, row, settings)
+    return summary_request(source, settings, templates, aggressive=row.level == "aggressive")
 
 
 def _source_text(store: Store, conversation: ConversationRow, row: SummaryRow, settings: Settings) -> SourceText:

@@ -218,7 +218,7 @@ def _ask_model(
 ) -> Generator[SummaryRequest, Reply, Draft | None]:
     """Return the draft of a summariser; None if its reply was empty."""
     try:
-        reply = yield _request(source, settings, templates, aggressive=aggressive)
+        reply = yield summary_request(source, settings, templates, aggressive=aggressive)
     except (SummarizerAuth, SummarizerBlocked):
         raise
     except SummarizerError as error:
@@ -252,7 +252,10 @@ def _check(text: str, source: SourceText) -> Faithfulness | None:
     return check_own(own, source.text, context=source.evidence)
 
 
-def _request(source: SourceText, settings: Settings, templates: Templates, *, aggressive: bool) -> SummaryRequest:
+def summary_request(
+    source: SourceText, settings: Settings, templates: Templates, *, aggressive: bool
+) -> SummaryRequest:
+    """Return the request for a summary of a source."""
     size = min(source.size, source.tokens) if source.depth else source.size
     wanted = summary_lengths.target(source.depth, size, settings, aggressive=aggressive)
     return prompts.request(
@@ -271,7 +274,7 @@ def without_model(source: SourceText, settings: Settings, templates: Templates) 
     """Return a draft of the built-in summariser: provisional, to be rewritten by a model later."""
     from lossless.summarizers.extractive import summarize
 
-    text = summarize(_request(source, settings, templates, aggressive=True)).strip()
+    text = summarize(summary_request(source, settings, templates, aggressive=True)).strip()
     draft = Draft(text, "extractive", "extractive", None)
     if text and draft.tokens < _most(source):
         return _cap(source, draft, settings)
