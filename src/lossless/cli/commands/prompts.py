@@ -71,7 +71,6 @@ def diff(name: str, prompt_dir: str | None) -> None:
 @prompts.command(
     cls=Command,
     examples=(
-        "lcm prompts render leaf",
         "lcm prompts render leaf --source notes.txt --target 300",
         "lcm prompts render --summary sum_0123456789abcdef",
     ),
