@@ -17,6 +17,7 @@ from lossless.errors import InvalidInput, StoreUnavailable, SummarizerUnavailabl
 from lossless.events import Event
 from lossless.model import Compaction, CompactionStop
 from lossless.store.rows.types import DebtRow
+from lossless.tokens import estimate
 from tests.engine.compaction.test_compaction import SMALL, WINDOW, assert_promise, expanded, short, turns
 
 NOW = 1_800_000_000.0
@@ -325,6 +326,8 @@ def test_summaries_for_a_small_window_are_rewritten_as_short_as_they_were_made(d
 
     def listening(request: SummaryRequest) -> str:
         asked.append((request.depth > 0, request.target_tokens))
+        if request.depth:
+            assert request.target_tokens <= min(512, 0.4 * estimate(request.source))
         return short(request)
 
     lengths = {"leaf_chunk_tokens": 2_000, "leaf_target_tokens": 1_200, "condensed_target_tokens": 2_000}
@@ -342,7 +345,8 @@ def test_summaries_for_a_small_window_are_rewritten_as_short_as_they_were_made(d
         made = len(asked)
         lcm.conversation("k").rewrite(all=True, apply=True)
     assert len(asked) > made > 0
-    assert {depth: max(each for of, each in asked if of is depth) for depth, _ in asked} == {True: 512, False: 250}
+    assert {is_condensed for is_condensed, _ in asked} == {True, False}
+    assert max(each for is_condensed, each in asked if not is_condensed) == 250
 
 
 def test_summaries_no_model_wrote_are_made_anew_and_only_what_was_made_from_them(database: str, clock: Clock) -> None:
