@@ -302,7 +302,7 @@ def parts(count: int, *, joined: bool) -> None:
         "the prompt": [(prompts, "request")],
         "guards": [(call_limits.Guards, name) for name in ("is_exhausted", "before_call", "answered")],
         "the summariser": [(Instant, "__call__")],
-        "whether it is faithful": [(summarize, "_support")],
+        "whether it is faithful": [(summarize, "_verified")],
         "the store's writes": [(SQLiteStore, "replace")],
     }
     warm()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 
-from lossless.engine.compaction.faithful import Faithfulness, check_own, own_words
+from lossless.engine.compaction.faithful import Faithfulness, check_claims
 from lossless.engine.compaction.prompts import Templates, known
 from lossless.engine.compaction.summary_source import SourceEntry, write_entries
 from lossless.model import StoredMessage, Text
@@ -25,7 +25,7 @@ def _entry(stored: StoredMessage) -> SourceEntry:
 
 def check(summary: str, source: str, *, context: str = "") -> Faithfulness:
     """Check a whole summary against its source."""
-    return check_own(own_words(summary, source), source, context=context)
+    return check_claims(summary, source, context=context)
 
 
 def is_override(templates: Templates, name: str) -> bool:

@@ -31,7 +31,7 @@ _NAMES = {
     "recall": "Hit Hits Branch TextPage Description Excerpt Skipped Expansion Evidence Share Answer",
     "sessions": "Ingested Bootstrapped Renewed",
     "status": "ConversationStatus DepthFigures SummaryHealth Holdings LaggingTranscript TranscriptLag Debt Hold Calls Volume Verdict Reason ConversationFigures FullContext Uncovered HostFigures Status RoleFigures DayFigures ModelFigures Turns Stats",
-    "summaries": "Summary suspicion SummaryRequest ModelBlock CompactionStop DebtStop Compaction ListedSummary SummarySource ShownSummary MessageRun TreeEntry Tree Revision Comparison",
+    "summaries": "LEFT_OUT Summary statements_removed suspicion SummaryRequest ModelBlock CompactionStop DebtStop Compaction ListedSummary SummarySource ShownSummary MessageRun TreeEntry Tree Revision Comparison",
     "surgery": "Transplant Step Plan Outcome Operation",
     "transfer": "MovedTable Migration Exported Backup Restored Estimate Backfill PlannedHistory ImportPlan ImportedHistory Imported ImportedSource ImportReport",
 }

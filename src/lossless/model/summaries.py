@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+
+LEFT_OUT = re.compile(r"(\d{1,6}) statements? left out because \w+ (?:was|were) not found in the sources", re.I)
+"""The entry in the last line of a summary for the statements that were removed from a model's text."""
 
 
 class Summary(Struct, frozen=True):
@@ -33,8 +37,19 @@ class Summary(Struct, frozen=True):
         return suspicion(self.faithful)
 
     @property
+    def removed(self) -> int:
+        """The number of statements that were removed from a model's text because its sources do not support them."""
+        return statements_removed(self.text)
+
+    @property
     def kind(self) -> Literal["leaf", "condensed"]:
         return "leaf" if self.depth == 0 else "condensed"
+
+
+def statements_removed(text: str) -> int:
+    """Return the number of statements that were removed from the text of a summary."""
+    found = LEFT_OUT.search(text.rpartition("\nExpand for details about:")[2])
+    return int(found[1]) if found else 0
 
 
 def suspicion(faithful: float | None) -> str:

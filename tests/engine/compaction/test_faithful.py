@@ -217,7 +217,7 @@ def test_each_notation_is_looked_up_where_it_may_stand(source: str, summary: str
 
 def test_the_score_is_the_share_of_supported_claims() -> None:
     result = check("Rows: 5, 6, 7 and 80.", "There were 5, 6 and 7 rows.")
-    assert result == Faithfulness(0.75, (Claim("number", "80"),), 4)
+    assert result == Faithfulness(0.75, (Claim("number", "80"),), 4, suspected=((0, 21),))
     assert check("", "anything") == Faithfulness(1.0, (), 0)
 
 

@@ -441,7 +441,7 @@ def test_ic80_a_tail_that_is_too_long_is_no_reason_to_condense_summaries(databas
 
 @pytest.mark.parametrize("piece", ["数据库迁移已经完成。", "発売は延期。", "🎉🚀👩‍👩‍👧", "words of the answer "])
 def test_ic81_a_summary_too_long_is_cut_to_its_cap_in_any_script(database: str, piece: str) -> None:
-    with open_small(database, lambda request: piece * (900 // estimate(piece)), leaf_chunk_tokens=4000) as lcm:
+    with open_small(database, lambda request: piece * (900 // estimate(piece)), leaf_chunk_tokens=40_000) as lcm:
         chat = lcm.conversation("k")
         chat.ingest(turns(100))
         chat.compact(WINDOW)

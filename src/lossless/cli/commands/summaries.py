@@ -131,6 +131,8 @@ def show(id: str) -> None:
 
 
 def _shown(found: ShownSummary, zone: tzinfo) -> Iterator[Line]:
+    from lossless.model import statements_removed
+
     own = found.summary
     yield Styled(own.id, bold=True), f"  {own.kind}, depth {own.depth}, in {found.key}: {_state(own)}"
     below = f", {plural(own.descendants, 'summary', 'summaries')}" if own.descendants else ""
@@ -140,6 +142,8 @@ def _shown(found: ShownSummary, zone: tzinfo) -> Iterator[Line]:
     yield from _fact("written", f"{format_time(own.created_at, zone)} by {own.model}, level {own.level}{prompt}")
     yield from _fact("revision", f"{own.revision}, {plural(found.revisions, 'text')} kept")
     yield from _fact("faithful", "" if own.faithful is None else f"{own.faithful:.0%} of its claims are in its sources")
+    removed = statements_removed(own.content or "")
+    yield from _fact("removed", f"{plural(removed, 'statement')} not found in its sources" if removed else "")
     yield from _fact("copy of", found.origin or "")
     yield from _fact("files", " ".join(found.file_ids))
     yield from ("", own.content or "", "")

@@ -1,7 +1,7 @@
 """Write one summary: read its sources, call a summariser, and check the result.
 
 The result is always shorter than its sources, whatever the summariser does: from the model, from a stricter prompt, from the
-extractive summariser, or cut.
+extractive summariser, or cut. Statements of a model that its sources do not support are left out of it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from lossless.config import Settings
 from lossless.engine.compaction import prompts, summary_lengths, summary_source
-from lossless.engine.compaction.faithful import Faithfulness, check_own, own_words, without
+from lossless.engine.compaction.faithful import check_claims, copies, own_words, repeats_prompt, statements, without
 from lossless.engine.compaction.prompts import FOOTER, Templates
 from lossless.engine.compaction.summary_source import SourceEntry
 from lossless.errors import SummarizerAuth, SummarizerBlocked, SummarizerError, SummarizerUnavailable
 from lossless.model import Summary, SummaryRequest
+from lossless.model.summaries import LEFT_OUT
 from lossless.store import jsontext, seals
 from lossless.store.rows.codec import moment, said_in, spoken_by
 from lossless.store.rows.types import MessageRow, NewSummary, SummaryRow, TextAt
@@ -32,13 +33,21 @@ PROVISIONAL = ("extractive", "cut")
 """The levels of summaries that no model wrote, or not to their end."""
 _LEAST_CUT = 16
 """The least tokens of a cut source; below it no summary is written."""
-_MOST_ROUNDS = 3
-"""The number of times that the rest of a text is checked for unsupported claims."""
 _NOTHING = re.compile(
     r"(?im)^([ \t*_]*expand for details about:[*_]*)[ \t]*(?:\(?none\)?|nothing(?: else)?|n/a|-|)[ \t*_]*\.?[ \t]*$"
 )
 _LAST_LINES = re.compile(r"(?im)^(?:expand for details about|files):.*$")
-_UNVERIFIED = "statements left out because they were not found in the sources"
+_LEFT_OUT = "{} statements left out because they were not found in the sources"
+_ONE_LEFT_OUT = "{} statement left out because it was not found in the sources"
+_UNVERIFIED = re.compile(rf"(?:,[ \t]*)?{LEFT_OUT.pattern}\.?", re.I)
+"""Only this module may say this: a model that copies it from its sources says it of another text."""
+_ENDED = re.compile(r"[.!?…。！？][\"'”’»)\]*_`」』]*\s*$")
+_BROKEN = re.compile(
+    r"(?:[,;(\[–—-]|\b(?:and|or|the|a|an|of|to|with|und|oder|der|die|das|mit|y|o|el|la|de|et|ou|le|e|и|или|в|на|с))\s*$",
+    re.I,
+)
+_LEAST_LEFT = 0.5
+"""The share of a reply that must be left without the statements that were not found."""
 _REST = f"{FOOTER} everything after this point"
 
 
@@ -151,39 +160,11 @@ def draft_summary(
             break
         if draft is None:
             break
-        if draft.tokens < _most(source):
-            if draft.level != "cut" and (draft.faithful is None or draft.faithful >= 1):
+        if draft.text and draft.tokens < _most(source):
+            if draft.level != "cut":
                 return _cap(source, _with_footer(source, draft), settings)
-            best = max(draft, best or draft, key=_worth)
-    if best and (best.faithful or 0) < 1:
-        best = _without_suspects(source, best)
+            best = best or draft
     return _cap(source, _with_footer(source, best), settings) if best else without_model(source, settings, templates)
-
-
-def _worth(draft: Draft) -> tuple[bool, float]:
-    return draft.level != "cut", draft.faithful or 0
-
-
-def _without_suspects(source: SourceText, draft: Draft) -> Draft | None:
-    """Return the draft without its unsupported claims; None if too little is left."""
-    text = draft.text
-    for _ in range(_MOST_ROUNDS):
-        found = _check(text, source)
-        if found is None:
-            return None
-        if found.passed:
-            break
-        text = without(text, found.unsupported)
-    else:
-        return None
-    said = _LAST_LINES.sub("", text).strip()
-    if not said or 2 * estimate(said) < estimate(_LAST_LINES.sub("", draft.text)):
-        return None
-    body, marked, topics = text.rpartition(FOOTER)
-    named = "" if _NOTHING.search(f"{marked}{topics}") else topics.strip(" .")
-    line = f"{FOOTER} {named}, {_UNVERIFIED}" if marked and named else f"{FOOTER} {_UNVERIFIED}"
-    whole = replace(draft, text=f"{(body if marked else text).rstrip()}\n{line}", faithful=1.0)
-    return whole if whole.tokens < _most(source) else None
 
 
 def _with_footer(source: SourceText, draft: Draft) -> Draft:
@@ -216,9 +197,10 @@ def _most(source: SourceText) -> int:
 def _ask_model(
     source: SourceText, settings: Settings, templates: Templates, *, aggressive: bool
 ) -> Generator[SummaryRequest, Reply, Draft | None]:
-    """Return the draft of a summariser; None if its reply was empty."""
+    """Return the draft of a summariser, without text if it is refused; None if its reply was empty or a copy."""
+    request = summary_request(source, settings, templates, aggressive=aggressive)
     try:
-        reply = yield summary_request(source, settings, templates, aggressive=aggressive)
+        reply = yield request
     except (SummarizerAuth, SummarizerBlocked):
         raise
     except SummarizerError as error:
@@ -228,28 +210,56 @@ def _ask_model(
     text = reply.text.strip()
     if not text:
         return None
-    provisional = reply.model == "extractive"
-    score = None if provisional else _support(text, source)
-    if reply.cut:
-        return Draft(text, reply.model, "cut", score)
-    level = "extractive" if provisional else "aggressive" if aggressive else "normal"
-    return Draft(text, reply.model, level, score)
+    if reply.model == "extractive":
+        return Draft(text, reply.model, "cut" if reply.cut else "extractive", None)
+    whole = complete_sentences(text, cut=reply.cut)
+    level = "cut" if reply.cut or len(whole) < len(text) else "aggressive" if aggressive else "normal"
+    return _verified(Draft(whole, reply.model, level, None), source, request)
 
 
-def _support(text: str, source: SourceText) -> float:
-    """Return the share of supported claims; 0 if the text gives orders that its sources do not."""
-    found = _check(text, source)
-    return found.score if found else 0.0
+def _verified(draft: Draft, source: SourceText, request: SummaryRequest) -> Draft | None:
+    """Return the draft without the statements that its sources do not support; without any text if it is refused.
 
-
-def _check(text: str, source: SourceText) -> Faithfulness | None:
-    """Check the claims of a text; None if it gives orders that its sources do not."""
+    Refused are orders that the sources do not give, repetitions of the request, and a text of which too little is left.
+    None if it is a copy of the summary before it: a model that did not read its source will not read it in a second request.
+    """
     from lossless.summarizers.injections import find_injections
 
+    text = _UNVERIFIED.sub("", draft.text)
     own = own_words(text, source.text)
     if find_injections(own, by_user=True) and not find_injections(source.text, by_user=True):
-        return None
-    return check_own(own, source.text, context=source.evidence)
+        return replace(draft, text="")
+    if 2 * len(own.split()) > len(text.split()):
+        if copies(text, source.text, source.previous or ""):
+            return None
+        if repeats_prompt(text, source.text, _instructions(request)):
+            return replace(draft, text="")
+    found = check_claims(text, source.text, context=source.evidence)
+    kept = without(text, found.suspected)
+    said = _LAST_LINES.sub("", kept).strip()
+    if found.invented or not said or estimate(said) < _LEAST_LEFT * estimate(_LAST_LINES.sub("", text).strip()):
+        return replace(draft, text="")
+    if found.suspected:
+        kept = _with_count(kept, len(found.suspected))
+    score = 1 - len(found.doubted) / max(found.checked, len(found.doubted) + 1) if found.doubted else 1.0
+    return replace(draft, text=kept, faithful=score)
+
+
+def _instructions(request: SummaryRequest) -> str:
+    """Return a request without the texts that it is about."""
+    given = {line for text in (request.source, request.previous or "") for line in text.split("\n")}
+    return "\n".join([request.system, *(line for line in request.prompt.split("\n") if line not in given)])
+
+
+def _with_count(text: str, removed: int) -> str:
+    """Return the text with a last line that says how many statements were removed from it."""
+    note = (_LEFT_OUT if removed > 1 else _ONE_LEFT_OUT).format(removed)
+    body, marked, topics = text.rpartition(FOOTER)
+    if not marked:
+        return f"{text.rstrip()}\n{FOOTER} {note}"
+    first, _, rest = topics.partition("\n")
+    named = "" if _NOTHING.search(f"{marked}{first}") else f"{first.strip(' .*_')}, "
+    return f"{body.rstrip()}\n{FOOTER} {named}{note}" + (f"\n{rest}" if rest.strip() else "")
 
 
 def summary_request(
@@ -290,8 +300,21 @@ def _cap(source: SourceText, draft: Draft, settings: Settings) -> Draft:
     )
     if draft.tokens <= most:
         return draft
-    beginning = _NOTHING.sub("", truncate(draft.text, most - estimate(f"{_REST}\n{CUT}") - 1)).strip()
+    space = most - estimate(f"{_REST}\n{CUT}") - 1
+    beginning = complete_sentences(_NOTHING.sub("", truncate(draft.text, space)).strip(), cut=True)
     return Draft(f"{beginning}\n{_REST}\n{CUT}", draft.model, "cut", draft.faithful)
+
+
+def complete_sentences(text: str, *, cut: bool) -> str:
+    """Return a text without the half of a sentence at its end, if it was cut or plainly stops there."""
+    head, _, last = text.rpartition("\n")
+    if _LAST_LINES.match(last.strip()) or _ENDED.search(last):
+        return text
+    spans = statements(last)
+    rest = last[: spans[-1][0]].rstrip() if len(spans) > 1 else ""
+    before = [line for line in (*head.split("\n"), rest) if line.strip()]
+    stops = _BROKEN.search(last) or (before and all(_ENDED.search(line) for line in before))
+    return "\n".join(filter(None, (head.rstrip(), rest))) or text if cut or stops else text
 
 
 def as_row(source: SourceText, draft: Draft, templates: Templates, now: float) -> NewSummary:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
-from lossless.engine.compaction.faithful import check_own, own_words, without
+from lossless.engine.compaction.faithful import check_claims, own_words, without
 from lossless.engine.recall.reader import render_excerpt, stamp
 from lossless.model import Excerpt, SummaryRequest
 from lossless.tokens import estimate
@@ -14,7 +14,6 @@ from lossless.tokens import estimate
 _CITED = re.compile(r"(?:msg#[0-9]{1,19}|(?:sum|file)_[a-z0-9]+)", re.ASCII)
 _BRACKETS = re.compile(r"[ \t]*[\[(]\s*(?:(?:msg#[0-9]+|(?:sum|file)_[a-z0-9]+)[\s,;]*)+[\])]", re.ASCII)
 _BULLET = re.compile(r"^[ \t]*(?:[-*•]+|\(?\d{1,3}[.)])[ \t]+")
-_MOST_ROUNDS = 3
 
 _SYSTEM = """\
 You write a short brief for an agent that begins a task, from excerpts of its own older history.
@@ -83,15 +82,11 @@ def _faithful(text: str, evidence: str) -> str:
     """Return what of a text its evidence supports; empty if nothing is left."""
     from lossless.summarizers.injections import find_injections
 
-    for _ in range(_MOST_ROUNDS):
-        own = own_words(text, evidence)
-        if find_injections(own, by_user=True) and not find_injections(evidence, by_user=True):
-            return ""
-        found = check_own(own, evidence)
-        if found.passed:
-            return text
-        text = without(text, found.unsupported)
-    return ""
+    own = own_words(text, evidence)
+    if find_injections(own, by_user=True) and not find_injections(evidence, by_user=True):
+        return ""
+    found = check_claims(text, evidence)
+    return without(text, (*found.suspected, *found.doubted))
 
 
 def quotations(read: Iterable[Excerpt]) -> list[str]:

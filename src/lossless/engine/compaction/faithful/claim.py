@@ -21,5 +21,5 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-Judged: TypeAlias = tuple[Claim, bool]
-"""A claim, and whether the source supports it."""
+Judged: TypeAlias = tuple[Claim, bool, int]
+"""A claim, whether the source supports it, and its place in the summary."""

@@ -7,11 +7,12 @@ by what it leaves open: "4:15" is a quarter past four of either half, "17 Feb" o
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -22,18 +23,18 @@ Day: TypeAlias = tuple[int, int]
 """A month and its day."""
 
 _NAMES = (
-    "january jan januar января janvier enero",
-    "february feb februar февраля février febrero",
-    "march mar märz марта mars marzo",
-    "april apr апреля avril abril",
-    "may mai мая mayo",
-    "june jun juni июня juin junio",
-    "july jul juli июля juillet julio",
-    "august aug августа août agosto",
-    "september sep sept сентября septembre septiembre",
-    "october oct oktober okt октября octobre octubre",
-    "november nov ноября novembre noviembre",
-    "december dec dezember dez декабря décembre diciembre",
+    "january jan januar jänner января январь janvier enero janeiro",
+    "february feb februar февраля февраль février febrero fevereiro",
+    "march mar märz марта март mars marzo março",
+    "april apr апреля апрель avril abril",
+    "may mai мая mayo maio",
+    "june jun juni июня июнь juin junio junho",
+    "july jul juli июля июль juillet julio julho",
+    "august aug августа август août agosto",
+    "september sep sept сентября сентябрь septembre septiembre setembro",
+    "october oct oktober okt октября октябрь octobre octubre outubro",
+    "november nov ноября ноябрь novembre noviembre novembro",
+    "december dec dezember dez декабря декабрь décembre diciembre dezembro",
 )
 _MONTHS = {name: number for number, names in enumerate(_NAMES, 1) for name in names.split()}
 # Alone, these are more often other words: "may", "mar", "mars", "sep".
@@ -42,13 +43,13 @@ _WEEKDAYS = {
     name: number
     for number, names in enumerate(
         (
-            "monday mon montag понедельник 周一 星期一",
-            "tuesday tue dienstag вторник 周二 星期二",
-            "wednesday wed mittwoch среду 周三 星期三",
-            "thursday thu donnerstag четверг 周四 星期四",
-            "friday fri freitag пятницу 周五 星期五",
-            "saturday sat samstag субботу 周六 星期六",
-            "sunday sun sonntag воскресенье 周日 星期日",
+            "monday mon montag понедельник lunes lundi segunda-feira 周一 星期一 月曜",
+            "tuesday tue dienstag вторник martes mardi terça-feira 周二 星期二 火曜",
+            "wednesday wed mittwoch среду среда miércoles mercredi quarta-feira 周三 星期三 水曜",
+            "thursday thu donnerstag четверг jueves jeudi quinta-feira 周四 星期四 木曜",
+            "friday fri freitag пятницу пятница viernes vendredi sexta-feira 周五 星期五 金曜",
+            "saturday sat samstag субботу суббота sábado samedi 周六 星期六 土曜",
+            "sunday sun sonntag воскресенье domingo dimanche 周日 星期日 日曜",
         )
     )
     for name in names.split()
@@ -94,18 +95,24 @@ _SPELLED = re.compile(r"(\d{1,2})\s?(?:h|hours?|m|min|minutes?)\s(?:and\s)?(\d{1
 _WORDS = re.compile(r"[^\W\d_]+")
 _ORDINAL = re.compile(r"(\d(?<!\w\d)\d?)(?:st|nd|rd|th|日|-го)\b")
 _COMPACT = re.compile(r"20(?<!\d20)\d\d(0[1-9]|1[0-2])([0-3]\d)(?!\d)")
-_STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ t]\d\d:\d\d")
 # What every entry of a source begins with is no riddle: taken out first, it need not be read by what follows.
 _HEADER = re.compile(r"\[(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[ t](\d\d):(\d\d)(?!\d|:\d\d)")
+_DAYS_OF_HEADER = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _BLANK = f"[{' ' * 16}"
 _MANY = 500
 _AROUND = 40
+_FEW = 8
+_CLOCK_OF_HEADER = re.compile(r"\[\d{4}-\d\d-\d\d (\d\d):(\d\d)")
+_BESIDE = 18
+"""The most characters between a weekday and its date."""
 
 
 class Mention(Struct, frozen=True):
     """A date or time: year, month and day, or minutes and seconds of a clock."""
 
     text: str
+    at: int = 0
+    """Its place in the text."""
     year: int | None = None
     month: int | None = None
     day: int | None = None
@@ -121,8 +128,12 @@ def read(text: str, words: set[str]) -> tuple[list[Mention], str]:
     found: list[Mention] = []
     take = _Taker(found)
     text = _WRITTEN.sub(take.written, text)
-    text = "".join(_NAMED.sub(take.named, piece) if near else piece for piece, near in _near_months(text, words))
-    return found, _CLOCK.sub(take.clock, text)
+    pieces: list[str] = []
+    for piece, near in _near_months(text, words):
+        pieces.append(_NAMED.sub(take.named, piece) if near else piece)
+        take.base += len(piece)
+    take.base = 0
+    return found, _CLOCK.sub(take.clock, "".join(pieces))
 
 
 def _near_months(text: str, words: set[str]) -> Iterator[tuple[str, bool]]:
@@ -161,6 +172,8 @@ class _Taker:
 
     def __init__(self, found: list[Mention]) -> None:
         self.found = found
+        self.base = 0
+        """The place of the text that matches are counted from."""
 
     def written(self, match: re.Match[str]) -> str:
         year: str | None = match["n"]
@@ -175,10 +188,10 @@ class _Taker:
             month, day = match["m4"], match["d4"]
         elif match["d5"]:
             year, month, day = None, match["n"], match["d5"]
-        if not self._add(match[0], year, month, [day], stamp=bool(match["hh"])):
+        if not self._add(match, year, month, [day], stamp=bool(match["hh"])):
             return match[0]
         if match["hh"]:
-            self._time(match[0], match["hh"], match["mm"], match["ss"], None, stamp=True)
+            self._time(match, match["hh"], match["mm"], match["ss"], None, stamp=True)
         return " " * len(match[0])
 
     def named(self, match: re.Match[str]) -> str:
@@ -187,25 +200,33 @@ class _Taker:
         year = match["y1"] or match["y2"]
         if match["month"] == "may" and not year and _MODAL.match(match.string, match.end()):
             return match[0]
-        return " " * len(match[0]) if self._add(match[0], year, str(month), days) else match[0]
+        return " " * len(match[0]) if self._add(match, year, str(month), days) else match[0]
 
     def clock(self, match: re.Match[str]) -> str:
         half = match["half2"] or match["half"]
-        self._time(match[0], match["h"], match["m"], match["s"], half)
+        self._time(match, match["h"], match["m"], match["s"], half)
         if match["h2"]:
-            self._time(match[0], match["h2"], match["m2"], None, half)
+            self._time(match, match["h2"], match["m2"], None, half)
         return " " * len(match[0])
 
-    def _add(self, text: str, year: str | None, month: str, days: list[str], *, stamp: bool = False) -> bool:
+    def _add(self, match: re.Match[str], year: str | None, month: str, days: list[str], *, stamp: bool = False) -> bool:
         if not (1 <= int(month) <= 12 and all(1 <= int(day) <= 31 for day in days)):
             return False
         known = int(year) + (2000 if len(year) == 2 else 0) if year else None
         for day in days:
-            self.found.append(Mention(text.strip(" .,"), year=known, month=int(month), day=int(day), stamp=stamp))
+            text, at = match[0].strip(" .,"), self.base + match.start()
+            self.found.append(Mention(text, at, year=known, month=int(month), day=int(day), stamp=stamp))
         return True
 
     def _time(
-        self, text: str, hour: str, minute: str | None, second: str | None, half: str | None, *, stamp: bool = False
+        self,
+        match: re.Match[str],
+        hour: str,
+        minute: str | None,
+        second: str | None,
+        half: str | None,
+        *,
+        stamp: bool = False,
     ) -> None:
         h, m = int(hour), int(minute or 0)
         if half and h <= 12:
@@ -213,8 +234,9 @@ class _Taker:
         else:
             hours = [h, (h + 12) % 24] if h <= 12 and not stamp else [h]
         seconds = h * 3600 + m * 60 + int(second) if second else None
+        minutes = tuple(each * 60 + m for each in hours)
         self.found.append(
-            Mention(text.strip(), minutes=tuple(each * 60 + m for each in hours), seconds=seconds, stamp=stamp)
+            Mention(match[0].strip(), self.base + match.start(), minutes=minutes, seconds=seconds, stamp=stamp)
         )
 
 
@@ -225,20 +247,22 @@ def is_named(word: str) -> bool:
 
 def named_alone(text: str) -> Iterator[Mention]:
     """Return weekdays and months without a day, in a lower-case text without dates."""
-    for word in _WORDS.findall(text):
+    for found in _WORDS.finditer(text):
+        word = found[0]
         if (weekday := _WEEKDAYS.get(word)) is not None and len(word) > 3:
-            yield Mention(word, weekday=weekday)
+            yield Mention(word, found.start(), weekday=weekday)
         elif month := _MONTHS_ALONE.get(word):
-            yield Mention(word, month=month)
+            yield Mention(word, found.start(), month=month)
 
 
 class Calendar:
     """Every date and time in a source."""
 
     def __init__(self, source: Wording) -> None:
-        self._source, self._words, self._strange = source.low, source.words, source.strange
-        headers = set(_HEADER.findall(source.low))
-        mentions, self.undated = read(_HEADER.sub(_BLANK, source.low), source.words)
+        self._wording, self._source, self._words, self._strange = source, source.text, source.words, source.strange
+        headers = set(_HEADER.findall(self._source))
+        mentions, self.undated = read(_HEADER.sub(_BLANK, self._source), source.words)
+        self._mentions = mentions
         self.dates = {(m.year, m.month, m.day) for m in mentions if m.day and m.month}
         self.dates |= {(int(year), int(month), int(day)) for year, month, day, _, _ in headers}
         self._any_year: set[Day] = {(month, day) for _, month, day in self.dates}
@@ -259,16 +283,111 @@ class Calendar:
             return mention.month in self._months
         return self._knows_date(mention.year, mention.month, mention.day)
 
+    def places(self, mention: Mention, *, implied: bool = False) -> list[range]:
+        """Return the ranks of the sentences that name a day or time, or were said then.
+
+        With `implied` of those that mean a day by other words: "tomorrow", "the 17th", "a week later".
+        """
+        if mention.minutes:
+            return [place for minute in mention.minutes for place in self._timed(minute)][:_MANY]
+        if not mention.month or not mention.day:
+            return []
+        day = (mention.month, mention.day)
+        if implied:
+            return self._implied.get(day, [])[:_MANY]
+        return [*self._named.get(day, ())[:_MANY], *self._said.get(day, ())[:_MANY]]
+
+    def lasts(self, mention: Mention) -> bool:
+        """Return True if the source has a duration that may be written like this time."""
+        return not self._durations.isdisjoint(mention.minutes)
+
+    def _timed(self, minute: int) -> Iterator[range]:
+        for exact in self._clocks if minute % 30 == 0 else (minute,):
+            places, said = self._clocks.get(exact, ((), ()))
+            yield from places if exact == minute else ()
+            yield from said if exact == minute or _rounded(exact, minute) else ()
+
+    @cached_property
+    def _clocks(self) -> dict[int, tuple[list[range], list[range]]]:
+        """Return the sentences that name each minute of the day, and those that were said at it."""
+        clocks: dict[int, tuple[list[range], list[range]]] = defaultdict(lambda: ([], []))
+        for mention, rank in zip(self._mentions, self._mention_ranks, strict=True):
+            for minute in mention.minutes:
+                clocks[minute][mention.stamp].append(range(rank, rank + 1))
+        for place, line in self._entries:
+            if clock := _CLOCK_OF_HEADER.match(line):
+                clocks[int(clock[1]) * 60 + int(clock[2])][1].append(place)
+        return clocks
+
+    @cached_property
+    def _mention_ranks(self) -> list[int]:
+        return [self._wording.rank(mention.at) for mention in self._mentions]
+
+    @cached_property
+    def _entries(self) -> list[tuple[range, str]]:
+        """Return the ranks of each entry, and its first line."""
+        headers = self._wording.headers
+        ends = [rank for rank, _ in headers[1:]] + [self._wording.ranks[-1] + 1 if self._wording.ranks else 1]
+        # An entry of one sentence is a span of two: what it was said at is no part of it.
+        return [(range(rank, max(end, rank + 2)), line) for (rank, line), end in zip(headers, ends, strict=False)]
+
+    @cached_property
+    def _named(self) -> dict[Day, list[range]]:
+        named: dict[Day, list[range]] = defaultdict(list)
+        for mention, rank in zip(self._mentions, self._mention_ranks, strict=True):
+            if mention.month and mention.day:
+                named[mention.month, mention.day].append(range(rank, rank + 1))
+        return named
+
+    @cached_property
+    def _implied(self) -> dict[Day, list[range]]:
+        implied: dict[Day, list[range]] = defaultdict(list)
+        for day, rank in (*self._relative, *self._loose, *self._compact):
+            implied[day].append(range(rank, rank + 1))
+        return implied
+
+    @cached_property
+    def _loose(self) -> list[tuple[Day, int]]:
+        """Return days without a month ("the 17th") in the months that they may mean, and the rank of the sentence."""
+        found = [(int(each[1]), self._wording.rank(each.start())) for each in _ORDINAL.finditer(self.undated)]
+        if not found:
+            return []
+        headers = self._wording.headers
+        starts, months = [rank for rank, _ in headers], [int(line[6:8]) for _, line in headers]
+        loose: list[tuple[Day, int]] = []
+        for day, rank in found:
+            at = bisect_right(starts, rank) - 1
+            seen = {months[at], months[at] % 12 + 1} if at >= 0 else set()
+            named = self._months if not months else seen | self._months_near(rank)
+            loose += [((month, day), rank) for month in sorted(named)]
+        return loose
+
+    def _months_near(self, rank: int) -> set[int]:
+        text = self._source[slice(*self._wording.stretch(rank - 1, rank + 1))]
+        return {_MONTHS[word] for word in _WORDS.findall(text) if word in _MONTHS}
+
+    @cached_property
+    def _compact(self) -> list[tuple[Day, int]]:
+        found = _COMPACT.finditer(self._source)
+        return [((int(each[1]), int(each[2])), self._wording.rank(each.start())) for each in found]
+
+    @cached_property
+    def _said(self) -> dict[Day, list[range]]:
+        """Return the ranks of the entries of each day."""
+        said: dict[Day, list[range]] = defaultdict(list)
+        for place, line in self._entries:
+            for _, month, day in _DAYS_OF_HEADER.findall(line):
+                said[int(month), int(day)].append(place)
+        return said
+
     def _knows_date(self, year: int | None, month: int, day: int) -> bool:
         if (year, month, day) in self.dates or (year is None and (month, day) in self._any_year):
             return True
         if year and (None, month, day) in self.dates and year in self.years:
             return True
-        if day in self._loose_days and not self._months.isdisjoint({month, (month - 2) % 12 + 1}):
-            return True
         if year is not None and year not in self.years:
             return False
-        return (month, day) in self._compact or (month, day) in self._relative_days
+        return (month, day) in self._implied
 
     def _knows_weekday(self, weekday: int) -> bool:
         if any(number == weekday and self._says(name) for name, number in _WEEKDAYS.items()):
@@ -290,29 +409,39 @@ class Calendar:
         return {int(most) * 60 + int(rest) for most, rest in spelled} | ({720} if "noon" in self._words else set())
 
     @cached_property
-    def _compact(self) -> set[Day]:
-        return {(int(month), int(day)) for month, day in _COMPACT.findall(self._source)}
-
-    @cached_property
-    def _loose_days(self) -> set[int]:
-        return {int(day) for day in _ORDINAL.findall(self.undated)}
-
-    @cached_property
-    def _relative_days(self) -> set[Day]:
-        """Return the days meant by "tomorrow", "on Friday" or "a week later", seen from their message."""
-        minute: set[Day] = set()
-        phrases = [phrase for phrase in [*_RELATIVE, *_WEEKDAYS] if self._says(phrase)]
-        stamps = [(match.start(), match[0][:10]) for match in _STAMP.finditer(self._source)] if phrases else []
-        for phrase in phrases if stamps else ():
+    def _relative(self) -> list[tuple[Day, int]]:
+        """Return the days meant by "tomorrow" or "on Friday", seen from their message, and the rank of the sentence."""
+        found: list[tuple[Day, int]] = []
+        starts = [place.start for place, _ in self._entries]
+        phrases = [phrase for phrase in [*_RELATIVE, *_WEEKDAYS] if self._says(phrase)] if starts else []
+        for phrase in phrases:
             for at in islice(_places(phrase, self._source), _MANY):
-                today = _iso(stamps[max(0, bisect_left(stamps, (at,)) - 1)][1])
-                if today:
-                    minute.update(_meant(phrase, today, self._source[max(0, at - 5) : at]))
-        if self._says("week later") or self._says("weeks later"):
-            year = min(self.years, default=2000)
-            known = (_date(y or year, month or 1, day or 1) for y, month, day in list(self.dates)[:_MANY])
-            minute.update(_day(each + timedelta(weeks=weeks)) for each in known if each for weeks in (1, 2))
-        return minute
+                rank = self._wording.rank(at)
+                today = _iso(self._entries[max(0, bisect_right(starts, rank) - 1)][1][1:11])
+                if today and not self._is_dated(at):
+                    found += [(day, rank) for day in _meant(phrase, today, self._source[max(0, at - 5) : at])]
+        return found + list(self._weeks_later())
+
+    def _weeks_later(self) -> Iterator[tuple[Day, int]]:
+        """Yield the days one or two weeks after a date beside the words "week later", and the rank of these."""
+        if "later" not in self._words:
+            return
+        for at in islice(chain(_places("week later", self._source), _places("weeks later", self._source)), _MANY):
+            rank = self._wording.rank(at)
+            for mention, place in zip(self._mentions, self._mention_ranks, strict=True):
+                near = abs(place - rank) < _FEW and mention.day and mention.month
+                known = _date(mention.year or 2000, mention.month or 1, mention.day or 1) if near else None
+                if known:
+                    yield from ((_day(known + timedelta(weeks=weeks)), rank) for weeks in (1, 2))
+
+    def _is_dated(self, at: int) -> bool:
+        """Return True if a date stands beside a weekday: "Friday, 13 March" is no other Friday."""
+        after = bisect_left(self._dated, at - _BESIDE)
+        return after < len(self._dated) and self._dated[after] <= at + _BESIDE
+
+    @cached_property
+    def _dated(self) -> list[int]:
+        return sorted(mention.at for mention in self._mentions if mention.day and mention.month)
 
     def _says(self, phrase: str) -> bool:
         if phrase.isascii():

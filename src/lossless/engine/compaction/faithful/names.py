@@ -18,19 +18,31 @@ from lossless.engine.compaction.faithful.claim import Claim, Judged, Kind, words
 from lossless.engine.compaction.faithful.ordinary import is_ordinary
 from lossless.engine.compaction.faithful.wording import CJK, PIECE, Wording, lowered
 
-_PATH = re.compile(
-    r"https?://[^\s<>()\[\]\"'`,;]++"
-    r"|(?<![\w.@+~\\/-])(?:[A-Za-z]:[\\/]|[~.]{0,2}[\\/])?[\w.@+-]++(?:[\\/][\w.@+-]++)++"
-    r"|(?<![\w.@+~\\/<-])[~.]{0,2}/[A-Za-z_][\w.@+-]*+"
-)
+
+def _paths(letter: str) -> re.Pattern[str]:
+    """Return the pattern of paths and addresses whose letters are these."""
+    part = rf"(?:{letter}|[.@+-])" if CJK in letter else r"[\w.@+-]"
+    return re.compile(
+        rf"(?i:https?)://[^\s<>()\[\]\"'`,;\uff00-\uff65{CJK}]++"
+        rf"|(?<!{letter})(?<![.@+~\\/-])(?:[A-Za-z]:[\\/]|[~.]{{0,2}}[\\/])?{part}++(?:[\\/]{part}++)++"
+        rf"|(?<!{letter})(?<![.@+~\\/<-])[~.]{{0,2}}/[A-Za-z_]{part}*+"
+    )
+
+
+_LETTER = rf"[^\W{CJK}]"
+_PATH, _PATH_IN_CJK = _paths(r"\w"), _paths(_LETTER)
 _DOTTED = re.compile(r"(?<![\w.-])[\w-]++(?:\.[\w-]++)++")
+_DOTTED_IN_CJK = re.compile(rf"(?<!{_LETTER})(?<![.-])(?:{_LETTER}|-)++(?:\.(?:{_LETTER}|-)++)++")
+_WIDE = re.compile(f"[{CJK}]")
 _TOKEN = re.compile(rf"(?<!\d[.,])[^\W_{CJK}](?:[^\W{CJK}]|[-'’&](?=\w))*+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _HUMP = re.compile(r"(?<!\w)\w*?(?:[a-z][A-Z]|[A-Z]{2}[a-z])\w*")
 _QUANTITY = re.compile(
     r"(?:v|r|p|q|s|rs|kr|chf|eur|usd|gbp|no)?\d+[a-zµ]{0,8}(?:\d\d[a-z])?(?:-[a-z]+)*|\d+(?:-\d+)+|\d+x\d+", re.I
 )
+_CASE = re.compile(r"(?:ами|ями|ого|ому|ой|ою|ей|ею|ом|ем|ым|им|ов|ев|ам|ах|а|я|у|ю|е|ы|и|о|ь|й)$")
 _DEEP = 24
+_NUMBERED = re.compile(r"\d[\s)]*$")
 _HEX = re.compile(r"[0-9a-f]{6,}")
 _OPENS = re.compile(r"(?:^|[\n.!?。:：;→|•*]|--?|[–—]|\d[.)])[\s\"'“”„«(`*_\[]*$")
 _ODD = re.compile(r"\d|_|[a-z][A-Z]")
@@ -68,11 +80,18 @@ _ALIASES = {
 class Vocabulary(Wording):
     """The names in a source, in any form."""
 
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self._people: dict[str, bool] = {}
+        self._mixed: dict[tuple[str, str], bool] = {}
+
     def has_run(self, pieces: Sequence[str]) -> bool:
         """Return True if each of these words follows the one before it."""
         if len(pieces) == 1:
             return pieces[0] in self.words
-        return self.words.issuperset(pieces) and all(self.follows(*pair) for pair in pairwise(pieces))
+        if not self.words.issuperset(pieces):
+            return False
+        return self.follows(*pieces) or all(self.follows(*pair) for pair in pairwise(pieces))
 
     def has_path(self, path: str) -> bool:
         """Return True if the source contains a path, or its folder and its name separately."""
@@ -93,27 +112,50 @@ class Vocabulary(Wording):
         joined = "".join(pieces)
         if joined in self.words or self._is_joined(joined):
             return True
-        if _HEX.fullmatch(joined) and self._begins(joined):
+        if _HEX.fullmatch(joined) and self._begins(joined, _DEEP + 40):
             return True
         return token.isalpha() and self.has_run([part.lower() for part in _CAMEL.findall(token)] or pieces)
 
-    def has_name(self, word: str) -> bool:
+    def has_name(self, word: str, *, exactly: bool = False) -> bool:
         """Return True if the source contains a name, in this or another form of the word."""
         low = lowered(word)
         forms = (low, low + "s", low.removesuffix("s"), low.removesuffix("es"), _ALIASES.get(low, low))
         if any(form in self.words for form in forms):
             return True
-        if _folded(low) in self._folded or self._is_joined(low) or self._has_form(low):
+        if _folded(low) in self._folded or self._is_joined(low):
+            return True
+        if _bare(low) in self._bare if exactly else self._has_form(low):
             return True
         return (word.isupper() and low.removesuffix("s") in self.initials) or low in self._humps
 
     def _has_form(self, low: str) -> bool:
         """Return True for another form of a name: Germany and German, Светлана and Светлане."""
         if not low.isascii() and _NOT_LATIN.search(low):
-            return self._begins(low[: max(3, len(low) - 2)])
-        return (len(low) >= 4 and self._begins(low)) or any(
+            return self._begins(low[: max(3, len(low) - 2)], 4)
+        return (len(low) >= 4 and self._begins(low, 3)) or any(
             low[:-n] in self.words for n in (1, 2, 3) if len(low) - n >= 4
         )
+
+    def is_person(self, word: str) -> bool:
+        """Return True if the source contains a word, and never as an ordinary one in lower case."""
+        if word not in self._people:
+            low = lowered(word)
+            known = low in self.words and low not in _COMMON
+            self._people[word] = known and f" {low} " not in self.source
+        return self._people[word]
+
+    def is_mixed(self, first: str, family: str) -> bool:
+        """Return True if the source has this first name and this family name, but each with another one."""
+        if (first, family) not in self._mixed:
+            self._mixed[first, family] = self._find_mixed(first, family)
+        return self._mixed[first, family]
+
+    def _find_mixed(self, first: str, family: str) -> bool:
+        if self.follows(lowered(first), lowered(family)) or lowered(family) not in self.words:
+            return False
+        before = re.findall(rf"(\S{{1,40}})\s{re.escape(family)}(?!\w)", self.source)
+        others = before and all(each[:1].isupper() and each != first for each in before)
+        return bool(others) and re.search(rf"(?<!\w){re.escape(first)} [^\W\d_a-z]", self.source) is not None
 
     def _is_joined(self, text: str) -> bool:
         """Return True if two or three words in a row make up this one: `UploadQueue`, upload queue."""
@@ -127,9 +169,12 @@ class Vocabulary(Wording):
                     return True
         return False
 
-    def _begins(self, start: str) -> bool:
+    def _begins(self, start: str, more: int) -> bool:
+        """Return True if a word of the source begins so, and is not much longer."""
         at = bisect_left(self._sorted, start)
-        return at < len(self._sorted) and self._sorted[at].startswith(start)
+        return (
+            at < len(self._sorted) and self._sorted[at].startswith(start) and len(self._sorted[at]) <= len(start) + more
+        )
 
     @cached_property
     def mostly_latin(self) -> bool:
@@ -145,11 +190,16 @@ class Vocabulary(Wording):
         return {word if word.isascii() else _folded(word) for word in self.words}
 
     @cached_property
+    def _bare(self) -> set[str]:
+        return {_bare(word) for word in self.words if not word.isascii()}
+
+    @cached_property
     def _humps(self) -> set[str]:
         """Return the words of a camelCase name, and runs of them."""
         found: set[str] = set()
-        words = set(self.source.split())
-        written = [word for word in words if not (word.islower() or word.istitle() or word.isupper())]
+        written = [
+            word for word in set(self.source.split()) if not (word.islower() or word.istitle() or word.isupper())
+        ]
         for word in set(_HUMP.findall(" ".join(written))):
             humps = [hump.lower() for hump in _CAMEL.findall(word[:80])]
             found.update(
@@ -167,6 +217,11 @@ def _pieces(text: str) -> list[str]:
     return PIECE.findall(lowered(text))
 
 
+def _bare(word: str) -> str:
+    """Return a Cyrillic name without the ending of its case."""
+    return _CASE.sub("", word) if len(word) > 4 else word
+
+
 def _folded(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
@@ -174,15 +229,21 @@ def _folded(text: str) -> str:
 def take_paths(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
     """Return the paths and addresses of a summary, and the text with blanks in their place."""
     found: list[Judged] = []
+    base = 0
 
     def take(match: re.Match[str]) -> str:
         path = match[0].rstrip(".,:-")
         if not _is_path(path, vocabulary):
             return match[0]
-        found.append((Claim("path", path), vocabulary.has_path(path)))
+        found.append((Claim("path", path), vocabulary.has_path(path), base + match.start()))
         return " " * len(path) + match[0][len(path) :]
 
-    return found, _PATH.sub(take, text)
+    pattern = _PATH_IN_CJK if _WIDE.search(text) else _PATH
+    lines: list[str] = []
+    for line in text.split("\n"):
+        lines.append(pattern.sub(take, line) if "/" in line or "\\" in line else line)
+        base += len(line) + 1
+    return found, "\n".join(lines)
 
 
 def take_dotted(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
@@ -195,10 +256,10 @@ def take_dotted(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
             return match[0]
         bare = match[0].lower().removeprefix("v")
         known = any(vocabulary.has_run(_pieces(form)) for form in (match[0], bare, f"v{bare}"))
-        found.append((Claim(kind, match[0]), known))
+        found.append((Claim(kind, match[0]), known, match.start()))
         return " " * len(match[0])
 
-    return found, _DOTTED.sub(take, text)
+    return found, (_DOTTED_IN_CJK if _WIDE.search(text) else _DOTTED).sub(take, text)
 
 
 def _is_path(text: str, vocabulary: Vocabulary) -> bool:
@@ -231,11 +292,11 @@ def take_names(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
     found: list[Judged] = []
     said = set(_pieces(text))
     german, foreign = len(_GERMAN & said) >= 4, len(_ROMANCE & said) >= max(3, len(_ENGLISH & said))
-    kept, at, before, opens = [], 0, "", -1
+    kept, at, before, opens, end = [], 0, "", -1, -1
     for match in _TOKEN.finditer(text):
         token = match[0][:-2] if match[0].endswith(_GENITIVE) else match[0]
         if _is_identifier(token):
-            found.append((Claim("name", token), vocabulary.has_identifier(token)))
+            found.append((Claim("name", token), vocabulary.has_identifier(token), match.start()))
             kept += [text[at : match.start()], " " * len(match[0])]
             at = match.end()
         elif _may_be_name(token):
@@ -244,10 +305,18 @@ def take_names(text: str, vocabulary: Vocabulary) -> tuple[list[Judged], str]:
             opens = match.end() if opening else -1
             titled = before.lower() in _TITLES
             labels = opening and text[match.end() : match.end() + 1] in (":", "：")
+            # The name after a first name, which no other name with the same beginning can stand for.
+            follows = (
+                text[end : match.start()] == " " and _may_be_name(before) and not _is_counted(text, end - len(before))
+            )
+            family = follows and not is_ordinary(token.lower()) and vocabulary.is_person(before)
             grammar = german or labels or (foreign and opening)  # another reason for its capital
-            if titled or token.isupper() or not grammar:
-                found += _names(token, opening and not titled, vocabulary)
-        before = token
+            if titled or family or token.isupper() or not grammar:
+                judged = _names(token, opening and not titled and not family, vocabulary, family=family)
+                found += ((*each, match.start()) for each in judged)
+            if family and vocabulary.is_mixed(before, token):
+                found.append((Claim("name", f"{before} {token}"), False, match.start()))
+        before, end = token, match.end()
     return found, "".join(kept) + text[at:]
 
 
@@ -267,7 +336,12 @@ def _is_opening(text: str, at: int) -> bool:
     return bool(_OPENS.search(text, max(0, at - 12), at))
 
 
-def _names(token: str, opening: bool, vocabulary: Vocabulary) -> Iterator[Judged]:
+def _is_counted(text: str, at: int) -> bool:
+    """Return True if a number stands before a word: "4 Liter Milch" are no names."""
+    return bool(_NUMBERED.search(text, max(0, at - 4), at))
+
+
+def _names(token: str, opening: bool, vocabulary: Vocabulary, *, family: bool) -> Iterator[tuple[Claim, bool]]:
     if not vocabulary.mostly_latin and not _NOT_LATIN.search(token) and not token.isupper():
         return
     for part in re.split(r"[-'’&]", token):
@@ -276,7 +350,7 @@ def _names(token: str, opening: bool, vocabulary: Vocabulary) -> Iterator[Judged
         known = part.lower() in vocabulary.words
         if not known and opening and not part.isupper() and _is_opening_word(part):
             continue
-        yield Claim("name", token), known or vocabulary.has_name(part)
+        yield Claim("name", token), known or vocabulary.has_name(part, exactly=family)
 
 
 def _is_opening_word(word: str) -> bool:

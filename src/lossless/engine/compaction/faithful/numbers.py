@@ -8,107 +8,83 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cached_property
+from itertools import combinations
 
 from msgspec import Struct
 
+from lossless.engine.compaction.faithful.claim import words
 from lossless.engine.compaction.faithful.dates import Calendar
+from lossless.engine.compaction.faithful.number_words import IDLE, TENS, WORDS, in_signs, in_two_words
+from lossless.engine.compaction.faithful.stems import COMMON, stem
+from lossless.engine.compaction.faithful.wording import Wording
 
-_SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-_TENS_IN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_TENS = {word: 10 * n for n, word in enumerate(_TENS_IN_WORDS.split(), 2)}
-_ORDINALS = "third fourth fifth sixth seventh eighth ninth tenth"
-_GERMAN = "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"
-_RUSSIAN = "ноль один два три четыре пять шесть семь восемь девять десять"
-_FRENCH = "zéro un deux trois quatre cinq six sept huit neuf dix"
-_SPANISH = "cero uno dos tres cuatro cinco seis siete ocho nueve diez"
-_OTHERS = {
-    "both": 2,
-    "twice": 2,
-    "second": 2,
-    "pair": 2,
-    "couple": 2,
-    "две": 2,
-    "dozen": 12,
-    "hundred": 100,
-    "none": 0,
-    "no": 0,
-    "not": 0,
-}
-WORDS: dict[str, int] = {
-    **{word: n for names in (_FRENCH, _SPANISH, _RUSSIAN, _GERMAN, _SMALL) for n, word in enumerate(names.split())},
-    **{word: n for n, word in enumerate(_ORDINALS.split(), 3)},
-    **_TENS,
-    **_OTHERS,
-}
-# These count in a source, but say too little in a summary to be held against it.
-_IDLE = {"one", "eins", "один", "un", "uno", "elf", *_OTHERS} - {"dozen", "hundred"}
 _SCALES = {"k": 3, "thousand": 3, "tsd": 3, "тыс": 3, "m": 6, "mn": 6, "million": 6, "millions": 6, "mio": 6, "млн": 6}
 _SCALES |= {"b": 9, "bn": 9, "billion": 9, "g": 9, "t": 12, "trillion": 12}
-_SHIFTING = {
-    "s",
-    "ms",
-    "sec",
-    "seconds",
-    "kb",
-    "mb",
-    "gb",
-    "tb",
-    "kg",
-    "mg",
-    "km",
-    "mm",
-    "l",
-    "ml",
-    "v",
-    "mv",
-    "w",
-    "kw",
-    "mw",
-}
-_SIGNS = "零一二三四五六七八九十"
+_SHIFTING = words("s ms sec seconds kb mb gb tb kg mg km mm l ml v mv w kw mw")
 
-_NUMBER = re.compile(rf"(\d+(?:[.,'’\u00a0\u202f]\d+)*)(?:\s?({'|'.join(sorted(_SCALES, key=len, reverse=True))})\b)?")
+_NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
+_SCALE = re.compile(rf"\s?({'|'.join(sorted(_SCALES, key=len, reverse=True))})\b")
 _CLAIM = re.compile(
-    r"(?P<number>\d+(?:[.,'’\u00a0\u202f]\d+)*)(?P<ordinal>(?:st|nd|rd|th)\b)?\s?(?P<unit>[a-zа-яµ]+|%)?"
+    r"(?P<number>\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d.,]\d)(?!\d)|\d+(?:[.,'’\u00a0\u202f]\d+)*)"
+    r"(?P<ordinal>(?:st|nd|rd|th)\b)?\s?(?P<unit>[a-zа-яµ]+|%)?"
 )
 _ABOUT = re.compile(
     r"(?:\b(?:about|around|roughly|nearly|almost|approximately|approx\.?|over|circa|ca\.?|some|more than|etwa|rund)|около|约|[~≈])"
     r"\s?(?:[$€£¥]|[a-z]{1,3}\s)?$"
 )
-_SPACED = re.compile(r"\d{1,3}(?<!\d\d{3})(?: \d{3})+(?!\d)")
+_SPACED = re.compile(r"\d{1,3}(?<!\d\d{3})(?:[ \u00a0\u202f]\d{3})+(?!\d)")
 _WORD = re.compile(r"[^\W\d_]+")
-_TENS_AND_ONES = re.compile(rf"\b({'|'.join(_TENS)})[- ]({'|'.join(_SMALL.split()[1:10])})\b")
-_COMPOUND = {str(tens + ones) for tens in _TENS.values() for ones in range(1, 10)}
+_NOUN = re.compile(r"[\s-]?([^\W\d_]+)")
+_HASH = re.compile(r"(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{5,}(?![^\W_])")
 _LONG = 24
+_MANY = 64
+_TINY = 10
+"""Nothing is added to a larger number that is not larger than this: one more is another number."""
+ANYWHERE = -1
+"""The place of a number that the source contains in another form."""
 
 
 class Figure(Struct, frozen=True):
-    """A number of a summary: its text, and the values it may mean."""
+    """A number of a summary: its text, its place, and the values it may mean."""
 
     text: str
+    at: int
     values: frozenset[str]
     slack: float = 0.0
     """By how much it may be rounded, as a share of itself."""
     ordinal: bool = False
+    unit: str = ""
+    """The word after it."""
+
+    @property
+    def plain(self) -> list[float]:
+        return [float(value) for value in self.values if _is_plain(value)]
 
 
 def read(text: str) -> Iterator[Figure]:
     """Yield the numbers of a lower-case summary, in digits and in words."""
     for match in _CLAIM.finditer(text):
-        values = set(readings(match["number"], match["unit"]))
+        number = match["number"].replace(" ", "")
+        values = set(readings(number, match["unit"]))
         if match["unit"] in _SHIFTING:
-            values.update(_shifted(match["number"]))
+            values.update(_shifted(number))
         if match["unit"] in {"%", "percent", "prozent"}:
-            values.update(_scaled(value, -2) for value in readings(match["number"]))
+            values.update(_scaled(value, -2) for value in readings(number))
         about = 0.05 if _ABOUT.search(text, max(0, match.start() - 20), match.start()) else 0.0
-        slack = max(about, _rounding(match["number"]) if match["unit"] in _SCALES else 0.0)
-        yield Figure(match[0].strip(), frozenset(values), slack, bool(match["ordinal"]))
-    for word, value in _spelled(text):
-        if word not in _IDLE:
-            yield Figure(word, frozenset([str(value)]))
+        slack = max(about, _rounding(number) if match["unit"] in _SCALES else 0.0)
+        noun = match["unit"] or _noun(text, match.end())
+        yield Figure(match[0].strip(), match.start(), frozenset(values), slack, bool(match["ordinal"]), noun)
+    for word, value, at in _spelled(text):
+        yield Figure(word, at, frozenset([str(value)]), unit=_noun(text, at + len(word)))
+
+
+def _noun(text: str, at: int) -> str:
+    found = _NOUN.match(text, at)
+    return found[1] if found else ""
 
 
 def _rounding(number: str) -> float:
@@ -117,14 +93,13 @@ def _rounding(number: str) -> float:
     return 0.5 / int(digits) if digits and 2 <= len(digits) <= _LONG else 0.0
 
 
-def _spelled(text: str) -> Iterator[tuple[str, int]]:
-    if any(tens in text for tens in _TENS):
-        for tens, ones in _TENS_AND_ONES.findall(text):
-            yield f"{tens}-{ones}", _TENS[tens] + WORDS[ones]
-        text = _TENS_AND_ONES.sub(" ", text)
-    for word in _WORD.findall(text):
-        if word in WORDS:
-            yield word, WORDS[word]
+def _spelled(text: str) -> Iterator[tuple[str, int, int]]:
+    compound = in_two_words(text)
+    yield from compound
+    covered = {place for text, _, at in compound for place in range(at, at + len(text))}
+    for found in _WORD.finditer(text):
+        if found[0] in WORDS and found[0] not in IDLE and found.start() not in covered:
+            yield found[0], WORDS[found[0]], found.start()
 
 
 def readings(number: str, unit: str | None = None) -> set[str]:
@@ -149,7 +124,8 @@ def readings(number: str, unit: str | None = None) -> set[str]:
     return {value.lstrip("0") or "0" for value in found} | found
 
 
-_NO_SPACES = str.maketrans("", "", "'’\u00a0\u202f")
+_NO_SIGNS = str.maketrans("", "", " .,'’\u00a0\u202f")
+_NO_SPACES = str.maketrans("", "", " '’\u00a0\u202f")
 
 
 def _is_plain(value: str) -> bool:
@@ -158,6 +134,18 @@ def _is_plain(value: str) -> bool:
 
 def _plain(value: str) -> str:
     return value.rstrip("0").rstrip(".") if "." in value else value
+
+
+def _is_hash(text: str, at: int) -> bool:
+    """Return True if the digits at a place are part of a hash."""
+    start = at
+    while start and start > at - _LONG and text[start - 1].isalnum():
+        start -= 1
+    return _HASH.match(text, start) is not None
+
+
+def _digits(number: str) -> str:
+    return number.translate(_NO_SIGNS).strip("0")
 
 
 def _scaled(value: str, power: int) -> str:
@@ -173,64 +161,149 @@ def _shifted(number: str) -> Iterator[str]:
         yield _scaled(value, -3)
 
 
+def follows_from(value: float, unit: str, known: Sequence[tuple[float, str]]) -> bool:
+    """Return True if a number is half of a known one, or the sum, difference or ratio of two, in the same unit."""
+    percent = unit == "%"
+    if value <= 0:
+        return False
+    same = [each for each, noun in known if percent or _may_be_same(unit, noun)]
+    derived = {result for one in same for result in (one / 2,)}
+    for one, other in combinations([each for each in same if each > min(_TINY, value)], 2):
+        derived |= {one + other, abs(one - other)}
+        if percent:
+            low, high = sorted((one, other))
+            derived |= {float(round(100 * ratio)) for ratio in (low / high, (high - low) / high, (high - low) / low)}
+    return any(abs(each - value) < 1e-6 * value for each in derived)
+
+
+def _may_be_same(unit: str, other: str) -> bool:
+    """Return True if two words after numbers may be the same unit."""
+    return not unit or not other or unit in COMMON or other in COMMON or stem(unit) == stem(other)
+
+
 class Amounts:
-    """Every number in a source, searched by notation, the most frequent first."""
+    """Every number in a source with its places, searched by notation, the most frequent first."""
 
-    def __init__(self, words: set[str], calendar: Calendar) -> None:
-        self._words, self._calendar, self._source = words, calendar, calendar.undated
+    def __init__(self, source: Wording, calendar: Calendar, figures: Iterable[Figure]) -> None:
+        self._source, self._calendar, self._text = source, calendar, calendar.undated
+        self._wanted = {value for figure in figures for value in figure.values}
 
-    def know(self, figure: Figure) -> bool:
-        values = figure.values
-        if any(not known.isdisjoint(values) for known in self._kinds(values)):
-            return True
-        if figure.ordinal and not self._days.isdisjoint(values):
-            return True
-        return figure.slack > 0 and any(self._near(float(v), figure.slack) for v in values if _is_plain(v))
+    def places(self, figure: Figure) -> list[int]:
+        """Return the ranks of the sentences that contain the number; empty if none does."""
+        found = {
+            rank for known in self._kinds(figure.values) for value in figure.values for rank in known.get(value, ())
+        }
+        if figure.ordinal and not self._days.isdisjoint(figure.values):
+            found.add(ANYWHERE)
+        if figure.slack > 0:
+            found.update(rank for value in figure.plain for rank in self._near(value, figure.slack))
+        if found or self._years.isdisjoint(figure.values):
+            return sorted(found)
+        return [ANYWHERE]
 
-    def _kinds(self, values: frozenset[str]) -> Iterator[set[str]]:
+    def _kinds(self, values: frozenset[str]) -> Iterator[dict[str, list[int]]]:
         """Yield the numbers of the source by notation, as far as these values may be among them."""
-        yield self._in_words
         yield self._in_digits
-        if not _COMPOUND.isdisjoint(values):
-            yield self._in_two_words
+        yield self._in_words
         if max(map(len, values)) > 3:
             yield self._spaced
-        if not self._source.isascii():
+        if self._source.wide:
             yield self._in_signs
 
-    def _near(self, value: float, slack: float) -> bool:
-        at = bisect_left(self._sorted, value * (1 - slack))
-        return at < len(self._sorted) and self._sorted[at] <= value * (1 + slack)
+    def _near(self, value: float, slack: float) -> Iterator[int]:
+        at = bisect_left(self._sorted, (value * (1 - slack), -1))
+        while at < len(self._sorted) and self._sorted[at][0] <= value * (1 + slack):
+            yield self._sorted[at][1]
+            at += 1
+
+    def at(self, rank: int) -> Iterator[tuple[float, str]]:
+        """Yield the numbers in the sentence at a rank, with the word after each."""
+        return self._read(rank, rank)
+
+    def around(self, rank: int) -> Iterator[tuple[float, str]]:
+        """Yield the numbers in the sentences at and beside a rank, with the word after each."""
+        return self._read(rank - 1, rank + 1)
+
+    def _read(self, first: int, last: int) -> Iterator[tuple[float, str]]:
+        text = self._text[slice(*self._source.stretch(first, last))]
+        for found in _CLAIM.finditer(text):
+            noun = found["unit"] or _noun(text, found.end())
+            for value in readings(found["number"].translate(_NO_SPACES)):
+                if _is_plain(value):
+                    yield float(value), noun
+        for found in _WORD.finditer(text):
+            if found[0] in WORDS:
+                yield WORDS[found[0]], _noun(text, found.end())
 
     @cached_property
-    def _in_words(self) -> set[str]:
-        return {str(WORDS[word]) for word in self._words & WORDS.keys()}
+    def _in_digits(self) -> dict[str, list[int]]:
+        # Powers of ten and separators apart, a number that means the same has the same digits.
+        digits = {_digits(value) for value in self._wanted}
+        values: dict[str, list[int]] = defaultdict(list)
+        for number, places in self._written.items():
+            if _digits(number) in digits:
+                for value, rank in self._readings(number, places):
+                    values[value].append(rank)
+        return values
+
+    def _readings(self, number: str, places: list[int]) -> Iterator[tuple[str, int]]:
+        """Yield the values that a written number has at its places, with the rank of each."""
+        for at in places[:_MANY]:
+            if _is_hash(self._text, at):
+                continue
+            unit = _SCALE.match(self._text, at + len(number))
+            for value in readings(number, unit[1] if unit else None):
+                yield value, self._source.rank(at)
 
     @cached_property
-    def _in_digits(self) -> set[str]:
-        written = {value for found in set(_NUMBER.findall(self._source)) for value in readings(*found)}
-        return written | {str(year) for year in self._calendar.years}
+    def _written(self) -> dict[str, list[int]]:
+        """Return the places of each number as it is written."""
+        written: dict[str, list[int]] = defaultdict(list)
+        for found in _NUMBER.finditer(self._text):
+            written[found[0]].append(found.start())
+        return written
 
     @cached_property
-    def _in_two_words(self) -> set[str]:
-        if self._words.isdisjoint(_TENS):
-            return set()
-        return {str(_TENS[tens] + WORDS[ones]) for tens, ones in _TENS_AND_ONES.findall(self._source)}
+    def _in_words(self) -> dict[str, list[int]]:
+        values: dict[str, list[int]] = defaultdict(list)
+        wanted = [word for word in WORDS.keys() & self._source.words if str(WORDS[word]) in self._wanted]
+        for word, rank in self._source.located(wanted) if wanted else ():
+            values[str(WORDS[word])].append(rank)
+        if not self._source.words.isdisjoint(TENS):
+            for _, value, at in in_two_words(self._text):
+                values[str(value)].append(self._source.rank(at))
+        return values
 
     @cached_property
-    def _spaced(self) -> set[str]:
-        return {group.replace(" ", "") for group in _SPACED.findall(self._source)}
+    def _spaced(self) -> dict[str, list[int]]:
+        return self._located((found[0].translate(_NO_SPACES), found.start()) for found in _SPACED.finditer(self._text))
 
     @cached_property
-    def _in_signs(self) -> set[str]:
-        known = {str(n) for n, sign in enumerate(_SIGNS) if sign in self._source}
-        return known | {"2"} if "两" in self._source else known
+    def _in_signs(self) -> dict[str, list[int]]:
+        return self._located((str(value), at) for _, value, at in in_signs(self._text))
+
+    def _located(self, found: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+        values: dict[str, list[int]] = defaultdict(list)
+        for value, at in found:
+            values[value].append(self._source.rank(at))
+        return values
 
     @cached_property
     def _days(self) -> set[str]:
         return {str(day) for day in self._calendar.days}
 
     @cached_property
-    def _sorted(self) -> list[float]:
-        values = self._in_words | self._in_digits | self._in_two_words | self._spaced | self._in_signs
-        return sorted(float(value) for value in values if _is_plain(value))
+    def _years(self) -> set[str]:
+        return {str(year) for year in self._calendar.years}
+
+    @cached_property
+    def _sorted(self) -> list[tuple[float, int]]:
+        """Return all numbers in digits with their ranks, the smallest first."""
+        spaced = ((float(value), rank) for value, ranks in self._spaced.items() for rank in ranks)
+        written = (
+            (float(value), rank)
+            for number, places in self._written.items()
+            for value, rank in self._readings(number, places)
+            if _is_plain(value)
+        )
+        return sorted((*spaced, *written))

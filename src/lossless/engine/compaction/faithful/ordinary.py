@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from lossless.engine.compaction.faithful.polarity import stem
+from lossless.engine.compaction.faithful.stems import stem
 
 _WORDS = """
 a able about above abroad accept access accord account across act action actual add address adjust admin adult advance advice

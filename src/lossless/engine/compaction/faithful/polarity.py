@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from msgspec import Struct
 
 from lossless.engine.compaction.faithful.claim import words
+from lossless.engine.compaction.faithful.stems import COMMON, IRREGULAR, stem
 from lossless.engine.compaction.faithful.wording import Wording, sentences
 
 _WORD = re.compile(r"[^\W_]+(?:['’]t\b)?|[,:()?–—]")
@@ -33,21 +34,7 @@ _SOFT = words(
 )
 # "Not before Friday" and "after Friday" say the same.
 _TIMED = words("before after once until bevor nach bis до после")
-_STOP = words(
-    """a an the and or of in on at to for with by from as is are was were be been being am it its this that these those there
-    i you he she we they my your his her our their me him us them do does did has have had will would should could can may
-    might must shall just also still yet so then than very too please ok yes any some all one here now again more most much
-    because but if which who what when where while since into over under out up down about s t der die das und ist mit für
-    von den auf im ein eine wird werden wurde am bei zu dem er sie es и в на с по что это был была было к из за"""
-)
 _BREAKS = words(", : ( ) ? – — but because since so which although though if unless until aber weil но")
-_IRREGULAR = dict(
-    pair.split(":")
-    for pair in words(
-        """kept:keep sent:send made:make left:leave wrote:write written:write ran:run went:go gone:go took:take taken:take
-        given:give gave:give found:find chosen:choose chose:choose ate:eat told:tell paid:pay held:hold broke:break"""  # word list
-    )
-)
 # A root for both sides of a decision, and whether the word denies it.
 _OPPOSITES = {
     **dict.fromkeys(
@@ -63,8 +50,8 @@ _OPPOSITES = {
         ("=allow", True),
     ),
 }
-_DECISIONS = frozenset(_OPPOSITES)
-_ENDING = re.compile(r"(?:ations?|ments?|ables?|ings?|ies|ed|en|es|ly|s|e|y)$")
+# A lone "t" is what is left of "don't".
+_SIGNALS = _CUES | frozenset(_OPPOSITES) | {"0", "t"}
 _REACH = 4
 _MANY = 48
 
@@ -88,28 +75,12 @@ class Clause(Struct, frozen=True):
     text: str = ""
 
 
-@lru_cache(maxsize=8_192)
-def stem(word: str) -> str:
-    """Return a word without its ending."""
-    word = _IRREGULAR.get(word, word)
-    if len(word) <= 3:
-        return word
-    if not word.isascii():
-        return word[: max(4, len(word) - 2)]
-    short = _ENDING.sub("", word)
-    if len(short) < 3:
-        return word
-    if short[-1] == short[-2] and short[-1] not in "aeiousl":
-        short = short[:-1]
-    return short[:7]
-
-
 def contradictions(summary: str, source: Wording) -> tuple[int, list[str]]:
     """Return the number of denials in a lower-case summary, and the sentences that contradict the source."""
     mine = [clause for sentence in sentences(summary) for clause in _clauses(sentence)]
     if not mine:
         return 0, []
-    theirs = _Sentences(source, {each for clause in mine for each in clause.stems})
+    theirs = _Sentences(source, mine)
     wrong = {
         clause.text.strip(): None
         for clause in mine
@@ -165,7 +136,7 @@ def _meaning(spoken: list[str]) -> tuple[list[str], dict[str, None], list[str]]:
             stems.append(root)
         elif word in _TIMED:
             reach = 0
-        elif word not in _STOP and word not in _BREAKS and len(word) > 1:
+        elif word not in COMMON and word not in _BREAKS and len(word) > 1:
             stems.append(stem(word))
             if reach:
                 core[stems[-1]] = None
@@ -178,24 +149,29 @@ def _meaning(spoken: list[str]) -> tuple[list[str], dict[str, None], list[str]]:
 class _Sentences:
     """The sentences of the source about the subjects of the summary."""
 
-    def __init__(self, source: Wording, stems: set[str]) -> None:
+    def __init__(self, source: Wording, mine: list[Clause]) -> None:
         self._denying: list[Clause] = []
         self._affirming: list[frozenset[str]] = []
+        stems = {each for clause in mine for each in clause.stems}
         heads = {each[:3] for each in stems} | {"=al"}
-        known = (word for word in source.words if word[:3] in heads or word in _IRREGULAR or word in _OPPOSITES)
-        forms = {word: root for word in known if (root := _root(word)) in stems}
-        if len(forms) < 2:
+        known = (word for word in source.words if word[:3] in heads or word in IRREGULAR or word in _OPPOSITES)
+        self._forms = {word: root for word in known if (root := _root(word)) in stems}
+        if len(self._forms) < 2:
             return
-        themes = set(forms)
-        # A lone "t" is what is left of "don't".
-        for sentence, words_found in source.saying(themes | _CUES | _DECISIONS | {"0", "t"}):
-            about = words_found & themes
-            if len(about) < 2 or sentence.endswith("?") or ("0" in words_found and _NONE_OF.search(sentence)):
-                continue
-            if len(about) == len(words_found) and words_found.isdisjoint(_DECISIONS):
-                self._affirming.append(frozenset([forms[word] for word in about]))
-            elif len(_CODE.findall(sentence)) < 3:
-                self._read(sentence)
+        plain: list[set[str]] = []
+        for sentence, found in source.saying(self._forms.keys() | _SIGNALS):
+            if found.isdisjoint(_SIGNALS):
+                if not sentence.endswith("?"):
+                    plain.append(found)
+            elif len(found & self._forms.keys()) > 1 and not sentence.endswith("?"):
+                counts = "0" in found and _NONE_OF.search(sentence)
+                self._read(sentence if not counts and len(_CODE.findall(sentence)) < 3 else "")
+        # Only what is denied somewhere, here or there, can be affirmed in contradiction to it.
+        denied = {each for clause in (*mine, *self._denying) for each in clause.core}
+        needed = {word for word, root in self._forms.items() if root in denied}
+        for found in plain:
+            if not needed.isdisjoint(found):
+                self._affirming.append(frozenset([self._forms[word] for word in found]))
 
     def _read(self, sentence: str) -> None:
         for clause in _clauses(sentence):
@@ -255,4 +231,4 @@ class _Sentences:
 def _root(word: str) -> str | None:
     if word in _OPPOSITES:
         return _OPPOSITES[word][0]
-    return None if word in _STOP or word in _CUES else stem(word)
+    return None if word in COMMON or word in _CUES else stem(word)
