@@ -44,13 +44,14 @@ def flat(ran: Result) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A database with one compacted conversation."""
+    """A database with one conversation that was compacted and then grew beyond its budget."""
     path = str(tmp_path / "lcm.db")
     with open_at(path, Clock()) as opened:
         opened._clock = time.time
         chat = opened.conversation("agent:main:main")
-        chat.ingest(turns(60))
+        chat.ingest(turns(50))
         chat.compact(WINDOW)
+        chat.ingest(turns(10, 50))
         chat.assemble(WINDOW)
     return path
 

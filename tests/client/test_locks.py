@@ -213,6 +213,7 @@ VERBS: dict[str, Verb] = {
     "conversations.show": lambda lcm, place: lcm.conversations.show(KEY),
     "files.show": lambda lcm, place: lcm.files.show(place.file),
     "messages.show": lambda lcm, place: lcm.messages.show(place.message),
+    "summaries.request": lambda lcm, place: lcm.summaries.request(place.summary),
     "summaries.show": lambda lcm, place: lcm.summaries.show(place.summary),
     "stats": lambda lcm, place: lcm.stats(),
     "status": lambda lcm, place: lcm.status(),

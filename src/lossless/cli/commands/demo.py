@@ -34,7 +34,9 @@ SETTINGS = {
     "max_sweep_iterations": 500,
 }
 _BATCH = 20
-_EXCERPT_LINES = 5
+_EXCERPT_LINES = 4
+_MOST_SHOWN = 3
+"""The summaries that are listed: the demo fits a screen."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d( \(.*\))?$")
 _SENTENCE = re.compile(r"""[.!?…]["'`*)\]]*$""")
 
@@ -148,9 +150,11 @@ def _context(context: Context) -> Iterator[Line]:
     """Describe what a model sees: each summary, and the newest messages."""
     summaries = [item for item in context.items if isinstance(item, Summary)]
     yield f"A model with a window of {WINDOW:,} tokens gets {context.tokens:,} of them:"
-    for each in summaries:
+    for each in summaries[:_MOST_SHOWN]:
         days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (each.earliest_at, each.latest_at) if at)
         yield f"  d{each.depth} {each.id}  {each.source_tokens:,} -> {each.tokens:,} tokens  {' to '.join(days)}"
+    if len(summaries) > _MOST_SHOWN:
+        yield f"  and {plural(len(summaries) - _MOST_SHOWN, 'newer summary', 'newer summaries')}"
     yield f"  the {plural(len(context.items) - len(summaries), 'newest message')}, as they are"
 
 

@@ -43,7 +43,7 @@ _ALARM = re.compile(
     re.I,
 )
 _PAIR = re.compile(r'\s*"[\w .-]{1,40}": ?(?:"[^"\n]{1,120}"|-?[\d.]{1,24}|true|false),?')
-_ONLY_FILE = re.compile(r'\{\s*"(?:file_?)?path":\s*"[^"]*"(?:,\s*"(?:offset|limit)":\s*\d+)*\s*\}')
+_ONLY_FILE = re.compile(r"(?:file_?)?path: [^;\n]*(?:; (?:offset|limit): \d+)*")
 
 
 def read_source(source: str, depth: int) -> ParsedSource:

@@ -12,7 +12,7 @@ from lossless.summarizers.extractive.words import is_wide
 
 _LEAST_WORDS = 4
 _DIRECT = re.compile(
-    r"\b(?:never|always|must(?:n't)?|don't|do not|from now on|make sure|not allowed|forbidden|prefer|unless|allergic|i (?:do not )?want"
+    r"\b(?:never|always|must(?:n't)?|don't|do not|from now on|make sure|not allowed|forbidden|prefer|unless|allergic|i (?:do not )?want(?! to\b)|(?:whatever|everything|every|any|each|all)\b.{0,120}\bi want to"
     r"|not to be|no longer|at most"
     r"|nie|niemals|immer|darf(?:st)?|ich will|ich möchte|ab jetzt|ab sofort|musst?|künftig|solange|es sei denn"
     r"|nunca|siempre|jamás|debe[sn]?|quiero|sin preguntar\w*|a partir de|hay que|salvo que|a menos que"
