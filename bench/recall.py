@@ -29,7 +29,7 @@ from lossless import Lossless, Message, Settings
 from lossless.engine.recall.search_request import Mode
 
 DATA = os.environ.get("LCM_BENCH_LOCOMO")
-AT = (5, 10, 20)
+AT = (5, 10, 20, 100)
 _TURN = re.compile(r"D\d+:\d+")
 
 

@@ -8,6 +8,7 @@ class Options:
     class Encoding:
         UTF8: Options.Encoding
         LATIN1: Options.Encoding
+
     encoding: Options.Encoding
     log_errors: bool
     max_mem: int

@@ -4,7 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lossless.search.query.dates import Day, find_dates, time_spans
+from lossless.search.query.dates import (
+    Day,
+    event_span,
+    find_dates,
+    find_event,
+    find_relative,
+    relative_spans,
+    time_spans,
+)
 
 
 def micros(*date: int) -> int:
@@ -52,3 +60,45 @@ def test_the_year_says_nothing_in_a_history_of_one() -> None:
 
 def test_a_day_that_no_calendar_has_is_nowhere() -> None:
     assert time_spans((Day(2023, 4, 31), Day(2023, 2, 30)), micros(2023, 1, 1), micros(2023, 12, 1)) == ()
+
+
+NOW = micros(2026, 3, 12)  # a Thursday
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("what did I do yesterday?", (2026, 3, 11), (2026, 3, 12)),
+        ("and the day before yesterday?", (2026, 3, 10), (2026, 3, 11)),
+        ("what broke today", (2026, 3, 12), (2026, 3, 13)),
+        ("three days ago", (2026, 3, 9), (2026, 3, 10)),
+        ("a week ago", (2026, 3, 2), (2026, 3, 9)),
+        ("what happened last week?", (2026, 2, 26), (2026, 3, 13)),
+        ("in the past two weeks", (2026, 2, 26), (2026, 3, 13)),
+        ("last Monday", (2026, 3, 9), (2026, 3, 10)),
+        ("on Thursday", (2026, 3, 5), (2026, 3, 6)),
+    ],
+)
+def test_relative_times_are_counted_back_from_the_question(
+    text: str, first: tuple[int, ...], last: tuple[int, ...]
+) -> None:
+    (span,) = relative_spans(find_relative(text), NOW, NOW)
+    assert (span.start, span.end) == (micros(*first), micros(*last))
+
+
+def test_words_that_only_look_like_times_are_none() -> None:
+    assert find_relative("the last person to go, a week of work, days of rain") == ()
+
+
+def test_of_a_history_that_ended_days_are_counted_back_from_its_end() -> None:
+    (span,) = relative_spans(find_relative("yesterday"), NOW, micros(2025, 6, 2))
+    assert (span.start, span.end) == (micros(2025, 6, 1), micros(2025, 6, 2))
+
+
+def test_a_time_may_be_counted_from_an_event() -> None:
+    event = find_event("What did we buy two days before the trip to Rome?")
+    assert event is not None
+    assert (event.event, event.days) == ("the trip to Rome", -2)
+    span = event_span(event, micros(2026, 3, 12))
+    assert span.start <= micros(2026, 3, 10) < span.end
+    assert find_event("What did we buy before the trip?") is None

@@ -89,6 +89,23 @@ def test_a_regular_word_has_only_itself() -> None:
     assert word_forms("running") == ("running", "run", "ran")
 
 
-def test_first_person_is_told() -> None:
-    assert analyse("Where did I put my keys?").is_first_person
-    assert not analyse("Where did Anna put it?").is_first_person
+@pytest.mark.parametrize(
+    ("asked", "side"),
+    [
+        ("Where did I put my keys?", "user"),
+        ("What did you tell me about the keys?", "assistant"),
+        ("Which port did you suggest for my server?", "assistant"),
+        ("What did I tell you about my sister?", "user"),
+        ("Where did Anna put it?", None),
+    ],
+)
+def test_the_person_of_a_question_is_a_side_of_the_dialogue(asked: str, side: str | None) -> None:
+    assert analyse(asked).side == side
+
+
+@pytest.mark.parametrize(
+    "asked", ["How many trips did I take?", "List all the tools we use", "In what order did we go?"]
+)
+def test_a_question_about_many_messages_is_recognised(asked: str) -> None:
+    assert analyse(asked).is_aggregating
+    assert not analyse("Where did we go on the trip?").is_aggregating

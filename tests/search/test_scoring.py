@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from lossless.search.query.dates import Span, time_spans
 from lossless.search.query.question import analyse
-from lossless.search.ranking.candidates import choose_candidates
+from lossless.search.ranking.candidates import Candidates
 from lossless.search.ranking.scoring import Line, are_near, score_messages, term_weight
 
 DAY = 86_400_000_000
@@ -11,8 +12,8 @@ def line(words: int = 20, *, role: str = "user", speaker: str | None = None, at:
     return Line(role, words, speaker, at)
 
 
-def best(asked: str, lines: dict[int, Line], places: dict[int, list[list[int]]]) -> int:
-    scores = score_messages(analyse(asked), [1.0] * len(analyse(asked).terms), lines, places)
+def best(asked: str, lines: dict[int, Line], places: dict[int, list[list[int]]], spans: tuple[Span, ...] = ()) -> int:
+    scores = score_messages(analyse(asked), [1.0] * len(analyse(asked).terms), lines, places, spans)
     return max(scores, key=lambda each: scores[each])
 
 
@@ -57,13 +58,16 @@ def test_the_first_person_is_the_user() -> None:
 
 def test_the_day_that_is_named_is_looked_at_first() -> None:
     lines = {10: line(at=0), 20: line(at=90 * DAY), 30: line(at=200 * DAY)}
-    assert best("what broke on 1 April 1970", lines, {each: [[1], [], [], []] for each in lines}) == 20
+    spans = time_spans(analyse("what broke on 1 April 1970").days, 0, 200 * DAY)
+    assert best("what broke on 1 April 1970", lines, {each: [[1], [], [], []] for each in lines}, spans) == 20
 
 
 def test_likely_are_those_whose_neighbours_hold_the_rest() -> None:
     lonely = range(100, 200, 10)
-    assert choose_candidates([1.0, 1.0], [[*lonely, 500], [501]], 2) == [501, 500]
+    candidates = Candidates([1.0, 1.0], [[*lonely, 500], [501]])
+    assert candidates.choose(2, candidates.widest(3)) == [501, 500]
 
 
 def test_of_equally_likely_ones_the_newest_are_looked_at() -> None:
-    assert sorted(choose_candidates([1.0], [list(range(10, 10_000, 10))], 3)) == [9_970, 9_980, 9_990]
+    candidates = Candidates([1.0], [list(range(10, 10_000, 10))])
+    assert sorted(candidates.choose(3, candidates.widest(3))) == [9_970, 9_980, 9_990]

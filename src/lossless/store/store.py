@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lossless.errors import StoreUnavailable
-from lossless.store.rows.types import Dump, KnownEvent, Match, Rows, Step, SummaryMatch, TextKind, Unscrubbed
+from lossless.store.rows.types import Dump, KnownEvent, Match, Matches, Rows, Step, SummaryMatch, Unscrubbed
 from lossless.store.sql.columns import Row
 
 if TYPE_CHECKING:
+    from lossless.search.ranking.messages import Limits
     from lossless.store.sql.backups import Backups
     from lossless.store.sql.briefs import Briefs
     from lossless.store.sql.context import ContextItems
@@ -193,7 +194,6 @@ class Store(ABC):
     def remember_events(self, conversation_id: int, events: Sequence[tuple[str, int]]) -> None:
         """Store the event ids of new messages, where the database keeps them apart from the messages."""
 
-    @abstractmethod
     def search(
         self,
         question: str,
@@ -204,12 +204,31 @@ class Store(ABC):
         before: int | None = None,
         roles: Sequence[str] | None = None,
         include_recall: bool = False,
+        now: int | None = None,
     ) -> list[Match]:
-        """Return messages that match the question, the best first, the newest of equals.
+        """Return messages that match the question, the best first, the newest of equals; see `ranked`."""
+        from lossless.search.ranking.messages import Limits
+
+        limits = Limits(since, before, None if roles is None else tuple(roles), include_recall)
+        return self.ranked(question, conversation_ids, limits, limit=limit, now=now).matches
+
+    @abstractmethod
+    def ranked(
+        self,
+        question: str,
+        conversation_ids: Sequence[int] | None,
+        limits: Limits,
+        *,
+        limit: int,
+        now: int | None = None,
+        by_words: bool = False,
+    ) -> Matches:
+        """Return messages that match the question, the best first, the newest of equals, and their number.
 
         Words without a sentence around them find messages that hold some of them; a sentence also finds the
-        turns beside those. Times are microseconds, of the message's own time if it has one. Calls of our own recall
-        tools and their results are left out unless `include_recall` is set.
+        turns beside those. Times are microseconds, of the message's own time if it has one. Relative times in a
+        question are counted back from `now`. `by_words` leaves the order to the words alone, which is faster. Calls of
+        our own recall tools and their results are left out unless the limits include them.
         """
 
     @abstractmethod
@@ -219,17 +238,15 @@ class Store(ABC):
         """Return summaries that contain any term of the question, the best match first."""
 
     @abstractmethod
-    def count_matches(
+    def count_summaries(
         self,
-        kind: TextKind,
         question: str,
         conversation_ids: Sequence[int] | None = None,
         *,
         since: int | None = None,
         before: int | None = None,
-        include_recall: bool = False,
     ) -> int:
-        """Count the messages, or the summaries, that contain any term of the question."""
+        """Count the summaries that contain any term of the question."""
 
     @abstractmethod
     def check_search(self) -> list[str]:

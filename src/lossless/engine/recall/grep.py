@@ -13,7 +13,7 @@ from itertools import groupby
 from msgspec.structs import astuple, replace
 
 from lossless.engine.recall.match_files import search_files
-from lossless.engine.recall.match_text import count_matches, match_pattern, match_words
+from lossless.engine.recall.match_text import match_pattern, match_words
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import Deadline, Finder, Page, SearchRequest
 from lossless.engine.shared import cursor as cursors
@@ -66,7 +66,7 @@ def grep(
     if request.sort == "recency" and len(pages) > 1:
         hits.sort(key=lambda hit: hit.at, reverse=True)
     next_positions = {kind: found.position for kind, found in pages.items() if found.position is not None}
-    total, is_exact = _total(reader, request, pages, seen)
+    total, is_exact = _total(request, pages, seen)
     hint = request.hint
     if finder is not None and not request.ignore_case and total == 0 and is_exact:
         hint = _case_hint(reader, request, now=now, seconds=min(_HINT_SECONDS, deadline.until - now()))
@@ -115,14 +115,13 @@ def _shares(request: SearchRequest, pages: Mapping[str, Page]) -> dict[str, int]
     }
 
 
-def _total(reader: Reader, request: SearchRequest, pages: Mapping[str, Page], seen: int) -> tuple[int, bool]:
+def _total(request: SearchRequest, pages: Mapping[str, Page], seen: int) -> tuple[int, bool]:
     """Return the number of matches, and True if it is exact rather than a lower bound."""
     if request.mode == "regex" or request.scope == "files":
         is_exact = all(page.complete and page.is_counted for page in pages.values())
         return seen + sum(page.total for page in pages.values()), is_exact
-    held = sum(count_matches(reader, request, kind) for kind in request.kinds)
     found = seen + sum(page.total for page in pages.values())
-    return max(held, found), request.mode == "full_text" and not analyse(request.pattern).reach
+    return found, request.mode == "full_text" and not analyse(request.pattern).reach
 
 
 def _question(reader: Reader, request: SearchRequest) -> list[object]:

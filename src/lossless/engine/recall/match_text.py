@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import Deadline, Finder, Page, SearchRequest, words
 from lossless.engine.shared.cursor import Position
 from lossless.ids import message_id
 from lossless.model import Hit
+from lossless.search.ranking.messages import Limits
 from lossless.search.snippets import snippet
 from lossless.store.rows.codec import moment
 from lossless.store.rows.types import SPAN, TextKind, TextRow
@@ -87,11 +89,12 @@ def _batches(
 def match_words(
     reader: Reader, kind: TextKind, request: SearchRequest, keys: Keys, start: Position | None, now: int
 ) -> Page:
-    """Return the texts that answer a question, in the requested order, among the best thousand."""
+    """Return the texts that answer a question, in the requested order.
+
+    By recency and in the hybrid order, the best thousand are ordered so; the others follow by relevance.
+    """
     shown, last = start or (0, 0)
-    by_words = request.sort == "relevance" and request.mode == "full_text"
-    wanted = shown + request.limit + 1 if by_words else _CANDIDATES
-    scores = _scores(reader, kind, request, min(wanted, _CANDIDATES))
+    scores, total = _scores(reader, kind, request, shown + request.limit + 1, now)
     ordered = _ordered(reader, kind, request, scores, now)
     # New messages may have changed the positions: continue after the last hit that was shown.
     first = ordered.index(last) + 1 if last in ordered else shown
@@ -105,45 +108,49 @@ def match_words(
     ]
     after: list[Position] = [(first + nth, id) for nth, id in enumerate(ids, 1)]
     more = len(ordered) > first + len(ids)
-    return Page(hits, after[-1] if more else None, scanned=len(ids), after=after, total=len(ordered) - first)
-
-
-def count_matches(reader: Reader, request: SearchRequest, kind: str) -> int:
-    """Count the messages or summaries that contain any word of a question."""
-    which: TextKind = "message" if kind == "message" else "summary"
-    return reader.store.count_matches(
-        which,
-        request.pattern,
-        reader.scope,
-        since=request.since,
-        before=request.before,
-        include_recall=request.include_recall,
+    return Page(
+        hits, after[-1] if more else None, scanned=len(ids), after=after, total=max(total, len(ordered)) - first
     )
 
 
-def _scores(reader: Reader, kind: TextKind, request: SearchRequest, most: int) -> dict[int, float]:
-    if kind == "message":
-        messages = reader.store.search(
-            request.pattern,
-            conversation_ids=reader.scope,
-            limit=most,
-            since=request.since,
-            before=request.before,
-            include_recall=request.include_recall,
-        )
-        scores = {each.conversation_id * SPAN + each.seq: each.score for each in messages}
-        if request.mode != "semantic":
-            return scores
-        from lossless.engine.recall.semantic import fuse_scores
+def _scores(
+    reader: Reader, kind: TextKind, request: SearchRequest, wanted: int, now: int
+) -> tuple[dict[int, float], int]:
+    """Return texts with their scores, the best first, at least as many as are wanted, and the number that match."""
+    if request.mode == "semantic" or request.sort != "relevance" or kind == "summary":
+        wanted = max(wanted, _CANDIDATES)
+    if kind == "summary":
+        return _summary_scores(reader, request, wanted)
+    found = reader.store.ranked(
+        request.pattern,
+        reader.scope,
+        Limits(request.since, request.before, include_recall=request.include_recall),
+        limit=wanted,
+        now=now,
+        by_words=request.sort == "recency",
+    )
+    scores = {each.conversation_id * SPAN + each.seq: each.score for each in found.matches}
+    if request.mode != "semantic":
+        return scores, found.total
+    from lossless.engine.recall.semantic import fuse_scores
 
-        return fuse_scores(reader, request, scores)
-    summaries = reader.store.search_summaries(request.pattern, conversation_ids=reader.scope, limit=_CANDIDATES)
-    return {each.summary_id: each.score for each in summaries}
+    first = dict(islice(scores.items(), _CANDIDATES))
+    fused = fuse_scores(reader, request, first)
+    least = min(fused.values(), default=1.0)
+    rest = [id for id in scores if id not in fused]
+    return {**fused, **{id: least / (2 + place) for place, id in enumerate(rest)}}, found.total
+
+
+def _summary_scores(reader: Reader, request: SearchRequest, wanted: int) -> tuple[dict[int, float], int]:
+    found = reader.store.search_summaries(request.pattern, conversation_ids=reader.scope, limit=wanted)
+    total = reader.store.count_summaries(request.pattern, reader.scope, since=request.since, before=request.before)
+    return {each.summary_id: each.score for each in found}, total
 
 
 def _ordered(
     reader: Reader, kind: TextKind, request: SearchRequest, scores: Mapping[int, float], now: int
 ) -> list[int]:
+    best = list(scores)[:_CANDIDATES] if request.sort != "relevance" else list(scores)
     newest_first = reader.store.texts.places(
         kind,
         reader.scope,
@@ -153,15 +160,17 @@ def _ordered(
         include_recall=request.include_recall,
         limit=len(scores),
     )
-    if request.sort == "recency":
-        return [id for _, id in newest_first]
     times = {id: at for at, id in newest_first}
+    if request.sort == "recency":
+        among = set(best)
+        return [*(id for id in times if id in among), *(id for id in scores if id in times and id not in among)]
 
     def rank(id: int) -> float:
         hours = max(0, now - times[id]) / _HOUR if request.sort == "hybrid" else 0.0
         return scores[id] / (1 + hours * _AGEING)
 
-    return sorted(times, key=rank, reverse=True)
+    first = sorted((id for id in best if id in times), key=rank, reverse=True)
+    return [*first, *(id for id in list(scores)[len(best) :] if id in times)]
 
 
 def _hit(kind: TextKind, row: TextRow, keys: Keys, shown: str, score: float = 0.0) -> Hit:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +27,16 @@ _COMPOUND = re.compile(r"\w[^\w\s'’]+\w|_")
 _LONGEST_CJK_PHRASE = 4
 _REACH = 2
 _FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "we", "us", "our", "ours", "ourselves"})
+_SECOND_PERSON = re.compile(
+    r"\b(?:you|your) (?:\w+ly |already |ever |just |once )?(?:t[eo]l[dl]|say|said|suggest|recommend|advi[sc]e|advised|give|gave|given"
+    r"|explain|mention|propose|answer|repl|write|wrote|written|describe|show|list|warn|promise|offer|conclu|find|found)",
+    re.IGNORECASE,
+)
+_AGGREGATING = re.compile(
+    r"\b(?:how (?:many|often)|list (?:all|every|the|of)|all (?:the|of|my|our|his|her|their)|every time|each time"
+    r"|in (?:what|which) order|chronolog\w*|timeline|summari[sz]e|summary of|overview|over time|recap)\b",
+    re.IGNORECASE,
+)
 
 
 class Term(Struct, frozen=True):
@@ -43,14 +54,21 @@ class Question(Struct, frozen=True):
     words: frozenset[str]
     """Every word, in lower case."""
     days: tuple[dates.Day, ...]
+    agos: tuple[dates.Ago, ...]
+    event: dates.EventTime | None
+    side: Literal["user", "assistant"] | None
+    """The side of the dialogue that the question is about: `I` said it, or `you` said it to me."""
+    is_aggregating: bool
+    """It asks about many messages: how many, in what order, all of them."""
     fillers: tuple[Term, ...]
     """Its stop words, used if no message contains any other term."""
     reach: int
     """How far from the words of a sentence its answer may lie, in messages. A few words must stand in it themselves."""
 
     @property
-    def is_first_person(self) -> bool:
-        return not self.words.isdisjoint(_FIRST_PERSON)
+    def names_time(self) -> bool:
+        """Return whether the question names a time."""
+        return bool(self.days or self.agos or self.event)
 
     def keep_terms(self, is_used: Sequence[bool]) -> Question:
         """Return the question with only the terms that some message contains."""
@@ -83,14 +101,25 @@ def analyse(question: str) -> Question:
     found = [piece for piece in pieces if not piece.is_filler]
     fillers = [piece for piece in pieces if piece.is_filler]
     numbers = _number_terms(found or fillers)
+    words = frozenset(_WORD.findall(question.lower()))
     return Question(
         terms=tuple(numbers),
         pairs=tuple(dict.fromkeys(_pairs(found, numbers))),
-        words=frozenset(_WORD.findall(question.lower())),
+        words=words,
         days=dates.find_dates(question),
+        agos=dates.find_relative(question),
+        event=dates.find_event(question),
+        side=_side(question, words),
+        is_aggregating=_AGGREGATING.search(question) is not None,
         fillers=tuple(_number_terms(fillers)) if found else (),
         reach=_REACH if (fillers and found) or any(piece.is_part for piece in found) else 0,
     )
+
+
+def _side(question: str, words: frozenset[str]) -> Literal["user", "assistant"] | None:
+    if _SECOND_PERSON.search(question):
+        return "assistant"
+    return None if words.isdisjoint(_FIRST_PERSON) else "user"
 
 
 def _number_terms(pieces: list[_Piece]) -> dict[Term, int]:

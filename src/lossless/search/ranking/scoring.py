@@ -9,7 +9,7 @@ count twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -26,10 +26,12 @@ _HALF_LIFE = 30
 """Words between two messages that halve what spreads from one to the other."""
 _NEAR = 0.4
 _NEAR_WORDS = 3
-_BOOST = 1.75
+BOOST = 1.75
 _OWN_NAME = 0.25
 """The weight of a speaker's name as a term: others address them by it more often than they talk about them."""
-_DATE_SHARE = 0.2
+DATE_SHARE = 0.2
+WHOLE_YEAR = 0.3
+"""The weight of a whole year: that a message was written in it says nothing by itself."""
 
 Places = Sequence[Sequence[int]]
 """For each term, its word positions in a message, ascending."""
@@ -67,50 +69,59 @@ def term_weight(matches: int, total: int) -> float:
 
 
 def score_messages(
-    question: Question, weights: Sequence[float], lines: Mapping[int, Line], places: Mapping[int, Places]
+    question: Question,
+    weights: Sequence[float],
+    lines: Mapping[int, Line],
+    places: Mapping[int, Places],
+    spans: Sequence[dates.Span] = (),
 ) -> dict[int, float]:
-    """Score the messages that contain a term, and their neighbours. Every id in `places` has a line."""
-    speaker = _speaker(question, lines)
+    """Score the messages that contain a term, their neighbours, and those in the time spans of the question.
+
+    Every id in `places` has a line.
+    """
+    speaker = find_speaker(question, lines.values())
     if speaker is not None:
-        weights = _without_name(question, weights, speaker)
+        weights = without_name(question, weights, speaker)
     scores = _spread(weights, lines, places)
     _add_pairs(scores, question, weights, places)
-    if speaker is not None or question.is_first_person:
+    if speaker is not None or question.side is not None:
         for each in scores:
             scores[each] *= _person_boost(question, speaker, lines[each])
-    if question.days and scores:
-        _add_dates(scores, question, speaker, lines)
+    if spans:
+        _add_dates(scores, spans, speaker, lines)
     return scores
 
 
 def _spread(weights: Sequence[float], lines: Mapping[int, Line], places: Mapping[int, Places]) -> dict[int, float]:
     scores: dict[int, float] = {}
-    shares = {each: _factors(lines[each].words).share for each in places}
-    reaches = {each: _reach(each, lines) for each in places}
+    factors = {each: _factors(line.words) for each, line in lines.items()}
+    shares = [(each, found, factors[each].share, _reach(each, factors)) for each, found in places.items()]
     for term, worth in enumerate(weights):
         counts: dict[int, float] = {}
-        for each, found in places.items():
+        for each, found, value, reach in shares:
             if found[term]:
-                share = len(found[term]) * shares[each]
-                for other, part in reaches[each]:
+                share = len(found[term]) * value
+                counts[each] = counts.get(each, 0.0) + share
+                for other, part in reach:
                     counts[other] = counts.get(other, 0.0) + part * share
         for each, count in counts.items():
             scores[each] = scores.get(each, 0.0) + worth * count / (_SATURATION + count)
     return scores
 
 
-def _reach(each: int, lines: Mapping[int, Line]) -> list[tuple[int, float]]:
-    """Return the message and its neighbours, two on either side, with the shares that spread to them.
+def _reach(each: int, factors: Mapping[int, _LengthFactors]) -> list[tuple[int, float]]:
+    """Return the neighbours of a message, two on either side, with the shares that spread to them.
 
     The ids of one conversation are consecutive.
     """
-    reach = [(each, 1.0)]
+    reach = []
     for next_, second in ((each - 1, each - 2), (each + 1, each + 2)):
-        if next_ in lines:
-            _, receives, passes = _factors(lines[next_].words)
-            reach.append((next_, 0.5 * receives))
-            if second in lines:
-                reach.append((second, 0.5 * passes * _factors(lines[second].words).receives))
+        factor = factors.get(next_)
+        if factor is not None:
+            reach.append((next_, 0.5 * factor.receives))
+            beyond = factors.get(second)
+            if beyond is not None:
+                reach.append((second, 0.5 * factor.passes * beyond.receives))
     return reach
 
 
@@ -137,14 +148,15 @@ def are_near(one: Sequence[int], other: Sequence[int]) -> bool:
     return False
 
 
-def _speaker(question: Question, lines: Mapping[int, Line]) -> str | None:
+def find_speaker(question: Question, lines: Iterable[Line]) -> str | None:
     """Return the only speaker whom the question names; None if it names several."""
-    known = {line.speaker for line in lines.values() if line.speaker}
+    known = {line.speaker for line in lines if line.speaker}
     named = [name for name in known if not question.words.isdisjoint(name.lower().split())]
     return named[0] if len(named) == 1 else None
 
 
-def _without_name(question: Question, weights: Sequence[float], speaker: str) -> list[float]:
+def without_name(question: Question, weights: Sequence[float], speaker: str) -> list[float]:
+    """Return the weights with little left of the name of a speaker."""
     name = speaker.lower().split()
     return [
         worth * _OWN_NAME if term.forms[0] in name else worth
@@ -153,17 +165,21 @@ def _without_name(question: Question, weights: Sequence[float], speaker: str) ->
 
 
 def _person_boost(question: Question, speaker: str | None, line: Line) -> float:
-    boost = _BOOST if speaker is not None and line.speaker == speaker else 1.0
-    return boost * _BOOST if question.is_first_person and line.role == "user" else boost
+    boost = BOOST if speaker is not None and line.speaker == speaker else 1.0
+    return boost * BOOST if line.role == question.side else boost
 
 
-def _add_dates(scores: dict[int, float], question: Question, speaker: str | None, lines: Mapping[int, Line]) -> None:
-    times = [line.at for line in lines.values()]
-    spans = dates.time_spans(question.days, min(times), max(times))
-    share = _DATE_SHARE * max(scores.values())
-    for each, score in scores.items():
-        line = lines[each]
-        fits = max((span.weight for span in spans if span.start <= line.at < span.end), default=0.0)
-        if fits:
+def span_fit(spans: Sequence[dates.Span], at: int) -> float:
+    """Return the weight of the narrowest span that contains a time; 0 if none does."""
+    return max((span.weight for span in spans if span.start <= at < span.end), default=0.0)
+
+
+def _add_dates(
+    scores: dict[int, float], spans: Sequence[dates.Span], speaker: str | None, lines: Mapping[int, Line]
+) -> None:
+    share = DATE_SHARE * max(scores.values(), default=1.0)
+    for each, line in lines.items():
+        fits = span_fit(spans, line.at)
+        if fits and (each in scores or fits > WHOLE_YEAR):
             other = speaker is not None and line.speaker != speaker
-            scores[each] = _BOOST * (score + share * fits * (0.5 if other else 1.0))
+            scores[each] = BOOST * (scores.get(each, 0.0) + share * fits * (0.5 if other else 1.0))

@@ -48,7 +48,12 @@ class TSVectorIndex:
         self._searched = f"{self._id} >= :first AND {self._id} < :last"
         if scope.has_gaps:
             self._searched += f" AND {self._id} / 1000000000 = ANY(CAST(:conversations AS bigint[]))"
-        self._searched += f" AND {search.near(limits, self._id, 'SELECT unnest(CAST(:roles AS text[]))')}"
+        self._scoped = "m.id >= :first AND m.id < :last"
+        if scope.has_gaps:
+            self._scoped += " AND m.id / 1000000000 = ANY(CAST(:conversations AS bigint[]))"
+        roles = "SELECT unnest(CAST(:roles AS text[]))"
+        self._admitted = f"{self._scoped}{search.admitted(limits, roles)}{self._lines}"
+        self._searched += f" AND {search.near(limits, self._id, roles)}"
 
     def best(self, term: Term, most: int) -> list[tuple[int, float]]:
         (query,) = queries([term])
@@ -68,7 +73,7 @@ class TSVectorIndex:
         if each:
             rows = self._all(
                 f"SELECT DISTINCT t.number, {self._id} FROM (VALUES {each}) AS t (number, query)"
-                f" JOIN search_message s ON s.words @@ t.query WHERE {self._searched}",
+                f" JOIN search_message s ON s.words @@ t.query WHERE {self._searched} ORDER BY 1, 2",
                 reach=reach,
                 **parameters(terms),
             )
@@ -112,6 +117,23 @@ class TSVectorIndex:
             messages[identity][lexeme] += [chunk * _CHUNK_PLACES + position for position in positions]
         found = {abs(identity): _by_term(terms, phrases, lexemes) for identity, lexemes in messages.items()}
         return {identity: places for identity, places in found.items() if any(places)}
+
+    def texts(self, ids: Sequence[int]) -> dict[int, str]:
+        sql = "SELECT m.id, m.text FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[]))"
+        rows: list[Any] = self._all(sql, ids=list(ids))
+        return dict(rows)
+
+    def of_role(self, role: str, ids: Sequence[int]) -> list[int]:
+        sql = "SELECT m.id FROM message m WHERE m.id = ANY(CAST(:ids AS bigint[])) AND m.role = :role"
+        return [row[0] for row in self._all(sql, ids=list(ids), role=role)]
+
+    def period(self) -> tuple[int, int]:
+        ((first, last),) = self._all(f"SELECT min({search.AT}), max({search.AT}) FROM message m WHERE {self._scoped}")
+        return first or 0, last or 0
+
+    def within(self, start: int, end: int) -> list[int]:
+        sql = f"SELECT m.id FROM message m WHERE {self._admitted} AND {search.AT} >= :start AND {search.AT} < :end"
+        return [row[0] for row in self._all(sql, start=start, end=end)]
 
     def _phrases(self, terms: Sequence[Term]) -> dict[str, list[tuple[int, str]]]:
         """Return the lexemes of each form, with their distance from its first."""

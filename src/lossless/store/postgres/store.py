@@ -13,7 +13,7 @@ import psycopg
 from psycopg import errors as pg
 
 from lossless.search.query.question import analyse
-from lossless.search.ranking.messages import Limits, rank_messages
+from lossless.search.ranking.messages import Limits, match_messages, rank_messages
 from lossless.store.postgres import dump as pgtools
 from lossless.store.postgres.connection import (
     _LOCK_TIMEOUT,
@@ -23,7 +23,7 @@ from lossless.store.postgres.connection import (
 )
 from lossless.store.postgres.search import TSVectorIndex, chunks, parameters, queries
 from lossless.store.recall_calls import index_words
-from lossless.store.rows.types import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
+from lossless.store.rows.types import SPAN, Dump, KnownEvent, Match, Matches, Step, SummaryMatch, Unscrubbed
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
 from lossless.store.sql.columns import OWNED, Row
@@ -85,23 +85,25 @@ class PostgresStore(PostgresConnection):
         self.run("DELETE FROM search_summary WHERE summary_id = :id", id=summary_id)
         self._index("search_summary", [(summary_id, text)])
 
-    def search(
+    def ranked(
         self,
         question: str,
+        conversation_ids: Sequence[int] | None,
+        limits: Limits,
         *,
-        conversation_ids: Sequence[int] | None = None,
-        limit: int = 20,
-        since: int | None = None,
-        before: int | None = None,
-        roles: Sequence[str] | None = None,
-        include_recall: bool = False,
-    ) -> list[Match]:
+        limit: int,
+        now: int | None = None,
+        by_words: bool = False,
+    ) -> Matches:
         scope = fulltext.scope(self, conversation_ids)
         if not scope.total:
-            return []
-        limits = Limits(since, before, None if roles is None else tuple(roles), include_recall)
-        found = rank_messages(question, TSVectorIndex(self, scope, limits), limits, limit)
-        return [Match(identity // SPAN, identity % SPAN, score) for identity, score in found]
+            return Matches([], 0)
+        index = TSVectorIndex(self, scope, limits)
+        if by_words:
+            found = match_messages(question, index, limit)
+        else:
+            found = rank_messages(question, index, limits, limit, fulltext.clock(now))
+        return Matches([Match(identity // SPAN, identity % SPAN, score) for identity, score in found.hits], found.total)
 
     def search_summaries(
         self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
@@ -123,21 +125,17 @@ class PostgresStore(PostgresConnection):
         )
         return [SummaryMatch(*row) for row in rows]
 
-    def count_matches(
+    def count_summaries(
         self,
-        kind: TextKind,
         question: str,
         conversation_ids: Sequence[int] | None = None,
         *,
         since: int | None = None,
         before: int | None = None,
-        include_recall: bool = False,
     ) -> int:
         asked, scope = analyse(question), fulltext.scope(self, conversation_ids)
         if not scope.total or not asked.terms:
             return 0
-        if kind == "message":
-            return TSVectorIndex(self, scope, Limits(since, before, include_recall=include_recall)).count(asked)
         return int(
             self.all(
                 "SELECT count(DISTINCT y.id)"

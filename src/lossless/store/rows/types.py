@@ -415,6 +415,13 @@ class Match(Struct, frozen=True):
     score: float
 
 
+class Matches(Struct, frozen=True):
+    """The best messages of a search, and the number of messages that match."""
+
+    matches: list[Match]
+    total: int
+
+
 class SummaryMatch(Struct, frozen=True):
     """A summary that a search found; a higher score is a better match."""
 

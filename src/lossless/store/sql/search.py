@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from lossless.search.ranking.messages import Limits
     from lossless.search.ranking.scoring import Line
 
-LINE = "m.id, m.role, m.tokens, m.meta, coalesce(m.at, m.created_at)"
+AT = "coalesce(m.at, m.created_at)"
+"""The time of a message."""
+LINE = f"m.id, m.role, m.tokens, m.meta, {AT}"
 """What a search must know of a message besides its words."""
 SUMMARY_TIMES = (
     "(CAST(:since AS bigint) IS NULL OR coalesce(y.latest_at, y.created_at) >= :since)"
@@ -57,20 +60,30 @@ def scope(store: Store, conversation_ids: Sequence[int] | None) -> Scope:
     return Scope(tuple(row[0] for row in rows), sum(row[1] for row in rows))
 
 
+def clock(now: int | None) -> int:
+    """Return the time of a question, in microseconds."""
+    return time.time_ns() // 1_000 if now is None else now
+
+
 def near(limits: Limits, place: str, one_of: str) -> str:
     """Return the condition that a message within the limits lies at most `:reach` from a place.
 
     `one_of` is the query that gives each of `:roles`.
     """
-    conditions = [
-        ("coalesce(m.at, m.created_at) >= :since", limits.since),
-        ("coalesce(m.at, m.created_at) < :before", limits.before),
-        (f"m.role IN ({one_of})", limits.roles),
-    ]
-    wanted = " AND ".join(condition for condition, value in conditions if value is not None)
+    wanted = admitted(limits, one_of)
     if not wanted:
         return "TRUE"
-    return f"EXISTS (SELECT 1 FROM message m WHERE m.id BETWEEN {place} - :reach AND {place} + :reach AND {wanted})"
+    return f"EXISTS (SELECT 1 FROM message m WHERE m.id BETWEEN {place} - :reach AND {place} + :reach{wanted})"
+
+
+def admitted(limits: Limits, one_of: str) -> str:
+    """Return the conditions that a message `m` is within the limits, each after an AND; empty without limits."""
+    conditions = [
+        (f"{AT} >= :since", limits.since),
+        (f"{AT} < :before", limits.before),
+        (f"m.role IN ({one_of})", limits.roles),
+    ]
+    return "".join(f" AND {condition}" for condition, value in conditions if value is not None)
 
 
 def lines(rows: Iterable[tuple[Any, ...]]) -> dict[int, Line]:

@@ -15,7 +15,7 @@ import apsw
 
 from lossless.search.segment import segment
 from lossless.store import header
-from lossless.store.rows.types import SPAN, Dump, KnownEvent, Match, Step, SummaryMatch, TextKind, Unscrubbed
+from lossless.store.rows.types import SPAN, Dump, KnownEvent, Match, Matches, Step, SummaryMatch, Unscrubbed
 from lossless.store.sql import backups
 from lossless.store.sql import search as fulltext
 from lossless.store.sql.columns import OWNED
@@ -31,7 +31,7 @@ from lossless.store.sqlite.search import FTS5Index, either, indexed_texts
 from lossless.store.waiting import PAUSES, Patience
 
 if TYPE_CHECKING:
-    from lossless.search.query.question import Question
+    from lossless.search.ranking.messages import Limits
 
 _MERGED = 500
 _SHORT_MS, _TRIES = 100, 5
@@ -83,28 +83,29 @@ class SQLiteStore(SQLiteConnection):
             "INSERT OR REPLACE INTO search_summary (rowid, text) VALUES (?, ?)", (summary_id, segment(text))
         )
 
-    def search(
+    def ranked(
         self,
         question: str,
+        conversation_ids: Sequence[int] | None,
+        limits: Limits,
         *,
-        conversation_ids: Sequence[int] | None = None,
-        limit: int = 20,
-        since: int | None = None,
-        before: int | None = None,
-        roles: Sequence[str] | None = None,
-        include_recall: bool = False,
-    ) -> list[Match]:
-        from lossless.search.ranking.messages import Limits, rank_messages
+        limit: int,
+        now: int | None = None,
+        by_words: bool = False,
+    ) -> Matches:
+        from lossless.search.ranking.messages import match_messages, rank_messages
 
         scope = fulltext.scope(self, conversation_ids)
         if not scope.total:
-            return []
-        limits = Limits(since, before, None if roles is None else tuple(roles), include_recall)
+            return Matches([], 0)
         knows_recall = self.recall_calls.are_marked
         with self._translated(), self._reading() as connection:
             index = FTS5Index(connection, scope, limits, knows_recall=knows_recall)
-            found = rank_messages(question, index, limits, limit)
-        return [Match(rowid // SPAN, rowid % SPAN, score) for rowid, score in found]
+            if by_words:
+                found = match_messages(question, index, limit)
+            else:
+                found = rank_messages(question, index, limits, limit, fulltext.clock(now))
+        return Matches([Match(rowid // SPAN, rowid % SPAN, score) for rowid, score in found.hits], found.total)
 
     def search_summaries(
         self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
@@ -126,29 +127,18 @@ class SQLiteStore(SQLiteConnection):
         )
         return [SummaryMatch(*row) for row in rows]
 
-    def count_matches(
+    def count_summaries(
         self,
-        kind: TextKind,
         question: str,
         conversation_ids: Sequence[int] | None = None,
         *,
         since: int | None = None,
         before: int | None = None,
-        include_recall: bool = False,
     ) -> int:
         from lossless.search.query.question import analyse
-        from lossless.search.ranking.messages import Limits
 
         asked, scope = analyse(question), fulltext.scope(self, conversation_ids)
-        if not scope.total:
-            return 0
-        if kind == "summary":
-            return self._count_summaries(asked, scope, since, before)
-        with self._translated(), self._reading() as connection:
-            return FTS5Index(connection, scope, Limits(since, before, include_recall=include_recall)).count(asked)
-
-    def _count_summaries(self, asked: Question, scope: fulltext.Scope, since: int | None, before: int | None) -> int:
-        if not asked.terms:
+        if not scope.total or not asked.terms:
             return 0
         return int(
             self.all(
