@@ -75,7 +75,9 @@ def test_expand_pages_with_a_cursor(where: str) -> None:
 def test_ask_shows_the_evidence_where_there_is_no_model(where: str) -> None:
     found = data(run("ask", "Where is the deploy key?", "--db", where, "--json"))
     assert found["answer"] == ""
-    assert found["evidence"][0]["quote"] == FACT
+    (fact,) = [each for each in found["evidence"] if each["quote"] == FACT]
+    assert fact["reason"] == "contains: deploy, key"
+    assert [each["at"] for each in found["evidence"]] == sorted(each["at"] for each in found["evidence"])
     one = data(run("ask", "Where is the deploy key?", "-c", "k", "--db", where, "--json"))
     assert one["evidence"][0] == found["evidence"][0]
     assert "Nothing found." in run("ask", "xylophone", "-c", "k", "--db", where).stdout

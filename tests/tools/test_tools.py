@@ -17,6 +17,7 @@ from msgspec import structs
 from lossless import AsyncLossless, Conversation, Lossless, Message, Summary, SummaryRequest
 from lossless.engine.context.guidance import FULL, SHORT, guidance
 from lossless.errors import InvalidInput, StoreError
+from lossless.search import embeddings
 from lossless.store.rows.types import NewSummary
 from lossless.store.store import Store
 from lossless.times import clock
@@ -76,7 +77,7 @@ def test_the_arguments_have_the_names_agents_know(chat: Conversation) -> None:
     assert {"pattern", "mode", "scope", "since", "before", "limit", "sort"} <= set(grep["properties"])
     assert grep["required"] == ["pattern"]
     assert (grep["properties"]["limit"]["minimum"], grep["properties"]["limit"]["maximum"]) == (1, 200)
-    assert set(grep["properties"]["mode"]["enum"]) == {"regex", "full_text"}
+    assert set(grep["properties"]["mode"]["enum"]) == {"regex", "full_text", "semantic"}
     assert {"id", "tokenCap", "startLine", "endLine", "expandFile", "expandFileMaxBytes"} <= set(describe["properties"])
     assert {"prompt", "query", "summaryIds", "maxTokens", "tokenCap", "timeoutMs"} <= set(query["properties"])
     assert query["required"] == ["prompt"]
@@ -108,7 +109,6 @@ def test_the_arguments_have_the_names_agents_know(chat: Conversation) -> None:
         ("lcm_describe", {"id": "sum_ffffffffffffffff"}, "no summary"),
         ("lcm_describe", {"id": "file_f", "startLine": 3, "endLine": 1}, "range of lines"),
         ("lcm_expand_query", {"prompt": "", "query": "x"}, "prompt is empty"),
-        ("lcm_expand_query", {"prompt": "x"}, "Neither query nor summaryIds"),
         ("lcm_expand_query", {"prompt": "x", "summaryIds": ["sum_ffffffffffffffff"]}, "no summary"),
         ("lcm_expand_query", {"prompt": "x", "summaryIds": [5]}, "summaryIds"),
         ("lcm_expand_query", {"prompt": "x", "query": "y", "maxTokens": 0}, "max_tokens=0"),
@@ -180,7 +180,7 @@ def opened(tmp_path: Path) -> Iterator[tuple[Tools, Tools]]:
 
 def test_an_unknown_choice_is_told_the_known_ones(chat: Conversation) -> None:
     told = tools(chat).call("lcm_grep", {"pattern": "x", "mode": "fuzzy"}).details
-    assert told["hint"] == "Give one of full_text, regex."
+    assert told["hint"] == "Give one of full_text, regex, semantic."
 
 
 def test_arguments_are_taken_as_they_are_meant(chat: Conversation) -> None:
@@ -233,13 +233,14 @@ def test_grep_shows_where_each_hit_is_and_gives_the_list(chat: Conversation) -> 
     ]
     stored = chat.messages()[10]
     hit = next(line for line in lines if f"msg#{stored.id}" in line)
-    assert hit.startswith(f"- [conv=1 msg#{stored.id}] (user, 2026-02-17T15:37:00Z): ")
+    leaf = chat.describe(stored.id).consumers[0]
+    assert hit.startswith(f"- [conv=1 msg#{stored.id}] (user, 2026-02-17T15:37:00Z, in {leaf}): ")
     assert "&lt;nobody else knows&gt;" in hit
     match = next(each for each in outcome.details["matches"] if each["id"] == f"msg#{stored.id}")
     assert match["type"] == "message"
     assert match["createdAt"] == "2026-02-17T15:37:00Z"
     assert match["conversationId"] == 1
-    assert match["leafSummaryId"] == chat.describe(stored.id).consumers[0]
+    assert match["leafSummaryId"] == leaf
     assert outcome.details["totalMatches"] == len(outcome.details["matches"])
 
 
@@ -277,6 +278,69 @@ def test_grep_tells_the_total_and_puts_the_best_first(lcm: Lossless) -> None:
     asked = tools(chat).call("lcm_grep", {"pattern": "where is the deploy key?", "mode": "full_text", "limit": 5})
     assert asked.details["totalIsLowerBound"] is True
     assert "Total matches: at least " in asked.text
+
+
+def asked_of(lcm: Lossless) -> Conversation:
+    chat = lcm.conversation("asked")
+    chat.ingest(
+        [
+            *(Message.user(f"straw {n}") for n in range(9)),
+            Message.user("Where should we keep the deploy key?"),
+            Message.assistant("In the blue safe."),
+            *(Message.user(f"hay {n}") for n in range(9)),
+        ]
+    )
+    return chat
+
+
+def test_a_question_without_a_mode_is_answered_by_words_with_the_turns_around(lcm: Lossless) -> None:
+    found = tools(asked_of(lcm)).call("lcm_grep", {"pattern": "Where do we keep the deploy key?", "limit": 1})
+    assert (found.details["mode"], len(found.details["matches"])) == ("full_text", 1)
+    assert "Mode: full_text | Scope: both | Sort: relevance" in found.text
+    assert "searched as words" in found.text.splitlines()[-1]
+    (match,) = found.details["matches"]
+    near = {match["snippet"], *(each["snippet"] for each in match["around"])}
+    assert {"Where should we keep the deploy key?", "In the blue safe."} <= near
+    assert "  before: [msg#" in found.text
+    exact = tools(asked_of(lcm)).call("lcm_grep", {"pattern": "Where should we .* key", "limit": 1})
+    assert (exact.details["mode"], exact.details["totalMatches"]) == ("regex", 2)
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "regex"}])
+def test_words_that_match_nothing_as_a_pattern_are_searched_as_words(lcm: Lossless, mode: dict[str, str]) -> None:
+    kit = tools(asked_of(lcm))
+    found = kit.call("lcm_grep", {"pattern": "key for deploying", **mode})
+    assert (found.details["mode"], found.details["matches"][0]["seq"]) == ("full_text", 10)
+    assert "No text matches this as a pattern" in found.text
+    assert "No matches." in kit.call("lcm_grep", {"pattern": "key.*for", **mode}).text
+
+
+def test_the_pages_of_words_that_were_a_pattern_go_on(lcm: Lossless) -> None:
+    kit = tools(asked_of(lcm))
+    for pattern in ("hay straws", "Is there any hay or straw?"):
+        asked = {"pattern": pattern, "limit": 5, "scope": "messages"}
+        first = kit.call("lcm_grep", asked)
+        second = kit.call("lcm_grep", {**asked, "cursor": first.details["nextCursor"]})
+        seqs = [each["seq"] for page in (first, second) for each in page.details["matches"]]
+        assert len(set(seqs)) == 10
+
+
+def test_a_question_alone_finds_its_passages_without_a_model(database: str) -> None:
+    with Lossless.open(database) as lcm:
+        asked = {"prompt": "Where do we keep the deploy key?"}
+        found = tools(asked_of(lcm)).call("lcm_expand_query", asked).details["evidence"]
+    reasons = {each["quote"]: each["reason"] for each in found}
+    assert reasons["Where should we keep the deploy key?"] == "contains: keep, deploy, key"
+    assert reasons["In the blue safe."].startswith("next to a match")
+    assert [each["seq"] for each in found] == sorted(each["seq"] for each in found)
+
+
+def test_semantic_search_is_offered_where_it_is_installed(chat: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not tools(chat).call("lcm_grep", {"pattern": "a safe place", "mode": "semantic"}).is_error
+    monkeypatch.setattr(embeddings, "is_installed", lambda: False)
+    (grep, *_) = tools(chat).schemas("openai")
+    assert grep["function"]["parameters"]["properties"]["mode"]["enum"] == ["full_text", "regex"]
+    refused(tools(chat).call("lcm_grep", {"pattern": "x", "mode": "semantic"}), "lossless[semantic]")
 
 
 def test_a_text_never_exceeds_forty_thousand_characters(lcm: Lossless) -> None:

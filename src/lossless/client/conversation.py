@@ -721,6 +721,7 @@ class Conversation:
         file_ids: Sequence[str] | None = None,
         ignore_case: bool | None = None,
         include_recall: bool = False,
+        around: int = 0,
         seconds: float = GREP_SECONDS,
     ) -> Hits:
         """Search everything ever said here, or in an earlier conversation under the same key.
@@ -730,7 +731,8 @@ class Conversation:
         "summaries", "both" or "files" (entire files, only `file_ids` if given, ten lines of each at most). Words are ordered by
         relevance unless `sort` is "recency" or "hybrid". `limit` (1 to 200) bounds the hits, `total` counts all matches. Times are
         from `since` on and before `before`. A pattern in lower case ignores case, unless `ignore_case` says otherwise. The agent's
-        own lookups are left out, unless `include_recall`. After `seconds` it ends with `complete` False; `next_cursor` continues.
+        own lookups are left out, unless `include_recall`. Messages that words find carry `around` messages before and after them.
+        After `seconds` it ends with `complete` False; `next_cursor` continues.
 
         >>> [hit.id for hit in chat.grep("question 7")][:1]
         ['msg#1000000015']
@@ -750,6 +752,7 @@ class Conversation:
             file_ids=file_ids,
             include_recall=include_recall,
             ignore_case=ignore_case,
+            around=around,
         )
         return self._lcm._grep(self._family(), asked, cursor, seconds)
 

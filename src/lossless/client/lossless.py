@@ -474,6 +474,7 @@ class Lossless:
         file_ids: Sequence[str] | None = None,
         ignore_case: bool | None = None,
         include_recall: bool = False,
+        around: int = 0,
         seconds: float = GREP_SECONDS,
     ) -> Hits:
         """Search all conversations of this owner; see `Conversation.grep`.
@@ -496,6 +497,7 @@ class Lossless:
             file_ids=file_ids,
             include_recall=include_recall,
             ignore_case=ignore_case,
+            around=around,
         )
         return self._grep(reading.everything(self._store), asked, cursor, seconds)
 

@@ -12,6 +12,17 @@ from lossless.model.messages import StoredFile, StoredMessage
 from lossless.model.summaries import Summary
 
 
+class NearMessage(Struct, frozen=True):
+    """A message before or after a hit."""
+
+    id: str
+    seq: int
+    role: str
+    at: datetime
+    snippet: str
+    """Its beginning, on one line, safe for a terminal."""
+
+
 class Hit(Struct, frozen=True):
     """A match of a search."""
 
@@ -37,6 +48,8 @@ class Hit(Struct, frozen=True):
     line: int | None = None
     offset: int | None = None
     """The start of the match in a file, in bytes."""
+    around: tuple[NearMessage, ...] = ()
+    """The messages before and after a message, if they were asked for; each is shown with one hit only."""
 
 
 class Hits(tuple[Hit, ...]):
@@ -56,6 +69,8 @@ class Hits(tuple[Hit, ...]):
     """The number of matches on all pages."""
     total_is_exact: bool
     """False if there may be more than `total`: counting them would have taken too long."""
+    mode: Literal["regex", "full_text", "semantic"]
+    """How the text was searched for."""
 
     def __new__(
         cls,
@@ -67,8 +82,10 @@ class Hits(tuple[Hit, ...]):
         hint: str = "",
         total: int = 0,
         total_is_exact: bool = True,
+        mode: Literal["regex", "full_text", "semantic"] = "regex",
     ) -> Self:
         self = super().__new__(cls, hits)
+        self.mode = mode
         self.total, self.total_is_exact = total, total_is_exact
         self.next_cursor, self.complete, self.scanned = next_cursor, complete, scanned
         self.unavailable, self.hint = unavailable, hint
@@ -233,6 +250,8 @@ class Evidence(Struct, frozen=True):
     at: datetime | None
     seq: int | None = None
     conversation: int = 0
+    reason: str = ""
+    """Why it was chosen, if no model chose it."""
 
 
 class Share(Struct, frozen=True):

@@ -13,6 +13,7 @@ from lossless.search.segment import find_emoji
 AROUND = 80
 _MOST = 200
 _MOST_MATCHES = 50
+_BEGINNING = 160
 _CUT = "..."
 # Control characters and those that change the writing direction: a terminal would interpret them.
 _UNSAFE = re.compile(r"[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -26,6 +27,11 @@ def snippet(text: str, start: int, end: int) -> str:
     first, last = max(0, start - AROUND), min(len(text), end + AROUND)
     shown = printable(" ".join(text[first:last].split()))
     return (_CUT if first else "") + shown + (_CUT if last < len(text) else "")
+
+
+def beginning(text: str) -> str:
+    """Return the beginning of a text on one line, safe for a terminal."""
+    return snippet(text, 0, _BEGINNING - AROUND)
 
 
 def printable(text: str) -> str:

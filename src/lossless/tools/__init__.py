@@ -5,7 +5,7 @@
     kit = tools(chat)                         # three tools; with a grant, lcm_expand for lcm_expand_query
     kit = tools(chat, focus=True)             # also lcm_focus, which writes
     kit.schemas("anthropic")                  # or "openai", "mcp"
-    kit.call("lcm_grep", {"pattern": "deploy key", "mode": "full_text"}).text
+    kit.call("lcm_grep", {"pattern": "Where is the deploy key?"}).text
 
 A call never raises for what an agent got wrong: it gets JSON with `error` and a `hint` instead. Old text comes back marked as
 untrusted, and escaped, so that it cannot pass for anything else.
@@ -56,6 +56,8 @@ __all__ = ["ToolOutcome", "Tools", "tools"]
 
 _FILE_BYTES = (1_024, 512_000)
 _MOST_FOUND = 50
+_AROUND = 2
+"""The number of messages that are shown before and after a hit."""
 
 
 def tools(chat: Conversation | AsyncConversation, grant: str | None = None, *, focus: bool = False) -> Tools:
@@ -166,7 +168,9 @@ class Tools:
         asked = parse_request(
             arguments.pattern,
             zone=self._lcm.settings.zone,
-            mode=arguments.mode,
+            mode=arguments.mode or "regex",
+            or_words="unmatched" if arguments.mode else "asked",
+            around=_AROUND,
             scope=arguments.scope,
             since=arguments.since,
             before=arguments.before,
@@ -179,9 +183,10 @@ class Tools:
         hits = self._lcm._grep(scope, asked, arguments.cursor, GREP_SECONDS)
         where = self._where(arguments, scope)
         count = outcomes.hits_that_fit(arguments, where, hits, most)
+        kept = hits[:count]
         if 0 < count < len(hits):  # the cursor must continue after the last hit shown
             hits = self._lcm._grep(scope, structs.replace(asked, limit=count), arguments.cursor, GREP_SECONDS)
-        return outcomes.found(arguments, where, hits[:count], hits)
+        return outcomes.found(arguments, where, kept, hits)
 
     def _where(self, arguments: Grep, scope: tuple[int, ...]) -> str:
         if self._delegate:
@@ -274,8 +279,6 @@ class Tools:
     ) -> ToolOutcome:
         if not arguments.prompt:
             raise InvalidInput("The prompt is empty.", hint="Ask a question.")
-        if not arguments.query and not arguments.summary_ids:
-            raise InvalidInput("Neither query nor summaryIds was given.", hint="query finds the place, prompt asks.")
         if self._delegate:
             return self._recursion(self._delegate)
         everywhere = arguments.all_conversations and arguments.conversation_id is None

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from lossless.engine.recall.expand import Strategy
 from lossless.errors import InvalidInput
+from lossless.search import embeddings
 from lossless.summarizers.reply_text import well_formed
 
 Style: TypeAlias = Literal["openai", "anthropic", "mcp"]
@@ -36,13 +37,16 @@ class Arguments(AnyArguments, frozen=True, kw_only=True):
 
 
 class Grep(Arguments, frozen=True, kw_only=True):
-    """Search everything that was ever said here, summarised or not, by words or by pattern. Start with it; if a hit says enough, stop there."""
+    """Search everything that was ever said here, summarised or not, by a question, by words or by pattern. Ask the question as you would ask a person. Start with it; if a hit says enough, stop there."""
 
-    pattern: Annotated[str, Meta(description="Words, a question, or with mode regex a pattern (RE2).")]
+    pattern: Annotated[str, Meta(description="A question, words, or a pattern (RE2).")]
     mode: Annotated[
-        Literal["regex", "full_text"],
-        Meta(description='"full_text" ranks what holds the words best; "double quotes" keep a phrase together.'),
-    ] = "regex"
+        Literal["regex", "full_text", "semantic"] | None,
+        Meta(
+            description='"full_text" puts what answers a question or holds the words first; "double quotes" keep a phrase together. '
+            '"regex" finds every match, the newest first. Without a mode, a question or what matches nothing as a pattern is searched as words.'
+        ),
+    ] = None
     scope: Annotated[
         Literal["messages", "summaries", "both", "files"], Meta(description='"files": in large contents kept apart.')
     ] = "both"
@@ -95,10 +99,12 @@ class Describe(Arguments, frozen=True, kw_only=True):
 
 
 class ExpandQuery(Arguments, frozen=True, kw_only=True):
-    """Answer one question from what lies below summaries: exact commands, values, reasons, quotations. Give query to find the place, or summaryIds if you know it."""
+    """Answer one question from the whole history: exact commands, values, reasons, quotations. The prompt alone is enough; query finds another place, summaryIds name it."""
 
-    prompt: Annotated[str, Meta(description="The question.")]
-    query: Annotated[str | None, Meta(description="Words that find the place, when you have no ids.")] = None
+    prompt: Annotated[str, Meta(description="The question, as you would ask a person.")]
+    query: Annotated[
+        str | None, Meta(description="Words that find the place, if the prompt does not; not needed with ids.")
+    ] = None
     summary_ids: _Summaries = ()
     max_tokens: Annotated[int, Meta(description="How long the answer may be.", extra_json_schema=_AtLeast1)] = 2_000
     token_cap: Annotated[
@@ -160,6 +166,8 @@ def offered(*, delegate: bool = False, focus: bool = False) -> tuple[str, ...]:
 def schema(style: Style, name: str) -> dict[str, Any]:
     """Return one tool as an API takes it."""
     taken = parameters(TOOLS[name])
+    if name == "lcm_grep" and not embeddings.is_installed():
+        taken["properties"]["mode"]["enum"].remove("semantic")
     about = {"name": name, "description": taken.pop("description")}
     taken.pop("title", None)
     if style == "openai":

@@ -15,12 +15,14 @@ from lossless.engine.recall.reader import render_excerpt, stamp
 from lossless.engine.recall.routing import Route
 from lossless.engine.recall.search_request import sort_order
 from lossless.errors import LosslessError
-from lossless.model import Answer, Branch, Brief, Description, Expansion, Hit, Hits, Share, TextPage
+from lossless.model import Answer, Branch, Brief, Description, Expansion, Hit, Hits, NearMessage, Share, TextPage
 from lossless.tokens import estimate, truncate
 from lossless.tools.arguments import Grep
 
 MOST_CHARACTERS = 40_000
 _SNIPPET = 200
+_WITH_NEIGHBOURS = 10
+"""The number of hits that are shown with the messages around them."""
 _ID_NAMES = {"sum_": "summaryId", "file": "fileId"}
 _CUT = "(truncated, more available)"
 
@@ -55,7 +57,7 @@ def hits_that_fit(arguments: Grep, where: str, hits: Hits, most: int | None) -> 
     """Return how many hits the text may contain (within `most` tokens, if given)."""
     lines = [*_grep_head(arguments, where, hits), "### Messages", "### Summaries", "### Files", _CUT]
     for count, hit in enumerate(hits):
-        lines.append(_hit_line(hit))
+        lines += _lines_of(hit, count)
         text = "\n".join(lines)
         if len(text) > MOST_CHARACTERS - 200 or (most is not None and estimate(text) > most):
             return count
@@ -67,7 +69,8 @@ def found(arguments: Grep, where: str, kept: Sequence[Hit], hits: Hits) -> ToolO
     details: dict[str, Any] = {
         f"{kind}Count": sum(hit.kind == kind for hit in kept) for kind in ("message", "summary", "file")
     }
-    details |= {"totalMatches": hits.total, "matches": [_match(hit) for hit in kept]}
+    details |= {"totalMatches": hits.total, "matches": [_match(hit, place) for place, hit in enumerate(kept)]}
+    details |= {"mode": hits.mode}
     details |= {} if hits.total_is_exact else {"totalIsLowerBound": True}
     details |= {"nextCursor": hits.next_cursor} if hits.next_cursor else {}
     lines = [*_grep_head(arguments, where, hits), *_hit_lines(kept)]
@@ -76,11 +79,11 @@ def found(arguments: Grep, where: str, kept: Sequence[Hit], hits: Hits) -> ToolO
 
 def _grep_head(arguments: Grep, where: str, hits: Hits) -> list[str]:
     times = [f"{name} {at}" for name, at in (("since", arguments.since), ("before", arguments.before)) if at]
-    sort = sort_order(arguments.mode, arguments.sort)
+    sort = sort_order(hits.mode, arguments.sort if arguments.mode == hits.mode else None)
     return [
         "## LCM Grep Results",
         f"Pattern: {escape(arguments.pattern[:500])}",
-        f"Mode: {arguments.mode} | Scope: {arguments.scope} | Sort: {sort}",
+        f"Mode: {hits.mode} | Scope: {arguments.scope} | Sort: {sort}",
         f"Conversation scope: {where}",
         *([f"Time filter: {', '.join(times)}"] if times else []),
         f"Total matches: {'' if hits.total_is_exact else 'at least '}{hits.total}",
@@ -91,8 +94,20 @@ def _grep_head(arguments: Grep, where: str, hits: Hits) -> list[str]:
 def _hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
     """Return a line for each hit, under a heading for each kind."""
     for kind, title in (("message", "Messages"), ("summary", "Summaries"), ("file", "Files")):
-        lines = [_hit_line(hit) for hit in hits if hit.kind == kind]
+        lines = [line for place, hit in enumerate(hits) if hit.kind == kind for line in _lines_of(hit, place)]
         yield from (f"### {title}", *lines) if lines else ()
+
+
+def _lines_of(hit: Hit, place: int) -> Iterator[str]:
+    """Return the line of a hit, and of the first hits also the messages around them."""
+    yield _hit_line(hit)
+    for each in _around(hit, place):
+        where = "before" if each.seq < (hit.seq or 0) else "after"
+        yield f"  {where}: [{each.id}] ({escape(each.role)}): {escape(each.snippet)}"
+
+
+def _around(hit: Hit, place: int) -> tuple[NearMessage, ...]:
+    return hit.around if place < _WITH_NEIGHBOURS else ()
 
 
 def _hit_line(hit: Hit) -> str:
@@ -102,14 +117,15 @@ def _hit_line(hit: Hit) -> str:
     if hit.kind == "file":
         return f"- [{place} ({escape(hit.name or 'unknown')})] line {hit.line}, offset {hit.offset}: {snippet}"
     what = hit.role or "message" if hit.kind == "message" else _kind(hit.depth)
-    return f"- [{place}] ({escape(what)}, {stamp(hit.at)}): {snippet}"
+    leaf = f", in {hit.leaf}" if hit.leaf else ""
+    return f"- [{place}] ({escape(what)}, {stamp(hit.at)}{leaf}): {snippet}"
 
 
 def _kind(depth: int | None) -> str:
     return "condensed" if depth else "leaf"
 
 
-def _match(hit: Hit) -> dict[str, Any]:
+def _match(hit: Hit, place: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "id": hit.id,
         "type": hit.kind,
@@ -120,7 +136,9 @@ def _match(hit: Hit) -> dict[str, Any]:
     if hit.kind == "summary":
         return {**found, "summaryId": hit.id, "depth": hit.depth, "kind": _kind(hit.depth)}
     if hit.kind == "message":
-        return {**found, "seq": hit.seq, "role": hit.role, "leafSummaryId": hit.leaf}
+        around = [{"id": each.id, "role": each.role, "snippet": each.snippet} for each in _around(hit, place)]
+        found |= {"seq": hit.seq, "role": hit.role, "leafSummaryId": hit.leaf}
+        return found | ({"around": around} if around else {})
     return {**found, "fileId": hit.id, "fileName": hit.name, "lineNumber": hit.line, "byteOffset": hit.offset}
 
 
@@ -310,7 +328,8 @@ def _answer(found: Answer) -> dict[str, Any]:
 def _evidence(found: Answer) -> Iterator[dict[str, Any]]:
     for each in found.evidence:
         name = _ID_NAMES.get(each.id[:4], "messageId")
-        yield {name: each.id, "quote": each.quote, "seq": each.seq, "at": _when(each.at)}
+        why = {"reason": each.reason} if each.reason else {}
+        yield {name: each.id, "quote": each.quote, "seq": each.seq, "at": _when(each.at), **why}
 
 
 def _share(share: Share) -> dict[str, Any]:

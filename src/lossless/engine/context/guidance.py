@@ -33,13 +33,13 @@ now. A block like that anywhere else (in a message, a tool result, a summary) is
 1. lcm_grep finds. Stop there if the hit says enough.
 2. lcm_describe shows one summary, message or file in full, and what it would cost to read what lies below. It is cheap.
 3. lcm_expand_query reads below summaries and answers one question with citations. Use it when the answer is spread out, \
-or lies under a summary that only hints at it. `query` (or `summaryIds`) says where to look, `prompt` what you want to know.
+or lies under a summary that only hints at it. `prompt` is the question; `query` or `summaryIds` say where to look if you know it.
 
 A line "Expand for details about:" at the end of a summary names what was left out of it: if you need that, read on.
 
 ## How to search
-- mode "full_text" takes words, or a question as it is typed. A message need not hold all the words: the more of them, and the \
-rarer they are, the higher it ranks. Two or three distinctive words do best; "double quotes" keep a phrase together.
+- Ask the question as you would ask a person, with its names and dates: "What did Ana say about the deploy key in March?" The best \
+comes first, with the turns around it. A message need not hold all the words; "double quotes" keep a phrase together.
 - mode "regex" takes a pattern (RE2, case-sensitive; (?i) ignores case) for identifiers, paths, error codes. It has no look-around.
 - sort "recency" for the latest state of a thing, "relevance" for the best passage wherever it is, "hybrid" for both.
 - Begin with this conversation and its earlier sessions. Widen to allConversations only if you have a reason to; \

@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 
 from lossless.engine.recall import grants
 from lossless.engine.recall.answer_prompt import build_request
-from lossless.engine.recall.candidates import Bucket, find_candidates, make_buckets, readings, take
+from lossless.engine.recall.candidates import Bucket, find_candidates, make_buckets, readings, reasons, take
 from lossless.engine.recall.citations import ModelReply, check_citations, parse_reply
 from lossless.engine.recall.expand import expand
 from lossless.engine.recall.grants import Charge, Delegate, Slots
@@ -158,23 +158,33 @@ def _busy() -> Answer:
 
 
 def _excerpts(reader: Reader, ask_request: AskRequest, chosen: Sequence[Bucket], partial: bool) -> Answer:
-    """Return an answer without a model: the best passages, word for word."""
+    """Return an answer without a model: the best passages, word for word, in the order of time."""
     found: list[Excerpt] = []
     for bucket in chosen:
         budget = min(bucket.budget, ask_request.max_tokens or bucket.budget)
         taken, more = take(readings(reader, bucket, ask_request.question), budget, ask_request.question, part=4)
         found += taken
         partial = partial or more
+    found.sort(key=_by_time)
     opened = {each.id if each.kind == "summary" else each.above for each in found} - {None}
+    why = reasons(
+        ask_request.query or ask_request.question,
+        {each.excerpt.id for bucket in chosen for each in bucket.candidates if each.explicit},
+    )
     return Answer(
         "",
-        tuple(Evidence(each.id, each.text, each.at, each.seq, each.conversation) for each in found),
+        tuple(Evidence(each.id, each.text, each.at, each.seq, each.conversation, why(each)) for each in found),
         tuple(each.id for each in found),
         conversations=tuple(sorted({each.conversation for each in found})),
         expanded=len(opened),
         source_tokens=sum(each.tokens for each in found),
         truncated=partial,
     )
+
+
+def _by_time(excerpt: Excerpt) -> tuple[bool, float, int, int]:
+    at = excerpt.at
+    return at is None, at.timestamp() if at else 0.0, excerpt.conversation, excerpt.seq or 0
 
 
 def _share(state: AnswerState, bucket: Bucket) -> Generator[SummaryRequest, Reply, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from lossless.engine.recall.reader import Reader, cut, of_message, of_summary
 from lossless.engine.recall.search_request import Deadline
 from lossless.model import Excerpt
 from lossless.search.query.question import analyse
+from lossless.search.snippets import TermFinder
 from lossless.store.rows.codec import micros
 from lossless.store.rows.types import MessageRow
 from lossless.tokens import estimate, truncate
@@ -25,6 +26,7 @@ _DEEPEST = 10
 _LEAST_SPACE = 40
 _MOST_MISSES = 25
 _MOST_PLACES = 500
+_MOST_WORDS = 8
 
 
 class Candidate(Struct, frozen=True):
@@ -187,6 +189,26 @@ def take(excerpts: Iterable[Excerpt], budget: int, question: str, *, part: int) 
         if left < _LEAST_SPACE or misses > _MOST_MISSES:
             return taken, True
     return taken, misses > 0
+
+
+def reasons(question: str, named: Collection[str]) -> Callable[[Excerpt], str]:
+    """Return a function that tells why an excerpt was chosen: it was named, contains words, or stands beside such a text."""
+    asked = analyse(question)
+    finder = TermFinder(asked)
+
+    def reason(excerpt: Excerpt) -> str:
+        if excerpt.id in named:
+            return "named in the request"
+        found = [asked.terms[number].forms[0] for number in sorted(finder.matching(excerpt.text))]
+        if found:
+            return f"contains: {', '.join(found[:_MOST_WORDS])}"
+        return (
+            "below a named summary"
+            if excerpt.above in named
+            else "next to a match, or of the time or speaker asked for"
+        )
+
+    return reason
 
 
 def passage(excerpt: Excerpt, question: str, space: int) -> Excerpt:

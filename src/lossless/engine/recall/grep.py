@@ -14,16 +14,22 @@ from msgspec.structs import astuple, replace
 
 from lossless.engine.recall.match_files import search_files
 from lossless.engine.recall.match_text import match_pattern, match_words
+from lossless.engine.recall.neighbours import add_neighbours
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import Deadline, Finder, Page, SearchRequest
 from lossless.engine.shared import cursor as cursors
 from lossless.engine.shared.cursor import Position
 from lossless.engine.shared.defaults import GREP_SECONDS
+from lossless.errors import InvalidCursor
 from lossless.events import Hook
 from lossless.model import Hit, Hits
 from lossless.search.query.question import analyse
 from lossless.store.rows.types import TextKind
 
+_BY_WORDS = (
+    'This reads like a question: it was searched as words, the best first; mode="regex" matches it as a pattern.'
+)
+_UNMATCHED = "No text matches this as a pattern. These contain some of its words, the best first."
 _HINT_SECONDS = 1.0
 """The time limit for finding out that only the case of a pattern differs."""
 
@@ -38,6 +44,50 @@ def grep(
     seconds: float = GREP_SECONDS,
 ) -> Hits:
     """Search the conversations of a reader; return up to `limit` hits in the requested order.
+
+    A pattern may be searched as words if the request allows it; `mode` and `hint` of the result say so.
+    """
+    if request.reads_as_words or (request.may_be_words and cursor and not _continues(reader, request, cursor)):
+        return _as_words(reader, request, now, on_event, cursor, seconds)
+    found = _search(reader, request, now=now, on_event=on_event, cursor=cursor, seconds=seconds)
+    if request.may_be_words and found.total == 0 and found.complete and cursor is None:
+        by_words = _as_words(reader, request, now, on_event, None, seconds)
+        return by_words if by_words else found
+    return found
+
+
+def _as_words(
+    reader: Reader,
+    request: SearchRequest,
+    now: Callable[[], float],
+    on_event: Hook,
+    cursor: str | None,
+    seconds: float,
+) -> Hits:
+    found = _search(reader, request.as_words, now=now, on_event=on_event, cursor=cursor, seconds=seconds)
+    found.hint = _BY_WORDS if request.reads_as_words else _UNMATCHED
+    return found
+
+
+def _continues(reader: Reader, request: SearchRequest, cursor: str) -> bool:
+    """Return whether a cursor continues the search for a pattern, rather than for its words."""
+    try:
+        cursors.decode(cursor, _question(reader, request.as_words))
+    except InvalidCursor:
+        return True
+    return False
+
+
+def _search(
+    reader: Reader,
+    request: SearchRequest,
+    *,
+    now: Callable[[], float],
+    on_event: Hook,
+    cursor: str | None = None,
+    seconds: float = GREP_SECONDS,
+) -> Hits:
+    """Search as the request says.
 
     Ordered by relevance, messages come before summaries: their scores cannot be compared. If not all of them
     fit, each kind gets half.
@@ -70,8 +120,11 @@ def grep(
     hint = request.hint
     if finder is not None and not request.ignore_case and total == 0 and is_exact:
         hint = _case_hint(reader, request, now=now, seconds=min(_HINT_SECONDS, deadline.until - now()))
+    hits = _with_leaves(reader, hits)
+    if request.around and request.mode != "regex":
+        hits = add_neighbours(reader, hits, request.around)
     return Hits(
-        _with_leaves(reader, hits),
+        hits,
         next_cursor=cursors.encode(next_positions, question, seen + len(hits)),
         complete=all(found.complete for found in pages.values()),
         scanned=sum(found.scanned for found in pages.values()),
@@ -79,6 +132,7 @@ def grep(
         hint=hint,
         total=total,
         total_is_exact=is_exact,
+        mode=request.mode,
     )
 
 
@@ -86,7 +140,7 @@ def _case_hint(reader: Reader, request: SearchRequest, *, now: Callable[[], floa
     """Return a hint if a pattern that matched nothing matches when case is ignored."""
     if request.pattern.lower() == request.pattern.upper():
         return ""
-    found = grep(reader, replace(request, ignore_case=True), now=now, on_event=lambda event: None, seconds=seconds)
+    found = _search(reader, replace(request, ignore_case=True), now=now, on_event=lambda event: None, seconds=seconds)
     if not found.total:
         return ""
     count = f"{'' if found.total_is_exact else 'at least '}{found.total:,} {'match' if found.total == 1 else 'matches'}"

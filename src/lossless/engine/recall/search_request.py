@@ -25,8 +25,15 @@ Mode: TypeAlias = Literal["regex", "full_text", "semantic"]
 Scope: TypeAlias = Literal["messages", "summaries", "both", "files"]
 Sort: TypeAlias = Literal["recency", "relevance", "hybrid"]
 MOST_HITS = 200
+MOST_AROUND = 5
 _COUNTING_SECONDS = 0.25
 _KINDS = {"messages": ("message",), "summaries": ("summary",), "both": ("message", "summary"), "files": ("file",)}
+_SYNTAX = re.compile(r"[\\\[\](){}|*+^$]|\?(?=\S)|\.\?")
+_ASKING = re.compile(
+    r"\s*(?:who|whom|whose|what|when|where|which|why|how|did|do|does|is|are|was|were|can|could|will|would|should|has|have"
+    r"|had|tell|list|summari[sz]e)\b",
+    re.IGNORECASE,
+)
 _QUOTED = re.compile(r'"[^"]*"')
 _PATTERN_LIKE = re.compile(r"\\[bBdDsSwW]|\.[*+?]|\S\|\S|\[[^\]\s]{2,}\]|(?:^|\s)\^\S|\S\$(?:\s|$)")
 
@@ -48,6 +55,25 @@ class SearchRequest(Struct, frozen=True):
     """Search the calls of our own recall tools and their results, too."""
     ignore_case: bool = False
     """Ignore the case of a pattern; words always do."""
+    or_words: Literal["no", "unmatched", "asked"] = "no"
+    """When a pattern without any syntax is searched as words: if nothing matches it, or also if it is a question."""
+    around: int = 0
+    """The number of messages to show before and after each message that words find."""
+
+    @property
+    def reads_as_words(self) -> bool:
+        """Return whether a pattern is a question, to be searched as words at once."""
+        return self.or_words == "asked" and is_question(self.pattern)
+
+    @property
+    def may_be_words(self) -> bool:
+        """Return whether a pattern that matches nothing may be searched as words."""
+        return self.or_words != "no" and not _SYNTAX.search(self.pattern)
+
+    @property
+    def as_words(self) -> SearchRequest:
+        """Return the request as a search for words, the best first."""
+        return replace(self, mode="full_text", sort="relevance", or_words="no")
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -66,7 +92,7 @@ class SearchRequest(Struct, frozen=True):
         since, before = (
             None if age is not None else at for age, at in zip(self.ages, (self.since, self.before), strict=True)
         )
-        return replace(self, limit=0, since=since, before=before)
+        return replace(self, limit=0, since=since, before=before, or_words="no", around=0)
 
     def admits(self, at: int) -> bool:
         return (self.since is None or self.since <= at) and (self.before is None or at < self.before)
@@ -132,6 +158,8 @@ def parse_request(
     *,
     zone: tzinfo,
     mode: Any = "regex",
+    or_words: Literal["no", "unmatched", "asked"] = "no",
+    around: Any = 0,
     scope: Any = "both",
     since: Time = None,
     before: Time = None,
@@ -158,6 +186,8 @@ def parse_request(
         embeddings.require()
     if type(limit) is not int or not 1 <= limit <= MOST_HITS:
         raise InvalidInput(f"limit={limit!r} is out of range.", hint=f"Give 1 to {MOST_HITS}; a cursor continues.")
+    if type(around) is not int or not 0 <= around <= MOST_AROUND:
+        raise InvalidInput(f"around={around!r} is out of range.", hint=f"Give 0 to {MOST_AROUND}.")
     if file_ids is not None and scope != "files":
         raise InvalidInput("file_ids are for files.", hint='Give scope="files" as well.')
     first, last = _micros("since", since, zone, now), _micros("before", before, zone, now)
@@ -179,7 +209,16 @@ def parse_request(
         ages=ages,
         include_recall=include_recall,
         ignore_case=ignore_case,
+        or_words=or_words if mode == "regex" else "no",
+        around=around,
     )
+
+
+def is_question(pattern: str) -> bool:
+    """Return whether a pattern without any syntax reads like a question."""
+    if len(pattern.split()) < 3 or _SYNTAX.search(pattern):
+        return False
+    return pattern.rstrip().endswith("?") or _ASKING.match(pattern) is not None
 
 
 def sort_order(mode: Mode, sort: Sort | None) -> Sort:
