@@ -107,7 +107,7 @@ _FIRST = ("enabled", "databasePath", "command", "summaryModel", "contextThreshol
 
 def files() -> dict[Path, str]:
     """Return the files and their contents."""
-    tools = [schema("mcp", name) for name in READING]
+    tools = [schema("mcp", name, semantic=False) for name in READING]
     return {
         PLUGIN / "openclaw.plugin.json": json.dumps(manifest(), indent=2) + "\n",
         PLUGIN / "tools.json": json.dumps(tools, indent=2) + "\n",

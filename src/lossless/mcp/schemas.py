@@ -38,6 +38,7 @@ _MATCH = _object(
         "seq": _INTEGER_OR_NULL,
         "role": _STRING_OR_NULL,
         "leafSummaryId": _STRING_OR_NULL,
+        "around": _list(_object({"id": _STRING, "role": _STRING, "snippet": _STRING})),
         "fileId": _STRING,
         "fileName": _STRING_OR_NULL,
         "lineNumber": _INTEGER_OR_NULL,
@@ -51,6 +52,7 @@ _GREP = _object(
         "summaryCount": _INTEGER,
         "fileCount": _INTEGER,
         "totalMatches": _INTEGER,
+        "mode": {"enum": ["regex", "full_text", "semantic"]},
         "matches": _list(_MATCH),
     },
     {"totalIsLowerBound": _BOOLEAN, "nextCursor": _STRING},
@@ -100,7 +102,7 @@ _DESCRIBE = _object(
 )
 _EVIDENCE = _object(
     {"quote": _STRING, "seq": _INTEGER_OR_NULL, "at": _STRING_OR_NULL},
-    {"summaryId": _STRING, "messageId": _STRING, "fileId": _STRING},
+    {"summaryId": _STRING, "messageId": _STRING, "fileId": _STRING, "reason": _STRING},
 )
 _EXPAND_QUERY = _object(
     {

@@ -163,10 +163,10 @@ def offered(*, delegate: bool = False, focus: bool = False) -> tuple[str, ...]:
     return tuple(name for name in (TOOLS if focus and not delegate else READING) if name != absent)
 
 
-def schema(style: Style, name: str) -> dict[str, Any]:
-    """Return one tool as an API takes it."""
+def schema(style: Style, name: str, *, semantic: bool | None = None) -> dict[str, Any]:
+    """Return one tool as an API takes it, with the mode `semantic` if it is installed, or as `semantic` says."""
     taken = parameters(TOOLS[name])
-    if name == "lcm_grep" and not embeddings.is_installed():
+    if name == "lcm_grep" and not (embeddings.is_installed() if semantic is None else semantic):
         taken["properties"]["mode"]["enum"].remove("semantic")
     about = {"name": name, "description": taken.pop("description")}
     taken.pop("title", None)
