@@ -167,14 +167,16 @@ class Texts(Section):
         *,
         since: int | None = None,
         before: int | None = None,
+        above: int | None = None,
         below: int | None = None,
         include_recall: bool = False,
         limit: int,
     ) -> list[tuple[int, bytes]]:
-        """Return ids of messages with their vectors, the highest id first: those below an id, within times."""
+        """Return ids of messages with their vectors, the highest id first: those between ids, within times."""
         # A stretch of the table, read backwards, so that nothing has to be sorted.
         conditions = [
             ("v.message_id < :below", below is not None),
+            ("v.message_id > :above", above is not None),
             (
                 "EXISTS (SELECT 1 FROM message m WHERE m.id = v.message_id AND coalesce(m.at, m.created_at) >= :since"
                 " AND coalesce(m.at, m.created_at) < :before)",
@@ -195,7 +197,21 @@ class Texts(Section):
             conversations=self.listing(conversation_ids),
             since=-NO_LIMIT if since is None else since,
             before=NO_LIMIT if before is None else before,
+            above=above,
             below=below,
             limit=limit,
         )
         return [(row[0], row[1]) for row in rows]
+
+    def count_vectors(self, model: str, conversation_id: int) -> int:
+        """Count the vectors of a model in a conversation of the owner."""
+        rows = self.all(
+            "SELECT count(*) FROM vector v WHERE v.message_id > :first AND v.message_id < :last AND v.model = :model"
+            " AND EXISTS (SELECT 1 FROM conversation c WHERE c.id = :conversation AND c.owner = :owner)",
+            first=conversation_id * SPAN,
+            last=(conversation_id + 1) * SPAN,
+            model=model,
+            conversation=conversation_id,
+            owner=self.owner,
+        )
+        return int(rows[0][0])
