@@ -6,7 +6,6 @@ not depend on the number of hits that are asked for, so that the pages of a sear
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from lossless.search.ranking.scoring import BOOST, DATE_SHARE
@@ -30,39 +29,39 @@ class _MaskWeights(dict[int, float]):
 
 
 class Candidates:
-    """The messages that contain terms of a question.
+    """The messages that contain terms of a question, with their `masks`.
 
     `holders` are the ids of the messages that contain each term, `weights` the weight of each term.
     """
 
     def __init__(self, weights: Sequence[float], holders: Sequence[Sequence[int]]) -> None:
-        self._masks = _masks(holders) if holders else {}
+        self.masks = _masks(holders) if holders else {}
         self._matches = sum(map(len, holders))
         self._weight = _MaskWeights(weights)
         self._sum = sum(weights)
 
     def __len__(self) -> int:
-        return len(self._masks)
+        return len(self.masks)
 
     def __contains__(self, each: int) -> bool:
-        return each in self._masks
+        return each in self.masks
 
     def prefer(self, name: int, weights: Sequence[float]) -> None:
         """Weigh the terms otherwise, and prefer messages with a term of the mask `name`."""
         self._weight = _MaskWeights(weights, name)
 
     def all(self) -> list[int]:
-        return list(self._masks)
+        return list(self.masks)
 
     def heaviest(self, most: int) -> list[int]:
         """Return the messages with the heaviest terms, of equals the newest."""
-        weight, masks = self._weight, self._masks
+        weight, masks = self._weight, self.masks
         found = _heaviest(masks, weight, most)
         return sorted(found, key=lambda each: (weight[masks[each]], each), reverse=True)
 
     def widest(self, most: int) -> list[int]:
         """Return the messages among which `most` are chosen."""
-        return _heaviest(self._masks, self._weight, max(_WIDER * most, self._matches // _SHARE))
+        return _heaviest(self.masks, self._weight, max(_WIDER * most, self._matches // _SHARE))
 
     def choose(
         self, most: int, among: Collection[int], side: Collection[int] = (), dated: Mapping[int, float] | None = None
@@ -73,7 +72,7 @@ class Candidates:
         spans of the question, by the weight of the span.
         """
         dated = dated or {}
-        weight, get, bonus = self._weight, self._masks.get, DATE_SHARE * self._sum
+        weight, get, bonus = self._weight, self.masks.get, DATE_SHARE * self._sum
         scored: list[tuple[float, int]] = []
         for each in among:
             mask = get(each, 0)
@@ -90,7 +89,7 @@ class Candidates:
 
     def rest(self, chosen: Collection[int]) -> list[int]:
         """Return the others, those with the heaviest terms first, of equals the newest."""
-        others = [(self._weight[mask], each) for each, mask in self._masks.items() if each not in chosen]
+        others = [(self._weight[mask], each) for each, mask in self.masks.items() if each not in chosen]
         others.sort(reverse=True)
         return [each for _, each in others]
 
@@ -108,12 +107,19 @@ def _masks(holders: Sequence[Sequence[int]]) -> dict[int, int]:
 
 def _heaviest(masks: dict[int, int], weight: _MaskWeights, most: int) -> list[int]:
     """Return the messages with the heaviest masks; of the last mask that fits only in part, the newest."""
-    chosen: set[int] = set()
-    left = most
-    for mask, count in sorted(Counter(masks.values()).items(), key=lambda group: (-weight[group[0]], group[0])):
-        if count > left:
-            last = sorted(each for each, its in masks.items() if its == mask)
-            return [each for each, its in masks.items() if its in chosen] + last[len(last) - left :]
-        chosen.add(mask)
-        left -= count
-    return list(masks)
+    groups: dict[int, list[int]] = {}
+    for each, mask in masks.items():
+        group = groups.get(mask)
+        if group is None:
+            groups[mask] = [each]
+        else:
+            group.append(each)
+    found: list[int] = []
+    for mask in sorted(groups, key=lambda mask: (-weight[mask], mask)):
+        group = groups[mask]
+        left = most - len(found)
+        if len(group) > left:
+            found += sorted(group)[len(group) - left :]
+            break
+        found += group
+    return found

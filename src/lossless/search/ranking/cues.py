@@ -16,7 +16,7 @@ from typing import Protocol
 from lossless.search.query import dates
 from lossless.search.query.question import Question
 from lossless.search.query.stopwords import STOP_WORDS
-from lossless.search.ranking.scoring import Line, Places, term_weight
+from lossless.search.ranking.scoring import Line, term_weight
 from lossless.search.ranking.sessions import group_sessions
 
 _COVERAGE, _SESSION, _ANSWER, _COMMON = 0.3, 0.2, 0.2, 0.1
@@ -62,21 +62,24 @@ def add_cues(
     question: Question,
     weights: Sequence[float],
     lines: Mapping[int, Line],
-    places: Mapping[int, Places],
+    masks: Mapping[int, int],
     scores: Mapping[int, float],
     spans: Sequence[dates.Span],
     source: Texts,
 ) -> dict[int, float]:
-    """Return the scores, divided by the best of them, with the cues of the best messages added."""
+    """Return the scores, divided by the best of them, with the cues of the best messages added.
+
+    `masks` have a bit for each term of the question that a message contains.
+    """
     best = max(scores.values())
     result = {each: score / best for each, score in scores.items()}
     scale = min(1.0, _SHORT * len(lines) / max(1, sum(line.words for line in lines.values())))
     top = nlargest(_MOST, result, key=lambda each: (result[each], each))
-    masks = _Masks(weights, places)
+    shares = _Shares(weights, masks)
     for session in group_sessions(top, lines):
         session_best = max(map(result.__getitem__, session))
         for each in session:
-            result[each] += scale * (_COVERAGE * masks.share_around(each) + _SESSION * session_best)
+            result[each] += scale * (_COVERAGE * shares.around(each) + _SESSION * session_best)
     read_ids = nlargest(_MOST_READ, top, key=lambda each: (result[each], each))
     wanted = {other for each in read_ids for other in (each - 1, each) if other in lines}
     texts = source.texts([each for each in wanted if lines[each].words <= _LONGEST])
@@ -91,7 +94,7 @@ def add_cues(
             factor *= 1.0 - scale * _ASKS
         added = _COMMON * sum(common[word] for word in common.keys() & set(_WORD.findall(text.lower())))
         if "?" in texts.get(each - 1, ""):
-            added += _ANSWER * masks.share(each - 1)
+            added += _ANSWER * shares.of(each - 1)
         if spans and _mentions(text, lines[each].at, spans):
             added += _MENTIONS
         own = scores[each] / best
@@ -99,37 +102,27 @@ def add_cues(
     return result
 
 
-class _Masks:
-    """The terms of messages, as masks, and the share of the question's weight in them."""
+class _Shares:
+    """The share of the question's weight that messages contain."""
 
-    def __init__(self, weights: Sequence[float], places: Mapping[int, Places]) -> None:
-        self._weights, self._places = weights, places
+    def __init__(self, weights: Sequence[float], masks: Mapping[int, int]) -> None:
+        self._weights, self._masks = weights, masks
         self._total = sum(weights) or 1.0
-        self._known: dict[int, int] = {}
-        self._shares: dict[int, float] = {}
+        self._known: dict[int, float] = {}
 
-    def _mask(self, each: int) -> int:
-        mask = self._known.get(each)
-        if mask is None:
-            found = self._places.get(each, ())
-            mask = self._known[each] = sum(1 << term for term, there in enumerate(found) if there)
-        return mask
+    def of(self, each: int) -> float:
+        return self._share(self._masks.get(each, 0))
 
-    def share(self, each: int) -> float:
-        return self._share(self._mask(each))
-
-    def share_around(self, each: int) -> float:
+    def around(self, each: int) -> float:
         """Return the share of a message with two neighbours on each side."""
-        mask = self._mask(each)
-        return self._share(
-            mask | self._mask(each - 1) | self._mask(each + 1) | self._mask(each - 2) | self._mask(each + 2)
-        )
+        get = self._masks.get
+        return self._share(get(each, 0) | get(each - 1, 0) | get(each + 1, 0) | get(each - 2, 0) | get(each + 2, 0))
 
     def _share(self, mask: int) -> float:
-        share = self._shares.get(mask)
+        share = self._known.get(mask)
         if share is None:
             held = sum(weight for term, weight in enumerate(self._weights) if mask >> term & 1)
-            share = self._shares[mask] = held / self._total
+            share = self._known[mask] = held / self._total
         return share
 
 

@@ -22,8 +22,8 @@ from lossless.search.ranking.cues import add_cues
 from lossless.search.ranking.scoring import Line, Places
 from lossless.search.ranking.sessions import spread_over_sessions
 
-_LEAST, _MOST, _GROWTH = 350, 1_000, 200
-"""The number of candidates: from 350, one more for every 200 messages, to 1,000."""
+_LEAST, _MOST, _GROWTH = 250, 1_000, 220
+"""The number of candidates: from 250, one more for every 220 messages, to 1,000."""
 _SAMPLE = 20
 """The number of messages with a name that are looked at to tell whether it is a speaker's."""
 _PAGE = 500
@@ -118,7 +118,7 @@ def rank_messages(query: str, index: Index, limits: Limits, limit: int, now: int
     places = index.places(question.terms, list(lines)) if holders else {}
     scores = scoring.score_messages(question, weights, lines, places, spans)
     if scores and question.reach:
-        scores = add_cues(query, question, weights, lines, places, scores, spans, index)
+        scores = add_cues(query, question, weights, lines, candidates.masks, scores, spans, index)
     hits = [
         (each, score)
         for each, score in scores.items()

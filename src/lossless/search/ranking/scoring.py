@@ -95,7 +95,7 @@ def score_messages(
 def _spread(weights: Sequence[float], lines: Mapping[int, Line], places: Mapping[int, Places]) -> dict[int, float]:
     scores: dict[int, float] = {}
     factors = {each: _factors(line.words) for each, line in lines.items()}
-    shares = [(each, found, factors[each].share, _reach(each, factors)) for each, found in places.items()]
+    shares = [(each, found, factors[each][0], _reach(each, factors)) for each, found in places.items()]
     for term, worth in enumerate(weights):
         counts: dict[int, float] = {}
         for each, found, value, reach in shares:
@@ -115,13 +115,15 @@ def _reach(each: int, factors: Mapping[int, _LengthFactors]) -> list[tuple[int, 
     The ids of one conversation are consecutive.
     """
     reach = []
-    for next_, second in ((each - 1, each - 2), (each + 1, each + 2)):
-        factor = factors.get(next_)
-        if factor is not None:
-            reach.append((next_, 0.5 * factor.receives))
-            beyond = factors.get(second)
-            if beyond is not None:
-                reach.append((second, 0.5 * factor.passes * beyond.receives))
+    get = factors.get
+    if factor := get(each - 1):
+        reach.append((each - 1, 0.5 * factor[1]))
+        if beyond := get(each - 2):
+            reach.append((each - 2, 0.5 * factor[2] * beyond[1]))
+    if factor := get(each + 1):
+        reach.append((each + 1, 0.5 * factor[1]))
+        if beyond := get(each + 2):
+            reach.append((each + 2, 0.5 * factor[2] * beyond[1]))
     return reach
 
 
