@@ -283,6 +283,7 @@ class AsyncConversation(Twin[Conversation]):
     explain = awaited(Conversation.explain)
     messages = awaited(Conversation.messages)
     summaries = awaited(Conversation.summaries)
+    cue = awaited(Conversation.cue)
     grep = awaited(Conversation.grep)
     describe = awaited(Conversation.describe)
     expand = awaited(Conversation.expand)

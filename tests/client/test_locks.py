@@ -238,6 +238,7 @@ TALK: dict[str, Callable[[Conversation, Place], Any]] = {
     "dissolve": lambda chat, place: chat.dissolve(place.summary, apply=True),
     "end": lambda chat, place: chat.end(),
     "expand": lambda chat, place: chat.expand(place.summary),
+    "cue": lambda chat, place: chat.cue("words"),
     "explain": lambda chat, place: chat.explain(place.message),
     "files.show": lambda chat, place: chat.files.show(place.file),
     "files": lambda chat, place: chat.files(),

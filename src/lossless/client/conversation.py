@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Bootstrapped,
         Brief,
         ConversationStatus,
+        Cue,
         Description,
         Detached,
         Expansion,
@@ -755,6 +756,26 @@ class Conversation:
             around=around,
         )
         return self._lcm._grep(self._family(), asked, cursor, seconds)
+
+    def cue(self, prompt: str, max_tokens: int = 600) -> Cue:
+        """Return excerpts of the history that a new prompt may be about, for a host that shows them to its model.
+
+        It is empty when nothing is near enough. The newest messages (`fresh_tail_count`) are left out: the model sees them.
+
+        >>> bool(chat.cue("What is the weather like?"))
+        False
+        """
+        from lossless.engine.recall.prompt_cue import find_cue
+        from lossless.model import Cue
+
+        if self._hidden or not prompt.strip():
+            return Cue("", 0)
+        if max_tokens < 1:
+            raise InvalidInput(f"max_tokens={max_tokens} is too little.", hint="Give 1 or more.")
+        row = self._row()
+        visible = {} if row is None else {row.id: row.messages - self._lcm.settings.fresh_tail_count + 1}
+        now = int(self._lcm._clock() * 1_000_000)
+        return find_cue(self._reader(), prompt, budget=max_tokens, visible=visible, now=now)
 
     def _reader(self) -> Reader:
         return self._lcm._reader(self._family())

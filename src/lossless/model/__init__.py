@@ -28,7 +28,7 @@ _NAMES = {
     "health": "Severity Finding Health Proof FixStep Fix Junk Cleaning",
     "lists": "Listing ListedConversation Relative TranscriptPosition ContextFigures ShownConversation Whereabouts ListedMessage ShownMessage MessageTail Neighbours ShownFile Nearest",
     "messages": "Extra INSTRUCTIONS Text Reasoning ToolCall File Opaque ToolResult Part Message When instant StoredMessage StoredFile",
-    "recall": "NearMessage Hit Hits Branch TextPage Description Excerpt Skipped Expansion Evidence Share Answer",
+    "recall": "NearMessage Hit Hits Branch TextPage Description Excerpt Cue Skipped Expansion Evidence Share Answer",
     "sessions": "Ingested Bootstrapped Renewed",
     "status": "ConversationStatus DepthFigures SummaryHealth Holdings LaggingTranscript TranscriptLag Debt Hold Calls Volume Verdict Reason ConversationFigures FullContext Uncovered HostFigures Status RoleFigures DayFigures ModelFigures Turns Stats",
     "summaries": "LEFT_OUT Summary statements_removed suspicion SummaryRequest ModelBlock CompactionStop DebtStop Compaction ListedSummary SummarySource ShownSummary MessageRun TreeEntry Tree Revision Comparison",

@@ -211,6 +211,18 @@ class Excerpt(Struct, frozen=True):
     """Of a summary: the share of its claims not found in its sources, in words."""
 
 
+class Cue(Struct, frozen=True):
+    """Excerpts of the history that a prompt may be about; empty if nothing is near enough."""
+
+    text: str
+    """The excerpts as a model reads them, marked as untrusted."""
+    tokens: int
+    excerpts: tuple[Excerpt, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.excerpts)
+
+
 class Skipped(Struct, frozen=True):
     """An item that did not fit into an expansion, with its tokens."""
 

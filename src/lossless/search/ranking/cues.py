@@ -75,7 +75,7 @@ def add_cues(
     result = {each: score / best for each, score in scores.items()}
     scale = min(1.0, _SHORT * len(lines) / max(1, sum(line.words for line in lines.values())))
     top = nlargest(_MOST, result, key=lambda each: (result[each], each))
-    shares = _Shares(weights, masks)
+    shares = Shares(weights, masks)
     for session in group_sessions(top, lines):
         session_best = max(map(result.__getitem__, session))
         for each in session:
@@ -102,12 +102,12 @@ def add_cues(
     return result
 
 
-class _Shares:
-    """The share of the question's weight that messages contain."""
+class Shares:
+    """The share of the question's weight that messages contain; `absent` is the weight of terms that none contains."""
 
-    def __init__(self, weights: Sequence[float], masks: Mapping[int, int]) -> None:
+    def __init__(self, weights: Sequence[float], masks: Mapping[int, int], absent: float = 0.0) -> None:
         self._weights, self._masks = weights, masks
-        self._total = sum(weights) or 1.0
+        self._total = sum(weights) + absent or 1.0
         self._known: dict[int, float] = {}
 
     def of(self, each: int) -> float:

@@ -18,7 +18,7 @@ from lossless.search.query import dates
 from lossless.search.query.question import Question, Term, analyse
 from lossless.search.ranking import scoring
 from lossless.search.ranking.candidates import Candidates
-from lossless.search.ranking.cues import add_cues
+from lossless.search.ranking.cues import Shares, add_cues
 from lossless.search.ranking.scoring import Line, Places
 from lossless.search.ranking.sessions import spread_over_sessions
 
@@ -57,6 +57,11 @@ class Ranking(Struct, frozen=True):
 
     hits: list[tuple[int, float]]
     total: int
+    shares: Shares | None = None
+    """The share of the question's weight in and around each hit, if more than one word was searched for."""
+
+    def share(self, hit: int) -> float:
+        return 1.0 if self.shares is None else self.shares.around(hit)
 
 
 class Index(Protocol):
@@ -107,6 +112,7 @@ def rank_messages(query: str, index: Index, limits: Limits, limit: int, now: int
     question = analyse(query)
     if len(question.terms) == 1 and not question.reach and not question.names_time:
         return Ranking(index.best(question.terms[0], limit), index.count(question))
+    asked = len(question.terms)
     question, holders = _find_holders(question, index)
     spans = _find_spans(question, index, limits, now) if question.names_time else ()
     if not holders and not spans:
@@ -127,7 +133,9 @@ def rank_messages(query: str, index: Index, limits: Limits, limit: int, now: int
     if question.is_aggregating:
         hits = spread_over_sessions(hits, lines)
     hits.sort(key=lambda hit: (-hit[1], -hit[0]))
-    return _with_rest(hits, candidates, lines, index, limits, limit, is_exact=not question.reach)
+    ranking = _with_rest(hits, candidates, lines, index, limits, limit, is_exact=not question.reach)
+    absent = max(0, asked - len(question.terms)) * scoring.term_weight(0, index.total)
+    return replace(ranking, shares=Shares(weights, candidates.masks, absent))
 
 
 def _with_rest(

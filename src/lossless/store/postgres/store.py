@@ -103,7 +103,10 @@ class PostgresStore(PostgresConnection):
             found = match_messages(question, index, limit)
         else:
             found = rank_messages(question, index, limits, limit, fulltext.clock(now))
-        return Matches([Match(identity // SPAN, identity % SPAN, score) for identity, score in found.hits], found.total)
+        matches = [
+            Match(identity // SPAN, identity % SPAN, score, found.share(identity)) for identity, score in found.hits
+        ]
+        return Matches(matches, found.total)
 
     def search_summaries(
         self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20

@@ -413,6 +413,8 @@ class Match(Struct, frozen=True):
     conversation_id: int
     seq: int
     score: float
+    share: float = 0.0
+    """The share of the question's words, by their weight, in and around the message."""
 
 
 class Matches(Struct, frozen=True):

@@ -105,7 +105,8 @@ class SQLiteStore(SQLiteConnection):
                 found = match_messages(question, index, limit)
             else:
                 found = rank_messages(question, index, limits, limit, fulltext.clock(now))
-        return Matches([Match(rowid // SPAN, rowid % SPAN, score) for rowid, score in found.hits], found.total)
+        matches = [Match(rowid // SPAN, rowid % SPAN, score, found.share(rowid)) for rowid, score in found.hits]
+        return Matches(matches, found.total)
 
     def search_summaries(
         self, question: str, *, conversation_ids: Sequence[int] | None = None, limit: int = 20
