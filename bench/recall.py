@@ -3,11 +3,14 @@
 The data is a file in LoCoMo's format: conversations in sessions with a date and two named speakers, and questions
 with the ids of the turns that answer them. Each conversation is ingested with its speakers and times; each question
 is put to the search as it stands, in its own conversation and in all of them together. What is printed is the share
-of the evidence among the first hits, the mean over the questions.
+of the evidence among the first hits, the mean over the questions: for each conversation, for each kind of question, with
+the two messages before and after each hit, and what the tools reach with a question and no other argument.
 
     LCM_BENCH_LOCOMO=locomo.json python bench/recall.py     # its licence forbids to ship it: get it from its authors
     python bench/recall.py --mode semantic                  # words and vectors, all vectors made before
-    python bench/recall.py other.json --postgres postgresql://...      # an empty database
+    python bench/recall.py one.json other.json              # several sets, one after the other
+    python bench/recall.py --postgres postgresql://...      # an empty database
+    python bench/recall.py --sizes 1000 10000 100000        # processor time of a question instead, on SQLite
 """
 
 from __future__ import annotations
@@ -15,21 +18,31 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import statistics
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lossless import Lossless, Message, Settings
-from lossless.engine.recall.search_request import Mode
+from msgspec import structs
+
+from lossless import Conversation, Lossless, Message, Settings
+from lossless.engine.recall.search_request import Mode, Sort
+from lossless.tokens import estimate
+from lossless.tools import tools
 
 DATA = os.environ.get("LCM_BENCH_LOCOMO")
 AT = (5, 10, 20, 100)
+AROUND = 2
+QUESTIONS = 60
+SORTS: tuple[Sort, ...] = ("relevance", "recency")
 _TURN = re.compile(r"D\d+:\d+")
 
 
@@ -54,6 +67,9 @@ class Found(NamedTuple):
 
     category: int
     shares: tuple[float, ...]
+    around: float = 0.0
+    """The share among the first 20 hits and the messages around them."""
+    sample: str = ""
 
 
 def samples(path: Path) -> Iterator[Sample]:
@@ -113,9 +129,66 @@ def _answers(lcm: Lossless, sample: Sample, everywhere: bool, mode: Mode) -> Ite
     conversation = chat.status().id
     for question, evidence, category in sample.asked:
         hits = (lcm if everywhere else chat).grep(question, mode, "messages", sort="relevance", limit=max(AT))
-        places = [(hit.conversation, hit.seq) for hit in hits]
+        places = [(hit.conversation, hit.seq or 0) for hit in hits]
         wanted = {(conversation, seq) for seq in evidence}
-        yield Found(category, tuple(len(wanted.intersection(places[:at])) / len(wanted) for at in AT))
+        near = {(number, seq + step) for number, seq in places[:20] for step in range(-AROUND, AROUND + 1)}
+        shares = tuple(len(wanted.intersection(places[:at])) / len(wanted) for at in AT)
+        yield Found(category, shares, len(wanted & near) / len(wanted), sample.name)
+
+
+class Reached(NamedTuple):
+    """The share of the evidence that a tool shows, and the tokens of its answer."""
+
+    share: float
+    tokens: float
+
+
+def reach(chosen: list[Sample], database: str) -> dict[str, Reached]:
+    """Ingest the conversations into an empty database and give every question to the tools, without other arguments."""
+    found: dict[str, list[Reached]] = defaultdict(list)
+    with Lossless.open(database) as lcm:
+        for sample in chosen:
+            chat = lcm.conversation(sample.name)
+            chat.ingest(sample.messages)
+            kit = tools(chat)
+            for question, evidence, _ in sample.asked:
+                for name, argument in (("lcm_grep", "pattern"), ("lcm_expand_query", "prompt")):
+                    outcome = kit.call(name, {argument: question})
+                    shown = {int(number) % 1_000_000_000 for number in re.findall(r"msg#(\d+)", outcome.text)}
+                    share = len(shown.intersection(evidence)) / len(evidence)
+                    found[name].append(Reached(share, estimate(outcome.text)))
+    return {name: Reached(*map(statistics.fmean, zip(*each, strict=True))) for name, each in found.items()}
+
+
+def costs(chosen: list[Sample], size: int, mode: Mode) -> None:
+    """Print the processor time of questions to one conversation with so many messages, made of the samples again and again."""
+    asked = [each.question for sample in chosen for each in sample.asked]
+    asked = random.Random(7).sample(asked, min(QUESTIONS, len(asked)))
+    settings = Settings(semantic=mode == "semantic")
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Lossless.open(Path(directory) / "cost.db", settings=settings) as lcm,
+    ):
+        chat, left = lcm.conversation("one"), size
+        for round_, sample in enumerate(cycle(chosen)):
+            later = timedelta(days=5 * round_)
+            chat.ingest([structs.replace(each, at=each.at + later) for each in sample.messages[:left] if each.at])
+            left -= len(sample.messages)
+            if left <= 0:
+                break
+        lcm.drain()
+        for sort in SORTS:
+            chat.grep(asked[0], mode, "messages", sort=sort, limit=20)
+            spent = statistics.quantiles([_spent(chat, each, mode, sort) for each in asked], n=20)
+            print(
+                f"{size:>9,} messages  {mode:<10}{sort:<10} p50 {spent[9]:6.1f} ms  p95 {spent[18]:6.1f} ms", flush=True
+            )
+
+
+def _spent(chat: Conversation, question: str, mode: Mode, sort: Sort) -> float:
+    start = time.process_time()
+    chat.grep(question, mode, "messages", sort=sort, limit=20)
+    return (time.process_time() - start) * 1000
 
 
 def mean(found: list[Found], at: int = 20) -> float:
@@ -128,6 +201,7 @@ def report(title: str, found: list[Found]) -> None:
     for each in found:
         kinds[each.category].append(each)
     print(f"{title:<28}" + "  ".join(f"R@{at} {mean(found, at):.3f}" for at in AT), end="   ")
+    print(f"R@20 with neighbours {statistics.fmean(each.around for each in found):.3f}", end="   ")
     print(
         "R@20 by category: "
         + " ".join(f"{kind}: {mean(kinds[kind]):.3f} ({len(kinds[kind])})" for kind in sorted(kinds))
@@ -136,24 +210,45 @@ def report(title: str, found: list[Found]) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("data", type=Path, nargs="?", default=DATA)
+    options.add_argument("data", type=Path, nargs="*", default=[Path(DATA)] if DATA else [])
     options.add_argument("--mode", choices=["full_text", "semantic"], default="full_text")
-    options.add_argument("--postgres", metavar="URL", help="an empty database to measure instead of SQLite")
+    options.add_argument(
+        "--postgres", metavar="URL", help="an empty database to measure instead of SQLite (one file only)"
+    )
+    options.add_argument(
+        "--sizes", type=int, nargs="+", metavar="N", help="measure processor time at these sizes instead"
+    )
     options.add_argument("--fail-below", type=float, metavar="RECALL", help="exit with 1 when recall at 20 is less")
     given = options.parse_args()
-    if given.data is None:
+    if not given.data:
         options.error("name a file in LoCoMo's format, or set LCM_BENCH_LOCOMO to its path")
-    chosen = list(samples(given.data))
+    if given.postgres and len(given.data) > 1:
+        options.error("with --postgres give one file: the database must be empty")
+    for path in given.data:
+        chosen = list(samples(path))
+        for size in given.sizes or ():
+            costs(chosen, size, given.mode)
+        if not given.sizes:
+            _measure_set(path, chosen, given.postgres, given.mode, given.fail_below)
+
+
+def _measure_set(path: Path, chosen: list[Sample], postgres: str | None, mode: Mode, least: float | None) -> None:
+    print(path.name)
     for sample in chosen:
         print(f"{sample.name}: {len(sample.messages)} messages, {len(sample.asked)} questions")
         for question in sample.without:
             print(f"  not counted, since it names no turn as its evidence: {question}")
     with tempfile.TemporaryDirectory() as directory:
-        found = measure(chosen, given.postgres or str(Path(directory) / "recall.db"), given.mode)
+        found = measure(chosen, postgres or str(Path(directory) / "recall.db"), mode)
+        reached = reach(chosen, str(Path(directory) / "tools.db"))
     report("in its own conversation", found.own)
+    for sample in chosen:
+        report(f"  of them {sample.name}", [each for each in found.own if each.sample == sample.name])
     report("in all of them together", found.together)
-    if given.fail_below and mean(found.own) < given.fail_below:
-        sys.exit(f"recall at 20 is {mean(found.own):.3f}, less than {given.fail_below}")
+    for name, (share, tokens) in reached.items():
+        print(f"{name} with the question alone: {share:.3f} in {tokens:,.0f} tokens")
+    if least and mean(found.own) < least:
+        sys.exit(f"recall at 20 is {mean(found.own):.3f}, less than {least}")
 
 
 if __name__ == "__main__":

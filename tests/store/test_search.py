@@ -143,6 +143,12 @@ def test_the_turn_after_a_question_with_the_words_is_its_answer(store: Store) ->
     assert found(store, "What is the name of the dentist that they chose?")[0] == 7
 
 
+def test_a_standing_instruction_comes_before_other_messages_with_its_words(store: Store) -> None:
+    wish, other = "Always use metric units when I ask for a recipe", "We spoke of metric units and of a recipe there"
+    fill(store, "k", *apart(row(wish), row(other), row(other, role="assistant")))
+    assert found(store, "Which units should be used for the recipe?")[0] == 1
+
+
 def test_very_common_words_are_weighed_down_but_never_dropped(store: Store) -> None:
     fill(store, "k", *(row(f"deploy number {n}") for n in range(30)), row("deploy the comet"))
     assert found(store, "deploy comet")[0] == 31

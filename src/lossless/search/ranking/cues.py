@@ -14,6 +14,7 @@ from heapq import nlargest
 from typing import Protocol
 
 from lossless.search.query import dates
+from lossless.search.query.directives import is_directive
 from lossless.search.query.question import Question
 from lossless.search.query.stopwords import STOP_WORDS
 from lossless.search.ranking.scoring import Line, term_weight
@@ -21,6 +22,8 @@ from lossless.search.ranking.sessions import group_sessions
 
 _COVERAGE, _SESSION, _ANSWER, _COMMON = 0.3, 0.2, 0.2, 0.1
 _WHEN, _WHO, _WHERE, _ASKS, _MENTIONS = 0.65, 0.45, 0.9, 0.2, 0.3
+_DIRECTIVE = 0.15
+"""For what a user wants from now on: it answers many questions, and shares few words with each."""
 _MOST, _MOST_READ = 300, 120
 """The number of messages that are compared, and of those whose texts are read."""
 _LONGEST = 120
@@ -97,8 +100,9 @@ def add_cues(
             added += _ANSWER * shares.of(each - 1)
         if spans and _mentions(text, lines[each].at, spans):
             added += _MENTIONS
-        own = scores[each] / best
-        result[each] += own * (factor - 1.0) + scale * added
+        result[each] += scores[each] / best * (factor - 1.0) + scale * added
+        if lines[each].role == "user" and is_directive(text):
+            result[each] += _DIRECTIVE * shares.of(each)
     return result
 
 
