@@ -160,6 +160,30 @@ def reach(chosen: list[Sample], database: str) -> dict[str, Reached]:
     return {name: Reached(*map(statistics.fmean, zip(*each, strict=True))) for name, each in found.items()}
 
 
+def reach_from_context(chosen: list[Sample], database: str, window: int = 8_000) -> tuple[float, float, float]:
+    """Return the share of the evidence in an assembled context, and with one and with two calls of the tools.
+
+    Summaries are written without a model, and count only for messages that they quote in full.
+    """
+    found: list[tuple[float, float, float]] = []
+    with Lossless.open(database, on_event=lambda event: None) as lcm:
+        for sample in chosen:
+            chat = lcm.conversation(sample.name)
+            chat.ingest(sample.messages)
+            chat.compact(window)
+            context = "\n".join(each.text for each in chat.assemble(window).messages)
+            texts, kit = dict(enumerate((each.text for each in sample.messages), 1)), tools(chat)
+            for question, evidence, _ in sample.asked:
+                shown, shares = {seq for seq in evidence if texts[seq] in context}, []
+                for name, argument in (("", ""), ("lcm_grep", "pattern"), ("lcm_expand_query", "prompt")):
+                    outcome = kit.call(name, {argument: question}).text if name else ""
+                    shown |= {int(number) % 1_000_000_000 for number in re.findall(r"msg#(\d+)", outcome)}
+                    shares.append(len(shown.intersection(evidence)) / len(evidence))
+                found.append((shares[0], shares[1], shares[2]))
+    alone, one, two = (statistics.fmean(each) for each in zip(*found, strict=True))
+    return alone, one, two
+
+
 def costs(chosen: list[Sample], size: int, mode: Mode) -> None:
     """Print the processor time of questions to one conversation with so many messages, made of the samples again and again."""
     asked = [each.question for sample in chosen for each in sample.asked]
@@ -241,12 +265,14 @@ def _measure_set(path: Path, chosen: list[Sample], postgres: str | None, mode: M
     with tempfile.TemporaryDirectory() as directory:
         found = measure(chosen, postgres or str(Path(directory) / "recall.db"), mode)
         reached = reach(chosen, str(Path(directory) / "tools.db"))
+        alone, one, two = reach_from_context(chosen, str(Path(directory) / "context.db"))
     report("in its own conversation", found.own)
     for sample in chosen:
         report(f"  of them {sample.name}", [each for each in found.own if each.sample == sample.name])
     report("in all of them together", found.together)
     for name, (share, tokens) in reached.items():
         print(f"{name} with the question alone: {share:.3f} in {tokens:,.0f} tokens")
+    print(f"a context of 8,000 tokens: {alone:.3f}, with lcm_grep {one:.3f}, and with lcm_expand_query {two:.3f}")
     if least and mean(found.own) < least:
         sys.exit(f"recall at 20 is {mean(found.own):.3f}, less than {least}")
 

@@ -158,6 +158,19 @@ def test_pages_of_a_question_show_each_answer_once(chat: Conversation, sort: str
         assert seqs == list(reversed(range(1, 26)))
 
 
+def test_the_messages_around_a_hit_are_shown_once_and_stay_in_their_conversation(lcm: Lossless) -> None:
+    one, other = lcm.conversation("one"), lcm.conversation("other")
+    one.ingest(said("before it", "the deploy key", "the deploy key again", "after it", "long after it", "far away"))
+    other.ingest(said("a stranger"))
+    hits = one.grep("deploy key", "full_text", around=2)
+    assert {hit.seq for hit in hits} == {2, 3}
+    assert sorted(each.seq for hit in hits for each in hit.around) == [1, 4, 5]
+    assert {each.snippet for hit in hits for each in hit.around} == {"before it", "after it", "long after it"}
+    assert not any(hit.around for hit in one.grep("deploy key", "full_text"))
+    (alone,) = other.grep("stranger", "full_text", around=5)
+    assert alone.around == ()
+
+
 def test_hybrid_prefers_the_newer_of_equals(lcm: Lossless, chat: Conversation) -> None:
     chat.ingest(
         [
@@ -306,6 +319,8 @@ BAD = {
     "not before": {"pattern": "x", "since": "2026-03-02", "before": "2026-03-01"},
     "scope=": {"pattern": "x", "file_ids": ["file_1"]},
     "not a cursor": {"pattern": "x", "cursor": "nonsense!"},
+    "around=6 .* 0 to 5": {"pattern": "x", "around": 6},
+    "around=-1": {"pattern": "x", "around": -1},
 }
 
 
