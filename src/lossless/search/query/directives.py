@@ -14,8 +14,13 @@ _DIRECTIVE = re.compile(
     r"|\bi (?:don't|do not) (?:like|want) (?:it when|you to)\b|\bremember (?:that|to)\b.{0,60}\b(?:always|never|prefer)\b",
     re.IGNORECASE,
 )
+_WORDS = ("always", "never", "prefer", "now on", "forward", "future", "when", "rather you", "want you", "it when")
+"""A text without any of these needs no slower look."""
 
 
 def is_directive(text: str) -> bool:
     """Return whether a text of a user tells what to do from now on, or what the user prefers."""
-    return len(text) <= LONGEST and _DIRECTIVE.search(text.replace("’", "'")) is not None
+    if len(text) > LONGEST:
+        return False
+    lower = text.lower().replace("’", "'")
+    return any(word in lower for word in _WORDS) and _DIRECTIVE.search(lower) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -88,6 +89,7 @@ class _Piece(Struct, frozen=True):
     is_part: bool = False
 
 
+@lru_cache(32)
 def analyse(question: str) -> Question:
     """Analyse a question as it was typed: words in any order, phrases in quotes.
 

@@ -24,7 +24,7 @@ _COVERAGE, _SESSION, _ANSWER, _COMMON = 0.3, 0.2, 0.2, 0.1
 _WHEN, _WHO, _WHERE, _ASKS, _MENTIONS = 0.65, 0.45, 0.9, 0.2, 0.3
 _DIRECTIVE = 0.15
 """For what a user wants from now on: it answers many questions, and shares few words with each."""
-_MOST, _MOST_READ = 300, 120
+_MOST, _MOST_READ = 250, 100
 """The number of messages that are compared, and of those whose texts are read."""
 _LONGEST = 120
 """Words of a text that is read. In longer ones some name or time stands anyway."""
