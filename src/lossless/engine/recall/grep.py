@@ -14,7 +14,6 @@ from msgspec.structs import astuple, replace
 
 from lossless.engine.recall.match_files import search_files
 from lossless.engine.recall.match_text import match_pattern, match_words
-from lossless.engine.recall.neighbours import add_neighbours
 from lossless.engine.recall.reader import Reader
 from lossless.engine.recall.search_request import Deadline, Finder, Page, SearchRequest
 from lossless.engine.shared import cursor as cursors
@@ -122,6 +121,8 @@ def _search(
         hint = _case_hint(reader, request, now=now, seconds=min(_HINT_SECONDS, deadline.until - now()))
     hits = _with_leaves(reader, hits)
     if request.around and request.mode != "regex":
+        from lossless.engine.recall.neighbours import add_neighbours
+
         hits = add_neighbours(reader, hits, request.around)
     return Hits(
         hits,

@@ -10,7 +10,6 @@ from lossless.engine.recall.search_request import Deadline, Finder, Page, Search
 from lossless.engine.shared.cursor import Position
 from lossless.ids import message_id
 from lossless.model import Hit
-from lossless.search.ranking.messages import Limits
 from lossless.search.snippets import snippet
 from lossless.store.rows.codec import moment
 from lossless.store.rows.types import SPAN, TextKind, TextRow
@@ -117,6 +116,8 @@ def _scores(
     reader: Reader, kind: TextKind, request: SearchRequest, wanted: int, now: int
 ) -> tuple[dict[int, float], int]:
     """Return texts with their scores, the best first, at least as many as are wanted, and the number that match."""
+    from lossless.search.ranking.messages import Limits
+
     if request.mode == "semantic" or request.sort != "relevance" or kind == "summary":
         wanted = max(wanted, _CANDIDATES)
     if kind == "summary":

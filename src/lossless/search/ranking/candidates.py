@@ -94,6 +94,30 @@ class Candidates:
         return [each for _, each in others]
 
 
+class Shares:
+    """The share of the question's weight that messages contain; `absent` is the weight of terms that none contains."""
+
+    def __init__(self, weights: Sequence[float], masks: Mapping[int, int], absent: float = 0.0) -> None:
+        self._weights, self._masks = weights, masks
+        self._total = sum(weights) + absent or 1.0
+        self._known: dict[int, float] = {}
+
+    def of(self, each: int) -> float:
+        return self._share(self._masks.get(each, 0))
+
+    def around(self, each: int) -> float:
+        """Return the share of a message with two neighbours on each side."""
+        get = self._masks.get
+        return self._share(get(each, 0) | get(each - 1, 0) | get(each + 1, 0) | get(each - 2, 0) | get(each + 2, 0))
+
+    def _share(self, mask: int) -> float:
+        share = self._known.get(mask)
+        if share is None:
+            held = sum(weight for term, weight in enumerate(self._weights) if mask >> term & 1)
+            share = self._known[mask] = held / self._total
+        return share
+
+
 def _masks(holders: Sequence[Sequence[int]]) -> dict[int, int]:
     largest = max(range(len(holders)), key=lambda term: len(holders[term]))
     masks = dict.fromkeys(holders[largest], 1 << largest)

@@ -17,6 +17,7 @@ from lossless.search.query import dates
 from lossless.search.query.directives import is_directive
 from lossless.search.query.question import Question
 from lossless.search.query.stopwords import STOP_WORDS
+from lossless.search.ranking.candidates import Shares
 from lossless.search.ranking.scoring import Line, term_weight
 from lossless.search.ranking.sessions import group_sessions
 
@@ -104,30 +105,6 @@ def add_cues(
         if lines[each].role == "user" and is_directive(text):
             result[each] += _DIRECTIVE * shares.of(each)
     return result
-
-
-class Shares:
-    """The share of the question's weight that messages contain; `absent` is the weight of terms that none contains."""
-
-    def __init__(self, weights: Sequence[float], masks: Mapping[int, int], absent: float = 0.0) -> None:
-        self._weights, self._masks = weights, masks
-        self._total = sum(weights) + absent or 1.0
-        self._known: dict[int, float] = {}
-
-    def of(self, each: int) -> float:
-        return self._share(self._masks.get(each, 0))
-
-    def around(self, each: int) -> float:
-        """Return the share of a message with two neighbours on each side."""
-        get = self._masks.get
-        return self._share(get(each, 0) | get(each - 1, 0) | get(each + 1, 0) | get(each - 2, 0) | get(each + 2, 0))
-
-    def _share(self, mask: int) -> float:
-        share = self._known.get(mask)
-        if share is None:
-            held = sum(weight for term, weight in enumerate(self._weights) if mask >> term & 1)
-            share = self._known[mask] = held / self._total
-        return share
 
 
 def _answer_form(asked: str, question: Question, lines: Mapping[int, Line]) -> Callable[[str], float]:

@@ -17,10 +17,8 @@ from msgspec.structs import replace
 from lossless.search.query import dates
 from lossless.search.query.question import Question, Term, analyse
 from lossless.search.ranking import scoring
-from lossless.search.ranking.candidates import Candidates
-from lossless.search.ranking.cues import Shares, add_cues
+from lossless.search.ranking.candidates import Candidates, Shares
 from lossless.search.ranking.scoring import Line, Places
-from lossless.search.ranking.sessions import spread_over_sessions
 
 _LEAST, _MOST, _GROWTH = 250, 1_000, 220
 """The number of candidates: from 250, one more for every 220 messages, to 1,000."""
@@ -124,6 +122,8 @@ def rank_messages(query: str, index: Index, limits: Limits, limit: int, now: int
     places = index.places(question.terms, list(lines)) if holders else {}
     scores = scoring.score_messages(question, weights, lines, places, spans)
     if scores and question.reach:
+        from lossless.search.ranking.cues import add_cues
+
         scores = add_cues(query, question, weights, lines, candidates.masks, scores, spans, index)
     hits = [
         (each, score)
@@ -131,6 +131,8 @@ def rank_messages(query: str, index: Index, limits: Limits, limit: int, now: int
         if (question.reach or each in places) and (limits.is_unlimited or limits.admit(lines[each]))
     ]
     if question.is_aggregating:
+        from lossless.search.ranking.sessions import spread_over_sessions
+
         hits = spread_over_sessions(hits, lines)
     hits.sort(key=lambda hit: (-hit[1], -hit[0]))
     ranking = _with_rest(hits, candidates, lines, index, limits, limit, is_exact=not question.reach)
