@@ -71,7 +71,10 @@ def _lines(found: Answer, zone: tzinfo) -> Iterator[Line]:
         yield "Nothing found."
     elif found.evidence:
         yield Styled("No model answered. Quotes from the history:", dim=True)
-    for each in found.evidence[:_SHOWN]:
+    best = found.evidence[:_SHOWN]
+    if not found.answer and found.cited_ids:
+        best = tuple(each for each in found.evidence if each.id in found.cited_ids[:_SHOWN])
+    for each in best:
         yield ""
         yield Styled("  ".join(filter(None, (each.id, format_time(each.at, zone) if each.at else ""))), "cyan")
         lines = each.quote.splitlines()

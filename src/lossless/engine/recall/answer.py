@@ -165,6 +165,7 @@ def _excerpts(reader: Reader, ask_request: AskRequest, chosen: Sequence[Bucket],
         taken, more = take(readings(reader, bucket, ask_request.question), budget, ask_request.question, part=4)
         found += taken
         partial = partial or more
+    best_first = tuple(each.id for each in found)
     found.sort(key=_by_time)
     opened = {each.id if each.kind == "summary" else each.above for each in found} - {None}
     why = reasons(
@@ -174,7 +175,7 @@ def _excerpts(reader: Reader, ask_request: AskRequest, chosen: Sequence[Bucket],
     return Answer(
         "",
         tuple(Evidence(each.id, each.text, each.at, each.seq, each.conversation, why(each)) for each in found),
-        tuple(each.id for each in found),
+        best_first,
         conversations=tuple(sorted({each.conversation for each in found})),
         expanded=len(opened),
         source_tokens=sum(each.tokens for each in found),
