@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 class Profile:
     """The weights for one kind of source."""
 
-    figure: float = 2.32
+    figure: float = 2.66
     time_word: float = 0.97
-    identifier: float = 1.78
+    identifier: float = 1.67
     capitals: float = 1.4
     name: float = 1.3
     plain: float = 0.35
     short: float = 0.25
-    quoted: float = 0.75
+    quoted: float = 1.37
     """The least weight of a word in quotation marks."""
     rarity: float = 0.66
     """The part of a word's weight that depends on its rarity in the source."""
@@ -44,7 +44,7 @@ class Profile:
     """The number of turns with a word from which on it counts no more."""
     question: float = 0.45
     open: float = 1.45
-    rule: float = 3.47
+    rule: float = 1.87
     answer: float = 1.12
     """The factors of an answered question, an open one, a standing rule, and a short answer with its question."""
     gain: float = 0.89
@@ -54,7 +54,7 @@ class Profile:
     """The share of the length for one passage of every day."""
     even: float = 0.3
     """The share of the length that is divided evenly among the stretches; the rest depends on their facts."""
-    rules: float = 0.08
+    rules: float = 0.0
     opened: float = 0.04
     """The shares of the length for standing rules and open questions, before anything else."""
     tokens_of_open: int = 500
@@ -68,9 +68,9 @@ class Profile:
             "rule": 0.78,
             "decision": 0.37,
             "reason": 0,
-            "change": 1.36,
+            "change": 0.87,
             "result": 0.27,
-            "pending": 1.0,
+            "pending": 0.41,
             "fact": 0.06,
         }
     )
