@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ PATIENCE = 30.0
 CHAT = {"key": "agent:main:main", "session": "run-1"}
 SMALL = {"freshTailCount": 4, "leafChunkTokens": 2000, "leafMinFanout": 2, "contextThreshold": 0.3}
 WINDOW = 4000
+FACT = re.compile(r"Fact \d+ is delta")
 SUMMARY = {"result": {"text": "The user stated one fact after another, and each was confirmed.", "model": "host/small"}}
 
 
@@ -129,6 +131,12 @@ def commit(bridge: BridgeProcess, number: int, **more: Any) -> Any:
             **more,
         },
     )
+
+
+def summarised(params: dict[str, Any]) -> dict[str, Any]:
+    """Answer a request for a summary with the newest facts of its source: a copy of the summary before would be refused."""
+    facts = FACT.findall(params["prompt"])[-6:]
+    return {"result": {"text": f"{', '.join(facts)}: each was confirmed.", "model": "host/small"}}
 
 
 def texts(database: Path | str, key: str = CHAT["key"]) -> list[str]:

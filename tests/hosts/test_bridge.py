@@ -23,6 +23,7 @@ from tests.hosts.bridge_process import (
     BridgeProcess,
     commit,
     facts,
+    summarised,
     texts,
     turn,
 )
@@ -237,7 +238,7 @@ def compacted(bridge: BridgeProcess, turns: int = 20) -> None:
     bridge.begin(settings=SMALL, lends="host/model")
     for number in range(turns):
         commit(bridge, number)
-    bridge.lend = lambda params: SUMMARY
+    bridge.lend = summarised
     assert bridge.call("maintain", conversation=CHAT, lends=True)["steps"] >= 1
 
 

@@ -23,7 +23,7 @@ _SEVERAL = 1.3
 _WIDE_LENGTHS = range(2, 15)
 _TOKEN = re.compile(r"[^\W_][\w'’./-]*[^\W_]|[^\W_]|[^\w\s]+")
 _FUNCTION = re.compile(
-    r"[\u3041-\u309f\s、。，：；！？“”「」『』（）0-9A-Za-z的了是在和就把吧我你他她它们这那有也都很着吗呢]+"
+    r"[\u3041-\u306d\u306f-\u309f\s、。，：；！？“”「」『』（）0-9A-Za-z的了是在和就把吧我你他她它们这那有也都很着吗呢]+"
 )
 
 
@@ -62,7 +62,7 @@ def _pairs(words: Sequence[str]) -> set[tuple[str, ...]]:
 def key_phrase(text: str, spread: Mapping[str, int]) -> str:
     """Return the run of words that the conversation uses most, with its attributes."""
     if is_wide(text):
-        pieces = [piece for piece in _FUNCTION.split(text) if len(piece) in _WIDE_LENGTHS]
+        pieces = [piece for each in _FUNCTION.split(text) if len(piece := each.strip("の")) in _WIDE_LENGTHS]
         return max(pieces, key=lambda piece: _commonness(split_words(piece), spread), default="")
     runs = [run for run in _runs(text) if len(" ".join(run)) >= _LEAST_LENGTH]
     return " ".join(max(runs, key=lambda run: _worth([word.lower() for word in run], spread), default=[]))
