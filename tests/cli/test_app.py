@@ -70,7 +70,7 @@ def test_the_demo_shows_what_is_left_and_finds_the_rest(tmp_path: Path) -> None:
     assert "527 messages, 62,985 tokens" in ran.stdout
     assert "crc32=5be1c09d" in ran.stdout
     assert "A detail that is in none of the summaries" in ran.stdout
-    assert "d3 sum_" in ran.stdout
+    assert "d2 sum_" in ran.stdout
     assert '"messages": 527' in lcm("status", "--db", str(path), "--json").stdout
     again = lcm("demo", "--db", str(path))
     assert again.returncode == 2

@@ -27,7 +27,6 @@ SMALL = {"freshTailCount": 6, "contextThreshold": 0.08, "leafChunkTokens": 3000,
 TOOL_TURN, KILLED_BEFORE, KILLED_WITHIN, LAST = 5, 9, 10, 12
 SPAWNS, AFTER_NEW, AFTER_RESET = 13, 14, 15
 CALLS, AT_ONCE = 40, 5
-SUMMARY = "The user gave one code word after another.\nExpand for details about: the code words"
 PATIENCE = 60.0
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +34,14 @@ ROOT = Path(__file__).parents[2]
 def said(message: dict[str, Any]) -> str:
     content = message.get("content")
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content or ())
+
+
+def summary_of(prompt: str) -> str:
+    """Quote the newest lines of a source: a copy of the summary before would be refused."""
+    (source,) = re.findall(r"^<conversation_\w+>$(.*)^</conversation_\w+>$", prompt, re.S | re.M)
+    lines = [line for line in source.splitlines() if line.strip() and not line.startswith("[")]
+    quoted = "\n".join(line[:60] for line in lines[-3:])
+    return f"{quoted}\nExpand for details about: the code words"
 
 
 class Model:
@@ -52,7 +59,7 @@ class Model:
         prompts = [(at, found) for at, each in enumerate(messages) if (found := _turn(each)) is not None]
         if not call.body.get("tools") or not prompts:
             self.summaries.append(call)
-            return Play(SUMMARY)
+            return Play(summary_of(said(messages[-1])))
         if any("[Subagent Context]" in said(message) for message in messages):
             self.child.append(call)
             return Play("The child's answer.")
@@ -312,9 +319,8 @@ def test_a_killed_gateway_a_locked_and_a_deleted_database_cost_no_turn(tmp_path:
             path.unlink()
         host.say(prompt(7))
         assert "was deleted, moved or replaced meanwhile" in host.log()
-        # The host's own record restored what the database had.
-        assert stored()[:2] == kept(0)
-        assert stored()[-2:] == kept(7)
+        # The host's own record restored what it still shows: it compacts, too.
+        assert stored()[-4:] == kept(6, 7)
         (bridge,) = host.bridges()
     wait_until(lambda: not Path(f"/proc/{bridge}").exists())
 
