@@ -14,8 +14,8 @@ from lossless.summarizers.extractive.words import is_wide
 _KEY_WORDS = 6
 _LEAST_SHARED = 0.4
 """The number of the rarest words of a question, and the share of them by which its answer is recognised."""
-_REPLIES = 2
-"""The number of turns after a question in which a reply is expected."""
+_REPLIES, _MOST_LATER = 2, 300
+"""The number of turns after a question in which a reply is expected, and in which it may be taken up."""
 _SUBJECT = 0.5
 _ANSWER = re.compile(
     r"(?:yes|no|yep|nope|not really|right|correct|exactly|that's|that is|that was|it's|it is|it was|ja|nein|doch|genau|das ist|das war|es ist"
@@ -44,7 +44,8 @@ def mark_questions(weighted: Sequence[WeightedPassage], profile: Profile, most: 
         waits = ("pending" in each.cues and not _RESOLVED.search(each.passage.text)) or each.passage.kind == "open"
         if each.passage.kind not in ("said", "open") or not (each.asks or waits):
             continue
-        later = [turns[turn] for turn in order[place[each.passage.turn] + 1 :]]
+        start = place[each.passage.turn] + 1
+        later = [turns[turn] for turn in order[start : start + _MOST_LATER]]
         words = sorted((word for word in each.plain if word not in BY_WORD), key=lambda word: (spread[word], word))
         if len(words) > 1 and _is_asked(each, waits or not later) and not _is_answered(each, words, later, waits):
             _opened(weighted, nth).open = True
@@ -53,7 +54,6 @@ def mark_questions(weighted: Sequence[WeightedPassage], profile: Profile, most: 
             if nth + 1 < len(weighted) and _is_brief_answer(each, weighted[nth + 1]):
                 weighted[nth + 1].needs.add(nth)
                 weighted[nth + 1].factor *= profile.answer
-
     _limit_open(weighted, profile, most)
 
 
