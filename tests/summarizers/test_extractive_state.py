@@ -162,6 +162,7 @@ ONE_WORD = talk(*(("user", f"word{n}") for n in range(20_000)))
 ODD = {
     "one message": talk(("user", "The gate code is 4417.")),
     "one-word messages": ONE_WORD,
+    "only questions": talk(*(("user", f"Does mooring line {n} of harbour {n} hold in a storm?") for n in range(3_000))),
     "only tool output": talk(*(("tool", f"Tool result (bash): row {n} ok\nrow {n + 1} ok") for n in range(400))),
     "only code": talk(*(("assistant", f"```\ndef f{n}(x):\n    return x + {n}\n```") for n in range(300))),
     "CJK without spaces": talk(*(("user", f"今天港口的第{n}号泊位费是{n}元我们再看看吧" * 3) for n in range(200))),
