@@ -14,6 +14,7 @@ from lossless import Conversation, Lossless, Message, Summary, SummaryRequest
 from lossless.engine.surgery.flaws import flaw
 from lossless.errors import ContextMoved, InvalidInput, NotFound
 from lossless.store.rows.types import NewSummary
+from lossless.summarizers.base import METHOD
 from tests.engine.compaction.test_compaction import short, turns
 from tests.engine.surgery.test_rewrite import DEEP, ROOM, anew, deep, rows, whole
 
@@ -132,6 +133,25 @@ def spoil(lcm: Lossless, summary_id: str, **changes: object) -> None:
     assert found is not None
     fields = {name: getattr(found[1], name) for name in NewSummary.__struct_fields__}
     assert lcm._store.summaries.revise(found[0], found[1], NewSummary(**(fields | changes)))
+
+
+def test_without_a_model_only_summaries_of_an_older_built_in_summariser_are_written_again(deep: Lossless) -> None:
+    chat = deep.conversation("k")
+    leaf, other = chat.summaries()[:2]
+    old = {"level": "extractive", "model": "extractive"}
+    spoil(deep, leaf.id, **old, prompt_version="0123456789ab")
+    spoil(deep, other.id, **old, prompt_version=METHOD)
+    by_model = {each.id: each.text for each in chat.summaries() if each.level == "normal"}
+    plan = chat.repair(model="extractive")
+    assert plan.status == "planned"
+    assert [step.id for step in plan.plan.steps if step.reason == "provisional"] == [leaf.id]
+    done = chat.repair(model="extractive", apply=True)
+    assert [step.id for step in done.steps if step.state == "written"] == [leaf.id]
+    assert {each.id: each.text for each in chat.summaries() if each.level == "normal"} == by_model
+    assert chat.repair(model="extractive").plan.steps == ()
+    assert done.operation
+    deep.undo(done.operation)
+    assert chat.summaries()[0].text == leaf.text
 
 
 @pytest.mark.parametrize(
